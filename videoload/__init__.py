@@ -1,0 +1,77 @@
+"""videoload: decoder worker processes turn video files into clip batches while the model trains.
+
+    import videoload as vl
+
+    catalog = vl.Catalog.from_folder("ucf101")
+    clip = vl.ClipSpec(frames=16, stride=2, resize=128, size=(112, 112))
+    with vl.Client(workers=2) as client:
+        stream = client.stream(catalog, clip, batch_size=8, shuffle=True, seed=0)
+        for clips, labels in stream:
+            ...
+
+Names are loaded on first use, so that a worker process imports no more than it needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from videoload.catalog import Catalog, Video
+    from videoload.client import Client, Stream
+    from videoload.clips import ClipSpec
+    from videoload.errors import (
+        BadVideo,
+        CatalogError,
+        ClosedError,
+        ProtocolError,
+        SpecError,
+        TooManyBadVideos,
+        TransportError,
+        VideoError,
+        VideoloadError,
+        WorkerError,
+    )
+    from videoload.plan import BatchInfo
+    from videoload.serial import decode_serially
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "catalog": ("Catalog", "Video"),
+    "client": ("Client", "Stream"),
+    "clips": ("ClipSpec",),
+    "errors": (
+        "BadVideo",
+        "CatalogError",
+        "ClosedError",
+        "ProtocolError",
+        "SpecError",
+        "TooManyBadVideos",
+        "TransportError",
+        "VideoError",
+        "VideoloadError",
+        "WorkerError",
+    ),
+    "plan": ("BatchInfo",),
+    "serial": ("decode_serially",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604, RUF022 - what the table above says
+    "__version__",
+    *_HOME_OF,
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})

@@ -1,0 +1,80 @@
+"""Everything videoload raises on purpose.
+
+    VideoloadError
+    ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
+    ├── SpecError           a ClipSpec or a stream argument that cannot be meant (also a ValueError)
+    ├── VideoError          one video cannot be had: .path, .reason
+    ├── TooManyBadVideos    more of them than the stream accepts: .videos
+    ├── ProtocolError       a message that is not of this protocol, or breaks it
+    ├── TransportError      an address that cannot be bound or dialled, keys that cannot be used
+    ├── WorkerError         workers of this host that cannot be started or do not stay
+    └── ClosedError         a stream read after its client was closed
+
+Each message is one line that says what, where and what to do; the command line prints it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class BadVideo(NamedTuple):
+    """A video that could not be decoded. ``path`` is relative to the catalog's root."""
+
+    path: str
+    reason: str
+
+
+class VideoloadError(Exception):
+    """The root of the tree: catch this to catch whatever videoload raises on purpose."""
+
+
+class CatalogError(VideoloadError, ValueError):
+    """The list of videos and labels cannot be made."""
+
+
+class SpecError(VideoloadError, ValueError):
+    """A ClipSpec or a stream argument that cannot be meant."""
+
+
+class VideoError(VideoloadError):
+    """One video cannot be had: not a video, broken, too short, too small, not there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[VideoError], tuple[str, str]]:
+        return type(self), (self.path, self.reason)
+
+
+class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error
+    """More videos failed than ``max_bad`` allows; ``videos`` lists them."""
+
+    def __init__(self, videos: Sequence[BadVideo], limit: int, total: int) -> None:
+        shown = "; ".join(f"{video.path} ({video.reason})" for video in videos[:10])
+        more = f"; and {len(videos) - 10} more" if len(videos) > 10 else ""
+        super().__init__(
+            f"{len(videos)} of {total} videos could not be decoded, max_bad allows {limit}: "
+            f"{shown}{more}"
+        )
+        self.videos = tuple(videos)
+        self.limit = limit
+
+
+class ProtocolError(VideoloadError):
+    """A message that is not of this protocol, or breaks it."""
+
+
+class TransportError(VideoloadError):
+    """An address that cannot be bound or dialled, or keys that cannot be used."""
+
+
+class WorkerError(VideoloadError):
+    """Workers of this host cannot be started, or do not stay."""
+
+
+class ClosedError(VideoloadError):
+    """A stream was read after its client was closed."""
