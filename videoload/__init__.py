@@ -59,7 +59,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604, RUF022 - what the table above says
+__all__ = [  # noqa: PLE0604 - what the table above says
     "__version__",
     *_HOME_OF,
 ]

@@ -1,0 +1,265 @@
+"""What a clip is: which frames of a video, which part of them, which pixels.
+
+A clip has to be the same whoever decodes it, so every choice is a pure function of the spec, the
+facts of the video (frame count, rate, size) and one integer key, which the plan derives from
+(seed, epoch, sample). The draws are made in one fixed order, whatever the spec uses of them, so
+that switching the flip on does not move the windows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import SpecError
+
+Crop = Literal["center", "random", "resized"]
+Sampling = Literal["random", "center", "uniform", "dense"]
+Short = Literal["loop", "hold", "drop", "error"]
+Pixels = Literal["rgb24", "gray", "yuv420p"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "crop": ("center", "random", "resized"),
+    "sampling": ("random", "center", "uniform", "dense"),
+    "short": ("loop", "hold", "drop", "error"),
+    "pixels": ("rgb24", "gray", "yuv420p"),
+}
+
+# The usual random resized crop (Szegedy et al. 2015): share of the area, width to height.
+_AREA = (0.08, 1.0)
+_RATIO = (3 / 4, 4 / 3)
+_CROP_ATTEMPTS = 10
+
+
+class UnfitError(Exception):
+    """The video cannot give such a clip. ``dropped``: the spec wants it passed over in silence."""
+
+    def __init__(self, reason: str, *, dropped: bool = False) -> None:
+        super().__init__(reason)
+        self.dropped = dropped
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSpec:
+    """How a clip is cut from a video. Raises SpecError where the fields cannot be meant together.
+
+    frames           frames in a clip (T)
+    stride           source frames from one frame of the clip to the next
+    fps              instead of stride: the clip's own rate in frames a second; each frame is the
+                     one that a player shows at that time
+    resize           length of the short side in pixels (even) before the crop; None: not resized
+    size             (height, width) in pixels of the crop
+    crop             "center" | "random", both after resize | "resized": a random region of
+                     8-100 % of the source frame at 3:4 to 4:3, scaled to size (resize unused)
+    flip             mirror left to right, clip by clip, with probability 1/2
+    sampling         where the clip starts: "random" | "center" | "uniform": clips_per_video
+                     evenly spaced from the first to the last possible start
+    clips_per_video  clips taken from each video in an epoch
+    hop              source frames between two windows of "dense"
+    short            a video shorter than a clip is played again ("loop"), holds its last frame
+                     ("hold"), is replaced without a word ("drop"), or is a bad video ("error")
+    pixels           "rgb24" -> [T, H, W, 3] | "gray" -> [T, H, W, 1]
+                     | "yuv420p" -> [T, H*3//2, W], planes Y, U, V one after the other
+    """
+
+    frames: int
+    stride: int = 1
+    fps: float | None = None
+    resize: int | None = None
+    size: tuple[int, int] | None = None
+    crop: Crop = "center"
+    flip: bool = False
+    sampling: Sampling = "center"
+    clips_per_video: int = 1
+    hop: int | None = None
+    short: Short = "loop"
+    pixels: Pixels = "rgb24"
+
+    def __post_init__(self) -> None:
+        for name in ("frames", "stride", "clips_per_video"):
+            _whole(name, getattr(self, name))
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise SpecError(
+                    f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
+                )
+        if not isinstance(self.flip, bool):
+            raise SpecError(f"flip must be True or False, got {self.flip!r}")
+        if self.fps is not None and not 0 < self.fps < float("inf"):
+            raise SpecError(f"fps must be above 0, got {self.fps!r}")
+        if self.fps is not None and self.stride != 1:
+            raise SpecError("give stride or fps, not both")
+        if self.resize is not None:
+            _whole("resize", self.resize)
+            if self.resize % 2:
+                raise SpecError(f"resize must be even, got {self.resize}")
+        self._check_size()
+        if self.sampling == "dense" or self.hop is not None:
+            raise SpecError('sampling="dense" and hop are not supported yet; use "uniform"')
+
+    def _check_size(self) -> None:
+        if self.size is None:
+            raise SpecError("size=None (native size) is not supported yet; give (height, width)")
+        if not isinstance(self.size, tuple | list) or len(self.size) != 2:
+            raise SpecError(f"size must be (height, width), got {self.size!r}")
+        for length in self.size:
+            _whole("size", length)
+        object.__setattr__(self, "size", tuple(self.size))
+        if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
+            raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
+        if self.resize is not None and self.crop != "resized" and max(self.size) > self.resize:
+            raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
+
+    @property
+    def height(self) -> int:
+        """Height of a clip in pixels."""
+        assert self.size is not None
+        return self.size[0]
+
+    @property
+    def width(self) -> int:
+        """Width of a clip in pixels."""
+        assert self.size is not None
+        return self.size[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one clip's uint8 array."""
+        match self.pixels:
+            case "rgb24":
+                return (self.frames, self.height, self.width, 3)
+            case "gray":
+                return (self.frames, self.height, self.width, 1)
+            case "yuv420p":
+                return (self.frames, self.height * 3 // 2, self.width)
+
+    @property
+    def clip_bytes(self) -> int:
+        """Bytes of one clip."""
+        return int(np.prod(self.shape))
+
+
+class Facts(NamedTuple):
+    """What the choices depend on: true frame count, rate in frames a second, size in pixels."""
+
+    frames: int
+    fps: Fraction
+    width: int
+    height: int
+
+
+class Choice(NamedTuple):
+    """One clip, decided.
+
+    ``frames`` are ordinals of source frames, int64 [T]. ``region`` (x, y, width, height) of the
+    source frame is scaled to ``scaled`` (width, height); from that, the spec's size is cut at
+    ``corner`` (x, y), and mirrored if ``flip``.
+    """
+
+    frames: npt.NDArray[np.int64]
+    region: tuple[int, int, int, int]
+    scaled: tuple[int, int]
+    corner: tuple[int, int]
+    flip: bool
+
+
+def choose(
+    spec: ClipSpec, video: Facts, key: int, clip: int = 0, start: int = 0, end: int | None = None
+) -> Choice:
+    """Decide clip number ``clip`` of the segment [start, end) of a video, from ``key`` alone.
+
+    Raises UnfitError where the video cannot give such a clip.
+    """
+    # Random.random() gives the same numbers in every version of Python; its other methods may not.
+    draw = random.Random(key).random
+    at, mirror, across, down = draw(), draw(), draw(), draw()
+    last = video.frames if end is None else min(end, video.frames)
+    if start >= last:
+        raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
+    frames = start + _window(spec, last - start, video.fps, clip, at)
+    flip = spec.flip and mirror < 0.5
+    if spec.crop == "resized":
+        region = _random_region(video.width, video.height, draw)
+        return Choice(frames, region, (spec.width, spec.height), (0, 0), flip)
+    scaled = scaled_size(video.width, video.height, spec.resize)
+    free_x, free_y = scaled[0] - spec.width, scaled[1] - spec.height
+    if free_x < 0 or free_y < 0:
+        raise UnfitError(
+            f"frames of {scaled[0]}x{scaled[1]} pixels are smaller than the crop "
+            f"{spec.width}x{spec.height}; give resize"
+        )
+    if spec.crop == "random":
+        corner = (int(across * (free_x + 1)), int(down * (free_y + 1)))
+    else:
+        corner = (free_x // 2, free_y // 2)
+    if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
+        corner = (corner[0] & ~1, corner[1] & ~1)
+    return Choice(frames, (0, 0, video.width, video.height), scaled, corner, flip)
+
+
+def scaled_size(width: int, height: int, resize: int | None) -> tuple[int, int]:
+    """(width, height) after the short side became ``resize``, the other the nearest even length."""
+    if resize is None:
+        return width, height
+    if width <= height:
+        return resize, max(2, 2 * ((height * resize + width) // (2 * width)))
+    return max(2, 2 * ((width * resize + height) // (2 * height))), resize
+
+
+def _window(
+    spec: ClipSpec, frames: int, fps: Fraction, clip: int, at: float
+) -> npt.NDArray[np.int64]:
+    """Ordinals of the clip's frames in a video of ``frames`` frames; ``at`` in [0, 1) is drawn."""
+    if spec.fps is None:
+        offsets = np.arange(spec.frames, dtype=np.int64) * spec.stride
+    else:
+        step = fps / Fraction(spec.fps).limit_denominator(1_000_000)
+        offsets = np.array([int(t * step) for t in range(spec.frames)], dtype=np.int64)
+    span = int(offsets[-1]) + 1
+    if frames >= span:
+        return offsets + _start(spec, frames - span, clip, at)
+    match spec.short:
+        case "loop":
+            return offsets % frames
+        case "hold":
+            return np.minimum(offsets, frames - 1)
+        case "drop" | "error":
+            reason = f"has {frames} frames, a clip spans {span}"
+            raise UnfitError(reason, dropped=spec.short == "drop")
+
+
+def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
+    """First frame of the window: one of 0..free."""
+    match spec.sampling:
+        case "random":
+            return int(at * (free + 1))
+        case "uniform" if spec.clips_per_video > 1:
+            return free * clip // (spec.clips_per_video - 1)
+        case _:
+            return free // 2
+
+
+def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[int, int, int, int]:
+    """(x, y, width, height) by the usual rule; after ten misses the whole frame, as far as the
+    aspect ratio goes."""
+    for _ in range(_CROP_ATTEMPTS):
+        area = width * height * (_AREA[0] + (_AREA[1] - _AREA[0]) * draw())
+        ratio = _RATIO[0] * (_RATIO[1] / _RATIO[0]) ** draw()
+        w, h = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
+        across, down = draw(), draw()
+        if 0 < w <= width and 0 < h <= height:
+            return int(across * (width - w + 1)), int(down * (height - h + 1)), w, h
+    w = min(width, round(height * _RATIO[1]))
+    h = min(height, round(width / _RATIO[0]))
+    return (width - w) // 2, (height - h) // 2, w, h
+
+
+def _whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SpecError(f"{name} must be a whole number of at least 1, got {value!r}")

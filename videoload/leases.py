@@ -1,0 +1,526 @@
+"""Who owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
+
+A *run* is one pass of a consumer over a stream. It opens batches, in step order, into free slots;
+each open batch is cut into *pieces*, runs of consecutive clips; a piece is granted to a worker as
+a *lease*. The invariants:
+
+  * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
+    Memory is bounded by slots, whatever the number of workers.
+  * A piece is done once: its first valid answer counts, a later one finds its lease void.
+  * The fence: at most one live lease of a piece writes into shared memory (a local one). It is
+    granted again only after its worker is dead, and a cancelled batch keeps its slot until every
+    local lease on it is answered or its worker is dead. Over tcp nothing is written by others, so
+    a silent worker's pieces go to the next one at once, and whoever answers first wins - unless
+    the next one is local: that grant makes the remote ones void.
+  * The run that was asked last owns the stream's slots: another one, left half-way, gives back
+    what was not yet consumed and decodes it again when it is asked again. Two iterators over one
+    stream therefore never wait for each other.
+
+Events are the methods; each returns the commands that the I/O loop has to carry out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import VideoloadError
+from videoload.plan import Plan, Sample
+from videoload.quarantine import Quarantine
+
+WorkerId = Hashable
+
+# Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
+_LEASE_CLIPS = 16
+# A piece that was in the hands of so many workers when they died is taken to be what kills them.
+_DEATHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Send this lease: ``samples`` go to rows ``first``... of ``slot`` of ``stream``."""
+
+    worker: WorkerId
+    lease: int
+    stream: int
+    slot: int
+    first: int
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Hand this batch to the consumer of ``run``; its slot is the consumer's until `slot_back`."""
+
+    run: int
+    step: int
+    slot: int
+    samples: tuple[Sample, ...]
+    frames: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Take back what was handed to ``run`` but not consumed yet, and report it with `recalled`."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """This local worker is stuck: kill it. Report `worker_left` once it is reaped."""
+
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The stream cannot go on: tell all its consumers why."""
+
+    stream: int
+    error: VideoloadError
+
+
+Command = Grant | Ready | Recall | Kill | Stop
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    id: int
+    plan: Plan
+    quarantine: Quarantine
+    clip_frames: int
+    ordered: bool
+    free: list[int]
+    runs: dict[int, _Run] = field(default_factory=dict)
+    owner: _Run | None = None
+    stopped: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    id: int
+    stream: _Stream
+    opened: int  # first step that was never opened
+    stop: int
+    due: int  # next step to hand over, if ordered
+    again: list[int] = field(default_factory=list)  # heap of steps to open again
+    filling: dict[int, _Batch] = field(default_factory=dict)
+    complete: dict[int, _Batch] = field(default_factory=dict)
+    orphans: list[tuple[int, int, _Piece]] = field(default_factory=list)  # heap by step and row
+    cutting: _Batch | None = None
+    waiting: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    run: _Run
+    step: int
+    slot: int
+    samples: list[Sample]
+    frames: npt.NDArray[np.int64]
+    cut: int = 0  # rows cut into pieces so far
+    left: int = 0  # rows not done
+    pieces: set[_Piece] = field(default_factory=set)  # those not done
+    writers: int = 0  # local leases that outlive the cancelled batch
+
+
+@dataclass(eq=False, slots=True)
+class _Piece:
+    batch: _Batch
+    first: int
+    size: int
+    holders: set[_Lease] = field(default_factory=set)
+    deaths: int = 0
+    queued: bool = False  # among its run's orphans
+
+
+@dataclass(eq=False, slots=True)
+class _Lease:
+    id: int
+    worker: _Worker
+    piece: _Piece | None  # None: void, the answer will be dropped
+    drains: _Batch | None = None  # the cancelled batch that waits for this writer
+
+
+@dataclass(eq=False, slots=True)
+class _Worker:
+    id: WorkerId
+    local: bool
+    heard: float
+    leases: dict[int, _Lease] = field(default_factory=dict)
+    suspect: bool = False
+
+
+class LeaseTable:
+    """The state of one client: streams, their slots, and the workers."""
+
+    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
+        """``credit``: leases a worker holds at once. ``stall_s``: a local worker silent for so
+        long is killed. ``silence_s``: a remote one silent for so long is passed over."""
+        self._credit = credit
+        self._stall_s = stall_s
+        self._silence_s = silence_s
+        self._streams: dict[int, _Stream] = {}
+        self._runs: dict[int, _Run] = {}
+        self._workers: dict[WorkerId, _Worker] = {}
+        self._lease_ids = count(1)
+        self._piece_ids = count()
+        self._ticked: float | None = None
+
+    @property
+    def workers(self) -> int:
+        """Workers that take leases now."""
+        return sum(not worker.suspect for worker in self._workers.values())
+
+    # Streams and their consumers
+
+    def add_stream(
+        self,
+        stream: int,
+        plan: Plan,
+        quarantine: Quarantine,
+        *,
+        clip_frames: int,
+        slots: int,
+        ordered: bool,
+    ) -> None:
+        """Make a stream known; it does nothing before a run starts."""
+        self._streams[stream] = _Stream(
+            stream, plan, quarantine, clip_frames, ordered, list(range(slots))[::-1]
+        )
+
+    def drop_stream(self, stream: int) -> list[Command]:
+        """Forget a stream that nobody can ask any more."""
+        commands: list[Command] = []
+        for run in list(self._streams[stream].runs):
+            commands += self.end_run(run)
+        del self._streams[stream]
+        return commands
+
+    def start_run(self, stream: int, run: int, start: int, stop: int) -> list[Command]:
+        """A consumer begins to read steps start..stop-1."""
+        owner = self._streams[stream]
+        self._runs[run] = owner.runs[run] = _Run(run, owner, start, stop, start)
+        return self.wanted(run)
+
+    def wanted(self, run: int) -> list[Command]:
+        """The consumer of ``run`` waits for its next batch."""
+        asking = self._runs.get(run)
+        if asking is None:
+            return []
+        asking.waiting = True
+        commands: list[Command] = []
+        other = asking.stream.owner
+        if other is not asking:
+            asking.stream.owner = asking
+            if other is not None:
+                for batch in [*other.filling.values(), *other.complete.values()]:
+                    heappush(other.again, batch.step)
+                self._cancel_all(other)
+                commands.append(Recall(other.id))
+        return commands + self._deliver(asking) + self._grant()
+
+    def recalled(self, run: int, batches: list[tuple[int, int]]) -> list[Command]:
+        """(step, slot) of the batches that a `Recall` took back from the consumer."""
+        back = self._runs[run]
+        for step, slot in batches:
+            heappush(back.again, step)
+            back.due = min(back.due, step)
+            back.stream.free.append(slot)
+        return self._grant()
+
+    def slot_back(self, stream: int, slot: int) -> list[Command]:
+        """The consumer is done with a slot."""
+        if stream in self._streams:
+            self._streams[stream].free.append(slot)
+        return self._grant()
+
+    def end_run(self, run: int) -> list[Command]:
+        """The consumer reads no further, at the end or before."""
+        ended = self._runs.pop(run, None)
+        if ended is None:
+            return []
+        del ended.stream.runs[run]
+        if ended.stream.owner is ended:
+            ended.stream.owner = None
+        self._cancel_all(ended)
+        return self._grant()
+
+    # Workers
+
+    def worker_joined(self, worker: WorkerId, *, local: bool, now: float) -> list[Command]:
+        """A worker said HELLO. ``local``: it writes into shared memory."""
+        if worker not in self._workers:
+            self._workers[worker] = _Worker(worker, local, now)
+        return self._grant()
+
+    def heard(self, worker: WorkerId, now: float) -> bool:
+        """A sign of life; False if the worker is not known."""
+        known = self._workers.get(worker)
+        if known is None:
+            return False
+        known.heard = now
+        known.suspect = False
+        return True
+
+    def worker_left(self, worker: WorkerId, *, died: bool) -> list[Command]:
+        """A worker is gone for good: a local one is reaped, a remote one said BYE or cannot be
+        reached. ``died``: not of its own will, so the lease it was at may be what killed it."""
+        left = self._workers.pop(worker, None)
+        if left is None:
+            return []
+        commands: list[Command] = []
+        leases = list(left.leases.values())
+        at_work = leases[0] if leases and died else None
+        for lease in leases:
+            piece = lease.piece
+            self._settle(lease)
+            if piece is None:
+                continue
+            if lease is at_work and not piece.holders:
+                commands += self._blame(piece)
+            else:
+                self._requeue_if_left(piece)
+        return commands + self._grant()
+
+    def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
+        """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
+        found = self._lease(worker, lease)
+        if found is None or found.piece is None:
+            return None
+        piece = found.piece
+        return piece.batch.run.stream.id, piece.batch.slot, piece.first, piece.size
+
+    def result(self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64]) -> list[Command]:
+        """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T]."""
+        found = self._lease(worker, lease)
+        if found is None:
+            return []
+        piece = found.piece
+        self._settle(found)
+        if piece is None:
+            return self._grant()
+        batch = piece.batch
+        batch.frames[piece.first : piece.first + piece.size] = frames
+        batch.left -= piece.size
+        batch.pieces.discard(piece)
+        for other in list(piece.holders):
+            self._void(other)
+        if batch.left:
+            return self._grant()
+        run = batch.run
+        run.complete[batch.step] = run.filling.pop(batch.step)
+        return self._deliver(run) + self._grant()
+
+    def failed(
+        self, worker: WorkerId, lease: int, at: int, reason: str, *, dropped: bool
+    ) -> list[Command]:
+        """Clip ``at`` of ``lease`` cannot be had: another one stands in, and the whole piece is
+        granted again (the worker stopped there)."""
+        found = self._lease(worker, lease)
+        if found is None:
+            return []
+        piece = found.piece
+        self._settle(found)
+        if piece is None:
+            return self._grant()
+        for other in list(piece.holders):
+            self._void(other)
+        return self._fail(piece, at, reason, dropped=dropped) + self._grant()
+
+    def tick(self, now: float) -> list[Command]:
+        """Time passes. Kills local workers that are stuck, passes over remote ones in silence."""
+        pause = 0.0 if self._ticked is None else now - self._ticked
+        self._ticked = now
+        commands: list[Command] = []
+        for worker in self._workers.values():
+            if pause > self._silence_s / 2:  # it is this process that slept, not all the workers
+                worker.heard += pause
+            silent = now - worker.heard
+            if worker.suspect or silent <= (self._stall_s if worker.local else self._silence_s):
+                continue
+            worker.suspect = True
+            if worker.local:
+                commands.append(Kill(worker.id))
+                continue
+            for lease in worker.leases.values():
+                if lease.piece is not None:
+                    self._requeue_if_left(lease.piece)
+        return commands + self._grant()
+
+    # What follows from the events
+
+    def _lease(self, worker: WorkerId, lease: int) -> _Lease | None:
+        known = self._workers.get(worker)
+        return None if known is None else known.leases.get(lease)
+
+    def _settle(self, lease: _Lease) -> None:
+        """The worker no longer works on this lease."""
+        del lease.worker.leases[lease.id]
+        if lease.piece is not None:
+            lease.piece.holders.discard(lease)
+            lease.piece = None
+        if lease.drains is not None:
+            batch, lease.drains = lease.drains, None
+            batch.writers -= 1
+            if not batch.writers:
+                batch.run.stream.free.append(batch.slot)
+
+    @staticmethod
+    def _void(lease: _Lease) -> None:
+        """The worker still works on this lease, for nothing."""
+        if lease.piece is not None:
+            lease.piece.holders.discard(lease)
+            lease.piece = None
+
+    def _requeue_if_left(self, piece: _Piece) -> None:
+        """Nobody who is heard of works on the piece: it goes to the next worker."""
+        if all(lease.worker.suspect for lease in piece.holders):
+            self._requeue(piece)
+
+    def _requeue(self, piece: _Piece) -> None:
+        if not piece.queued:
+            piece.queued = True
+            orphan = (piece.batch.step, next(self._piece_ids), piece)
+            heappush(piece.batch.run.orphans, orphan)
+
+    def _blame(self, piece: _Piece) -> list[Command]:
+        """A worker died over this piece: grant it again clip by clip, and if the one clip goes on
+        killing workers, take its video for bad."""
+        piece.deaths += 1
+        if piece.size == 1 and piece.deaths >= _DEATHS:
+            return self._fail(
+                piece, 0, f"{piece.deaths} workers died while decoding it", dropped=False
+            )
+        batch = piece.batch
+        batch.pieces.discard(piece)
+        for row in range(piece.first, piece.first + piece.size):
+            one = _Piece(batch, row, 1, deaths=piece.deaths)
+            batch.pieces.add(one)
+            self._requeue(one)
+        return []
+
+    def _fail(self, piece: _Piece, at: int, reason: str, *, dropped: bool) -> list[Command]:
+        batch = piece.batch
+        stream = batch.run.stream
+        if not 0 <= at < piece.size:
+            at, reason = 0, f"worker named clip {at} of {piece.size}: {reason}"
+        video = batch.samples[piece.first + at].video
+        try:
+            stream.quarantine.add(video, reason, dropped=dropped)
+        except VideoloadError as error:
+            stream.stopped = True
+            for run in stream.runs.values():
+                self._cancel_all(run)
+            return [Stop(stream.id, error)]
+        self._choose_stand_ins(batch, piece.first, piece.size)
+        piece.deaths = 0
+        self._requeue(piece)
+        return []
+
+    @staticmethod
+    def _choose_stand_ins(batch: _Batch, first: int, size: int) -> None:
+        replace = batch.run.stream.quarantine.replace
+        batch.samples[first : first + size] = map(replace, batch.samples[first : first + size])
+
+    def _cancel_all(self, run: _Run) -> None:
+        for batch in [*run.filling.values(), *run.complete.values()]:
+            for piece in batch.pieces:
+                for lease in list(piece.holders):
+                    self._void(lease)
+                    if lease.worker.local:
+                        lease.drains = batch
+                        batch.writers += 1
+            if not batch.writers:
+                run.stream.free.append(batch.slot)
+        run.filling.clear()
+        run.complete.clear()
+        run.orphans.clear()
+        run.cutting = None
+
+    def _deliver(self, run: _Run) -> list[Command]:
+        commands: list[Command] = []
+        for step in [run.due] if run.stream.ordered else sorted(run.complete):
+            at = step
+            while (batch := run.complete.pop(at, None)) is not None:
+                commands.append(Ready(run.id, at, batch.slot, tuple(batch.samples), batch.frames))
+                run.waiting = False
+                at += 1
+                run.due = at
+        return commands
+
+    def _grant(self) -> list[Command]:
+        """Leases for every worker that has credit, as far as there is work and slots for it."""
+        commands: list[Command] = []
+        for held in range(self._credit):  # first one lease to each idle worker, then a second
+            for worker in self._workers.values():
+                if len(worker.leases) != held or worker.suspect:
+                    continue
+                piece = self._next_piece()
+                if piece is None:
+                    return commands
+                if worker.local:
+                    for other in list(piece.holders):
+                        self._void(other)
+                lease = _Lease(next(self._lease_ids), worker, piece)
+                worker.leases[lease.id] = lease
+                piece.holders.add(lease)
+                rows = slice(piece.first, piece.first + piece.size)
+                batch = piece.batch
+                samples = tuple(batch.samples[rows])
+                commands.append(
+                    Grant(
+                        worker.id, lease.id, batch.run.stream.id, batch.slot, piece.first, samples
+                    )
+                )
+        return commands
+
+    def _next_piece(self) -> _Piece | None:
+        for run in self._by_need():
+            while run.orphans:
+                piece = heappop(run.orphans)[2]
+                piece.queued = False
+                if piece in piece.batch.pieces:
+                    return piece
+            batch = run.cutting or self._open_batch(run)
+            if batch is None:
+                continue
+            size = min(self._piece_size(len(batch.samples)), len(batch.samples) - batch.cut)
+            self._choose_stand_ins(batch, batch.cut, size)
+            piece = _Piece(batch, batch.cut, size)
+            batch.pieces.add(piece)
+            batch.cut += size
+            run.cutting = batch if batch.cut < len(batch.samples) else None
+            return piece
+        return None
+
+    def _by_need(self) -> Iterator[_Run]:
+        """Runs that may decode: those with a waiting consumer first, then those least ahead."""
+        owners = [s.owner for s in self._streams.values() if s.owner and not s.stopped]
+        return iter(sorted(owners, key=lambda run: (not run.waiting, run.opened - run.due)))
+
+    def _open_batch(self, run: _Run) -> _Batch | None:
+        if not run.stream.free or (not run.again and run.opened >= run.stop):
+            return None
+        if run.again:
+            step = heappop(run.again)
+        else:
+            step = run.opened
+            run.opened += 1
+        samples = run.stream.plan[step]
+        batch = _Batch(
+            run, step, run.stream.free.pop(), samples,
+            np.empty((len(samples), run.stream.clip_frames), np.int64), left=len(samples),
+        )  # fmt: skip
+        run.filling[step] = run.cutting = batch
+        return batch
+
+    def _piece_size(self, batch: int) -> int:
+        """A batch is spread over the workers, so that it is complete as early as can be."""
+        return max(1, min(_LEASE_CLIPS, -(-batch // max(1, self.workers))))

@@ -1,0 +1,84 @@
+"""What a stream did, in numbers and in one sentence."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from videoload.errors import BadVideo
+
+# Below this share of waiting, more decoders would not make the training noticeably faster.
+_LITTLE_WAITING = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """One worker: clips it decoded for this client, and clips a second while it decoded."""
+
+    name: str
+    clips: int
+    clips_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """A stream from its first batch on. ``waiting`` is the share of the time (0 to 1) that the
+    consumer spent waiting for batches; ``verdict`` says what that means."""
+
+    batches: int
+    clips: int
+    clips_per_s: float
+    waiting: float
+    copied: int
+    workers: tuple[WorkerStats, ...]
+    bad_videos: tuple[BadVideo, ...]
+    verdict: str
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts what one consumer thread at a time takes from a stream."""
+
+    batches: int = 0
+    clips: int = 0
+    copied: int = 0
+    waited_s: float = 0.0
+    began: float | None = None
+    ended: float = field(default=0.0)
+
+    def asked(self) -> float:
+        """The consumer asks for a batch; returns the time."""
+        now = time.monotonic()
+        if self.began is None:
+            self.began = now
+        return now
+
+    def got(self, asked: float, clips: int) -> None:
+        """It got one."""
+        self.ended = time.monotonic()
+        self.waited_s += self.ended - asked
+        self.batches += 1
+        self.clips += clips
+
+    def read(
+        self, workers: tuple[WorkerStats, ...], bad_videos: tuple[BadVideo, ...]
+    ) -> StreamStats:
+        """The figures so far."""
+        elapsed = self.ended - self.began if self.began is not None and self.batches else 0.0
+        rate = self.clips / elapsed if elapsed > 0 else 0.0
+        waiting = min(1.0, self.waited_s / elapsed) if elapsed > 0 else 0.0
+        return StreamStats(
+            self.batches, self.clips, rate, waiting, self.copied, workers, bad_videos,
+            _verdict(self.batches, waiting, len(workers)),
+        )  # fmt: skip
+
+
+def _verdict(batches: int, waiting: float, workers: int) -> str:
+    if not batches:
+        return "nothing was read yet"
+    if waiting <= _LITTLE_WAITING:
+        return f"decoding keeps up: the trainer waited {waiting:.0%} of the time"
+    return (
+        f"the trainer waited {waiting:.0%} of the time for {workers} worker(s): "
+        "more of them would make it faster"
+    )

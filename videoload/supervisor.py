@@ -1,0 +1,154 @@
+"""The workers of one host: started, watched, started again, stopped.
+
+Every child is `python -m videoload.worker` with one inherited descriptor, its end of a private
+channel; secrets and paths go over that, not over the command line. The supervisor itself waits for
+nothing: it hands out a descriptor for each child that becomes readable when the child ends, and
+`reap` is called by whoever polls them.
+
+The stop ladder, in one place (`stop`): ask (SIGTERM), wait, kill, reap.
+
+A child that is killed or crashes is started again at once. Children that give up as soon as they
+are started, three in a row, are not: something is wrong with this host (an import, a root), and
+going round for ever would hide it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from videoload.errors import WorkerError
+from videoload.transport import PrivateChannel
+from videoload.wire import Private, Share, Unshare, WorkerSettings
+
+_YOUNG_S = 5.0
+_YOUNG_DEATHS = 3
+_ASK_S = 1.2  # between asking and killing; a worker looks up at each frame, and every 200 ms
+
+
+class Child:
+    """One worker process."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.channel, theirs = PrivateChannel.pair()
+        self.began = time.monotonic()
+        try:
+            self.process = subprocess.Popen(
+                # -P: the folder that the trainer happens to be started in holds no modules of ours.
+                [sys.executable, "-P", "-m", "videoload.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            )
+        except OSError as error:
+            self.channel.close()
+            raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
+        finally:
+            theirs.close()
+        self.pid = self.process.pid
+        self.send(settings)
+
+    def send(self, message: Private, descriptor: int | None = None) -> None:
+        """A child that is gone is noticed by `reap`, not here."""
+        with suppress(OSError):
+            self.channel.send(message, descriptor)
+
+    def kill(self) -> None:
+        """At once, whatever it is doing."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """After it ended."""
+        self.channel.close()
+
+
+class Supervisor:
+    """Keeps ``workers`` worker processes alive until `stop`."""
+
+    def __init__(self, workers: int, settings: WorkerSettings) -> None:
+        """Starts them. Raises WorkerError if that is not possible."""
+        self._settings = settings
+        self._shares: dict[int, tuple[Share, int | None]] = {}
+        self._young_deaths = 0
+        self.children: list[Child] = []
+        try:
+            for _ in range(workers):
+                self._start()
+        except WorkerError:
+            self.stop()
+            raise
+
+    def share(self, message: Share, descriptor: int | None) -> None:
+        """Give an arena to all children, the later ones included. The descriptor stays the
+        caller's and must stay open until `unshare`."""
+        self._shares[message.arena] = (message, descriptor)
+        for child in self.children:
+            child.send(message, descriptor)
+
+    def unshare(self, arena: int) -> None:
+        """The arena is no longer used."""
+        del self._shares[arena]
+        for child in self.children:
+            child.send(Unshare(arena))
+
+    def watched(self) -> list[socket.socket]:
+        """Sockets of which one becomes readable when a child ends: children never write to it."""
+        return [child.channel.socket for child in self.children]
+
+    def kill(self, pid: int) -> None:
+        """Kill one child; `reap` then reports it."""
+        for child in self.children:
+            if child.pid == pid:
+                child.kill()
+
+    def reap(self) -> list[tuple[int, str]]:
+        """The children that have ended since the last call, (pid, how), each already replaced by
+        a new one. Raises WorkerError if they keep dying as soon as they are started."""
+        ended = [child for child in self.children if child.process.poll() is not None]
+        for child in ended:
+            self.children.remove(child)
+            child.close()
+            gave_up = child.process.returncode > 0 and time.monotonic() - child.began < _YOUNG_S
+            self._young_deaths = self._young_deaths + 1 if gave_up else 0
+            if self._young_deaths >= _YOUNG_DEATHS:
+                raise WorkerError(
+                    f"{self._young_deaths} workers in a row gave up as soon as they were started, "
+                    f"the last one with {_how(child.process.returncode)}; see what it printed"
+                )
+            self._start()
+        return [(child.pid, _how(child.process.returncode)) for child in ended]
+
+    def stop(self) -> None:
+        """Ask, wait, kill, reap. Afterwards no child is left. Takes at most a second or so."""
+        for child in self.children:
+            child.process.terminate()
+        deadline = time.monotonic() + _ASK_S
+        for child in self.children:
+            try:
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.process.wait()
+            child.close()
+        self.children.clear()
+
+    def _start(self) -> None:
+        child = Child(self._settings)
+        self.children.append(child)
+        for message, descriptor in self._shares.values():
+            child.send(message, descriptor)
+
+
+def _how(status: int) -> str:
+    """An exit status in words."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"

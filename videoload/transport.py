@@ -1,0 +1,347 @@
+"""Sockets, keys and addresses: how messages get from here to there.
+
+The trainer binds a ROUTER, workers dial in with a DEALER. Three settings carry the weight:
+ROUTER_MANDATORY tells at once that a worker is gone (otherwise its messages vanish), IMMEDIATE
+keeps a DEALER from queueing for a trainer that is not there, and LINGER is bounded, so that no
+close hangs. High-water marks bound nothing here: leases do.
+
+An address beyond this host needs CURVE keys on both sides (`make_keys`), because whoever reaches a
+trainer's port could send it any pixels, and whoever answers a worker could read any video.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import shutil
+import socket
+import stat
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+import zmq
+import zmq.auth
+
+from videoload.errors import ProtocolError, TransportError
+from videoload.slots import SHARED
+from videoload.wire import (
+    FromTrainer,
+    FromWorker,
+    Private,
+    Share,
+    pack,
+    pack_private,
+    unpack_from_trainer,
+    unpack_from_worker,
+    unpack_private,
+)
+
+Peer = tuple["Router", bytes]
+
+_TRAINER, _WORKER, _ADMITTED = "trainer", "worker", "admitted"
+_DRAIN_MS = 2000  # a leaving worker waits so long for its last words to be sent
+_CHANNEL_S = 5.0  # a worker that does not read its channel for so long is as good as dead
+_LOOPBACK_NAMES = ("localhost", "ip6-localhost")
+
+
+def private_endpoint() -> str:
+    """An address for this host's own workers: an abstract Unix socket, so no file to leave behind,
+    or a loopback port where there is no such thing."""
+    return f"ipc://@videoload-{secrets.token_hex(16)}" if SHARED else "tcp://127.0.0.1:*"
+
+
+class Router:
+    """The trainer's side: one bound socket, its peers known by routing id."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        endpoint: str,
+        *,
+        keys: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+    ) -> None:
+        """Bind ``endpoint``. Raises TransportError: address in use, no keys where they are due."""
+        _check(endpoint, keys, insecure)
+        self.socket = context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self.socket.setsockopt(zmq.IPV6, 1)
+        try:
+            if keys is not None:
+                public, secret = _own_keys(keys, _TRAINER)
+                self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
+                self.socket.curve_server = True
+            self.socket.bind(endpoint)
+        except (zmq.ZMQError, TransportError) as error:
+            self.socket.close()
+            if isinstance(error, TransportError):
+                raise
+            raise TransportError(f"cannot listen on {endpoint}: {_reason(error)}") from None
+        self.endpoint = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
+
+    def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
+        """The next message and who sent it, or None. Its pixels, if any, are still to be taken by
+        `receive_pixels` or dropped by `skip`."""
+        try:
+            identity = self.socket.recv(zmq.DONTWAIT)
+        except zmq.Again:
+            return None
+        frames: list[bytes] = []
+        while self.more and len(frames) < 2:
+            frames.append(self.socket.recv())
+        try:
+            return (self, identity), unpack_from_worker(frames)
+        except ProtocolError as error:
+            return (self, identity), error
+
+    @property
+    def more(self) -> bool:
+        """Whether frames of the last message are still to be taken."""
+        return bool(self.socket.getsockopt(zmq.RCVMORE))
+
+    def receive_pixels(self, into: npt.NDArray[np.uint8]) -> None:
+        """Take the pixels into ``into``. Raises ProtocolError unless they fill it exactly."""
+        got = self.socket.recv_into(into.reshape(-1).data) if self.more else 0
+        if got != into.nbytes or self.more:
+            self.skip()
+            raise ProtocolError(f"{got} bytes of pixels came, the lease has {into.nbytes}")
+
+    def skip(self) -> None:
+        """Drop what is left of the last message."""
+        while self.more:
+            self.socket.recv(copy=False)
+
+    def send(self, identity: bytes, message: FromTrainer) -> bool:
+        """False if the worker is gone, or takes nothing any more."""
+        try:
+            self.socket.send_multipart([identity, *pack(message)], zmq.DONTWAIT)
+        except zmq.ZMQError as error:
+            if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                return False
+            raise
+        return True
+
+    def close(self) -> None:
+        """Unbind. What was not sent yet is dropped."""
+        self.socket.close(linger=0)
+
+
+class Doorkeeper:
+    """Lets in the workers whose public keys lie in the trainer's key folder, nobody else."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], keys: str | os.PathLike[str]
+    ) -> None:
+        admitted = Path(keys) / _ADMITTED
+        if not admitted.is_dir():
+            raise TransportError(
+                f"no folder {admitted}: it holds the public keys of the workers that may dial in; "
+                "make keys with: videoload keygen DIR, and give DIR/trainer here"
+            )
+        self._authenticator = zmq.auth.Authenticator(context)
+        self._authenticator.start()
+        self._authenticator.configure_curve(domain="*", location=admitted)
+        assert self._authenticator.zap_socket is not None
+        self.socket = self._authenticator.zap_socket
+
+    def answer(self) -> None:
+        """Decide on the connection attempts that wait."""
+        while self.socket.poll(0):
+            # The coroutine never waits: it is async only for the asyncio flavour's sake.
+            answer = self._authenticator.handle_zap_message(self.socket.recv_multipart())
+            with suppress(StopIteration):
+                answer.send(None)
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._authenticator.stop()
+
+
+class Dealer:
+    """A worker's side: one connection to one trainer."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        endpoint: str,
+        *,
+        keys: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+    ) -> None:
+        """Begin to dial ``endpoint``. Raises TransportError: not an address, or no keys."""
+        _check(endpoint, keys, insecure)
+        self.socket = context.socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.IMMEDIATE, 1)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.setsockopt(zmq.IPV6, 1)
+        self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
+        self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
+        try:
+            if keys is not None:
+                public, secret = _own_keys(keys, _WORKER)
+                self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
+                self.socket.curve_serverkey = _load(Path(keys) / f"{_TRAINER}.key")[0]
+            self.socket.connect(endpoint)
+        except (zmq.ZMQError, TransportError) as error:
+            self.socket.close()
+            if isinstance(error, TransportError):
+                raise
+            raise TransportError(f"cannot dial {endpoint}: {_reason(error)}") from None
+
+    def receive(self) -> FromTrainer | None:
+        """The next message, or None. Raises ProtocolError."""
+        try:
+            return unpack_from_trainer(self.socket.recv_multipart(zmq.DONTWAIT))
+        except zmq.Again:
+            return None
+
+    def send(self, message: FromWorker, pixels: npt.NDArray[np.uint8] | None = None) -> bool:
+        """False if there is no connection now. ``pixels`` must not be written to afterwards."""
+        try:
+            self.socket.send_multipart(
+                pack(message), zmq.DONTWAIT | (zmq.SNDMORE if pixels is not None else 0)
+            )
+            if pixels is not None:
+                self.socket.send(pixels.data, zmq.DONTWAIT, copy=False)
+        except zmq.Again:
+            return False
+        return True
+
+    def close(self, *, drain: bool = False) -> None:
+        """Hang up; with ``drain``, once what was said is sent, or after two seconds."""
+        self.socket.close(linger=_DRAIN_MS if drain else 0)
+
+
+class PrivateChannel:
+    """One end of the socket pair between a process and a worker that it started. Messages are
+    MessagePack with their length in front; a file descriptor can travel along."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        self._received = bytearray()
+        self._descriptors: deque[int] = deque()
+
+    @classmethod
+    def pair(cls) -> tuple[PrivateChannel, socket.socket]:
+        """This process's end, and the one that the worker inherits."""
+        mine, theirs = socket.socketpair()
+        mine.settimeout(_CHANNEL_S)
+        return cls(mine), theirs
+
+    def send(self, message: Private, descriptor: int | None = None) -> None:
+        """Raises OSError if the other process is gone or does not read."""
+        body = pack_private(message)
+        data = len(body).to_bytes(4, "big") + body
+        if descriptor is None:
+            self.socket.sendall(data)
+            return
+        sent = socket.send_fds(self.socket, [data], [descriptor])
+        self.socket.sendall(data[sent:])
+
+    def receive(self, timeout_s: float) -> tuple[Private, int | None] | None:
+        """The next message, with the descriptor that a `Share` brings; None if none came in time.
+        Raises EOFError if the other process is gone, ProtocolError."""
+        self.socket.settimeout(timeout_s)
+        try:
+            while (message := self._take()) is None:
+                data, descriptors, _, _ = socket.recv_fds(self.socket, 65536, 8)
+                self._descriptors.extend(descriptors)
+                if not data:
+                    raise EOFError
+                self._received += data
+        except (TimeoutError, BlockingIOError):
+            return None
+        except ConnectionError:
+            raise EOFError from None
+        shared = isinstance(message, Share) and message.memory
+        return message, self._descriptors.popleft() if shared else None
+
+    def _take(self) -> Private | None:
+        length = int.from_bytes(self._received[:4], "big")
+        if len(self._received) < 4 + length or len(self._received) < 4:
+            return None
+        body = bytes(self._received[4 : 4 + length])
+        del self._received[: 4 + length]
+        return unpack_private(body)
+
+    def close(self) -> None:
+        """The other process sees the end of the channel, and ends."""
+        self.socket.close()
+
+
+def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Make CURVE keys for one trainer and its workers: ``folder``/trainer and ``folder``/worker,
+    to be given as ``keys`` to each side. Raises TransportError if the folder holds keys."""
+    base = Path(folder)
+    trainer, worker = base / _TRAINER, base / _WORKER
+    if trainer.exists() or worker.exists():
+        raise TransportError(f"{base} holds keys already; they are not overwritten")
+    try:
+        (trainer / _ADMITTED).mkdir(parents=True, mode=0o700)
+        worker.mkdir(mode=0o700)
+        for home, name, others in (
+            (trainer, _TRAINER, worker),
+            (worker, _WORKER, trainer / _ADMITTED),
+        ):
+            public, secret = zmq.auth.create_certificates(home, name)
+            Path(secret).chmod(stat.S_IRUSR | stat.S_IWUSR)
+            shutil.copy(public, others)
+            Path(public).unlink()
+    except OSError as error:
+        raise TransportError(f"cannot make keys in {base}: {error.strerror}") from None
+    return trainer, worker
+
+
+def is_local(endpoint: str) -> bool:
+    """Whether only this host can reach the address."""
+    if endpoint.startswith(("ipc://", "inproc://")):
+        return True
+    host = urlsplit(endpoint).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in _LOOPBACK_NAMES
+
+
+def _check(endpoint: str, keys: object, insecure: bool) -> None:
+    scheme, _, rest = endpoint.partition("://")
+    host, _, port = rest.rpartition(":")
+    bad_port = not (port == "*" or (port.isdecimal() and int(port) < 1 << 16))
+    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and (not host or bad_port)):
+        raise TransportError(f"{endpoint!r} is not an address: tcp://HOST:PORT is")
+    if not (keys or insecure or is_local(endpoint)):
+        raise TransportError(
+            f"{endpoint} can be reached from other hosts, so it needs keys: make them with "
+            "'videoload keygen DIR' and give DIR/trainer to the trainer, DIR/worker to the "
+            "workers; or accept anybody, with --insecure (insecure=True)"
+        )
+
+
+def _own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
+    path = Path(folder) / f"{role}.key_secret"
+    public, secret = _load(path)
+    if secret is None:
+        raise TransportError(f"{path} holds no secret key; make keys with: videoload keygen DIR")
+    return public, secret
+
+
+def _load(path: Path) -> tuple[bytes, bytes | None]:
+    try:
+        return zmq.auth.load_certificate(path)
+    except (OSError, ValueError) as error:
+        raise TransportError(
+            f"no usable key {path} ({getattr(error, 'strerror', None) or error}); make keys with: "
+            "videoload keygen DIR, and give DIR/trainer to the trainer, DIR/worker to the workers"
+        ) from None
+
+
+def _reason(error: zmq.ZMQError) -> str:
+    if error.errno == zmq.EADDRINUSE:
+        return "the port is in use"
+    return str(error.strerror or error)
