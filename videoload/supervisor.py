@@ -14,7 +14,9 @@ going round for ever would hide it.
 
 from __future__ import annotations
 
+import logging
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -26,8 +28,11 @@ from videoload.errors import WorkerError
 from videoload.transport import PrivateChannel
 from videoload.wire import Private, Share, Unshare, WorkerSettings
 
+_log = logging.getLogger(__name__)
+
 _YOUNG_S = 5.0
 _YOUNG_DEATHS = 3
+_LOOK_S = 0.2
 _ASK_S = 1.2  # between asking and killing; a worker looks up at each frame, and every 200 ms
 
 
@@ -142,6 +147,22 @@ class Supervisor:
         self.children.append(child)
         for message, descriptor in self._shares.values():
             child.send(message, descriptor)
+
+
+def keep_running(workers: int, settings: WorkerSettings) -> int:
+    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130)."""
+    stopped_by: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: stopped_by.append(got))
+    supervisor = Supervisor(workers, settings)
+    try:
+        while not stopped_by:
+            select.select(supervisor.watched(), [], [], _LOOK_S)
+            for pid, how in supervisor.reap():
+                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+    finally:
+        supervisor.stop()
+    return 130 if stopped_by[0] == signal.SIGINT else 0
 
 
 def _how(status: int) -> str:

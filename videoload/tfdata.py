@@ -33,8 +33,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
     clips   uint8 [B, *clip.shape], labels int64 [B]; B is static with ``drop_remainder``
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
-    iterator that was dropped half-way does not count. Cardinality is asserted; auto-sharding is off, since
-    the plan shards (``shard=(rank, world)``).
+    iterator that was dropped half-way does not count. Cardinality is asserted; auto-sharding is
+    off, since the plan shards (``shard=(rank, world)``).
 
     Raises VideoloadError where TensorFlow is not installed. What goes wrong later reaches the
     caller as TensorFlow's error; the original stands in its text and in the log.

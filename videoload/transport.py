@@ -298,6 +298,16 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     return trainer, worker
 
 
+def check_dial(
+    endpoint: str, *, keys: str | os.PathLike[str] | None = None, insecure: bool = False
+) -> None:
+    """Raises TransportError for what `Dealer` would refuse, without dialling."""
+    _check(endpoint, keys, insecure)
+    if keys is not None:
+        _own_keys(keys, _WORKER)
+        _load(Path(keys) / f"{_TRAINER}.key")
+
+
 def is_local(endpoint: str) -> bool:
     """Whether only this host can reach the address."""
     if endpoint.startswith(("ipc://", "inproc://")):

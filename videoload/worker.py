@@ -322,7 +322,10 @@ def serve(settings: WorkerSettings, channel: PrivateChannel | None = None) -> in
     """Run a worker in this process until a signal ends it; returns the exit status: 0 after
     SIGTERM or when the starting process is gone, 130 after Ctrl-C. Raises TransportError."""
     logging.basicConfig(
-        level=logging.INFO, format=f"videoload worker {os.getpid()}: %(message)s", force=True
+        # What a trainer's own worker does is the trainer's to tell.
+        level=logging.WARNING if settings.token else logging.INFO,
+        format=f"videoload worker {os.getpid()}: %(message)s",
+        force=True,
     )
     worker = Worker(settings, channel)
     status = 0

@@ -1,0 +1,151 @@
+"""The ``videoload`` command: flags -> calls.
+
+Exit status: 0; 1 with one clear line for what the user can mend; 2 for wrong usage; 130 on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from videoload import __version__
+from videoload.errors import VideoloadError
+
+app = typer.Typer(
+    name="videoload",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Decodes AVI files into clip batches while the model trains.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"videoload {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    videos: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Your own videos, one folder a class (or train/ and test/ with such folders). "
+            "Without it, a small set of moving shapes is made.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one a core")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to train.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the videos, the order and the model.")] = 0,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the videos that are made, here.")
+    ] = None,
+) -> None:
+    """The whole thing on this host, in under two minutes.
+
+    Makes (or takes) AVI files, starts decoders, trains a small Keras model on the stream, and shows
+    what the waiting for data cost.
+    """
+    from videoload import demo as show
+
+    show.run(videos, workers=workers, epochs=epochs, seed=seed, keep=keep)
+
+
+@app.command()
+def worker(
+    connect: Annotated[
+        list[str],
+        typer.Option(metavar="tcp://HOST:PORT", help="The trainer; more than once for several."),
+    ],
+    root: Annotated[
+        Path, typer.Option(metavar="DIR", help="The videos; nothing outside of it is opened.")
+    ],
+    processes: Annotated[
+        int, typer.Option(min=1, help="Worker processes; one keeps a core busy.")
+    ] = 1,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Dial other hosts without keys.")
+    ] = False,
+) -> None:
+    """Decode for a trainer, here or on another host, until stopped.
+
+    Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
+    Ctrl-C hands back what is being decoded and ends it.
+    """
+    from videoload.supervisor import keep_running
+    from videoload.transport import check_dial
+    from videoload.wire import WorkerSettings
+    from videoload.worker import serve
+
+    for address in connect:
+        check_dial(address, keys=keys, insecure=insecure)
+    if not root.is_dir():
+        raise VideoloadError(f"--root {root}: no such folder")
+    settings = WorkerSettings(
+        connect,
+        root=os.path.realpath(root),
+        keys=None if keys is None else os.path.realpath(keys),
+        insecure=insecure,
+    )
+    status = serve(settings) if processes == 1 else keep_running(processes, settings)
+    raise typer.Exit(status)
+
+
+@app.command()
+def keygen(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
+) -> None:
+    """Make CURVE keys for a trainer and its workers."""
+    from videoload.transport import make_keys
+
+    trainer, workers = make_keys(folder)
+    print(f"for the trainer:  Client(listen=..., keys={str(trainer)!r})")
+    print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
+
+
+def main() -> None:
+    """The console entry point."""
+    logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
+    try:
+        app()
+    except VideoloadError as error:
+        _say(f"videoload: {error}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
+
+def _say(line: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(line, markup=False)
+
+
+if __name__ == "__main__":
+    main()
