@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -130,7 +131,10 @@ class Decoder:
             raise VideoError(path, str(error)) from None
 
     def _resolve(self, path: str) -> str:
-        full = os.path.realpath(os.path.join(self._root, path))
+        try:
+            full = os.path.realpath(os.path.join(self._root, path))
+        except ValueError as error:  # a zero byte, half a surrogate pair
+            raise VideoError(path, f"cannot be a file name ({error})") from None
         if os.path.commonpath((full, self._root)) != self._root:
             raise VideoError(path, f"lies outside of the root {self._root}")
         return full
@@ -140,6 +144,8 @@ class Decoder:
             status = os.stat(full)
         except OSError as error:
             raise _UnreadableError(f"cannot be opened: {error.strerror}") from None
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer, for ever
+            raise _UnreadableError("is not a file")
         name = (full, status.st_size, status.st_mtime_ns)
         if name not in self._indexes:
             self._indexes[name] = _read_index(full, tick)
