@@ -21,7 +21,7 @@ import numpy.typing as npt
 from videoload.catalog import Catalog
 from videoload.clips import ClipSpec
 from videoload.engine import Engine, Pass, Source
-from videoload.errors import BadVideo, ClosedError, SpecError, WorkerError
+from videoload.errors import BadVideo, SpecError, WorkerError
 from videoload.leases import Ready
 from videoload.plan import BatchInfo, Plan, StreamOptions
 from videoload.quarantine import Quarantine
@@ -103,8 +103,7 @@ class Client:
         ``slots`` is the number of batches in memory at most (2 or more); by default 8, and more
         where that many workers need them. Raises SpecError, MemoryError.
         """
-        if self._engine.stopped:
-            raise ClosedError("the client is closed")
+        self._engine.check()
         options = StreamOptions(
             batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
         )
@@ -216,8 +215,7 @@ class Stream:
         """
         engine, source, number, reader = self._engine, self._source, next(self._passes), Pass()
         number = source.id << 32 | number  # one number space for all streams of the client
-        if engine.stopped:
-            raise ClosedError("the client is closed")
+        engine.check()
         engine.post(lambda: engine.begin(source, number, reader, steps))
         try:
             for _ in steps:
@@ -243,10 +241,11 @@ class Stream:
             if idle is not None:
                 idle()
             batch = reader.take(_WAIT_S if idle is None else 0.05)
+            if batch is None and engine.stopped:
+                batch = reader.take(_WAIT_S)  # it may just have come, or the reason why none will
             if batch is not None:
                 return batch
-            if engine.stopped and (batch := reader.take(_WAIT_S)) is None:
-                raise ClosedError("the client is closed")
+            engine.check()
 
     def _hand_over(
         self, batch: Ready, idle: Callable[[], None] | None

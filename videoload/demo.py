@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 import time
 from collections import Counter
@@ -84,7 +85,7 @@ def run(
             f"{len(train.classes)} classes: {_some(train.classes)}"
         )
         keras.utils.set_random_seed(seed)
-        with Client("auto" if workers is None else workers) as client:
+        with _one_line_errors(), Client("auto" if workers is None else workers) as client:
             stream, held_back = _streams(client, train, test, seed)
             steps = min(len(stream), _MOST_STEPS)
             model = build_model(len(train.classes), epochs * steps)
@@ -296,15 +297,32 @@ def _silent_stderr() -> Iterator[None]:
 
 
 @contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What goes wrong in a stream arrives as TensorFlow's error, with pages around its message."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        ours = re.search(r"^videoload\.errors\.\w+: (.+)", error.message, re.MULTILINE)
+        if ours is None:
+            raise
+        raise VideoloadError(ours[1]) from None
+
+
+@contextmanager
 def _fewer_log_lines() -> Iterator[None]:
-    """Bad videos are listed at the end, not in the middle of Keras's progress bar."""
-    log = logging.getLogger("videoload.quarantine")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Bad videos are listed at the end, not in the middle of Keras's progress bar, and what stops
+    the demo is said once."""
+    logs = [logging.getLogger(f"videoload.{name}") for name in ("quarantine", "tfdata")]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -205,12 +205,19 @@ class Engine:
         """Whether nothing is to be had from this engine any more."""
         return self._stopping or self._error is not None
 
+    def check(self) -> None:
+        """Raises what ended this engine, if it has ended."""
+        if self._error is not None:
+            raise copy.copy(self._error)
+        if self._stopping:
+            raise ClosedError("the client is closed")
+
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are there, or time is out; returns how many are."""
         with self._joined:
             self._joined.wait_for(lambda: len(self._colleagues) >= count or self.stopped, timeout_s)
             if self._error is not None:
-                raise self._error
+                raise copy.copy(self._error)
             return len(self._colleagues)
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:

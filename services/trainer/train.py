@@ -92,8 +92,8 @@ def main(
         while position.batches < total and not stop.is_set():
             done, rest = divmod(position.batches, len(stream))
             until = done + 1 if rest else epochs  # a broken epoch is finished by itself
-            model.fit(
-                stream.dataset(position.batches, until), initial_epoch=done, epochs=until,
+            _fit(
+                model, stream.dataset(position.batches, until), initial_epoch=done, epochs=until,
                 steps_per_epoch=len(stream) - rest, shuffle=False, callbacks=[position], verbose=2,
             )  # fmt: skip
         if stop.is_set():
@@ -117,11 +117,6 @@ def main(
             stop.set()
             wait([training], _STOP_S)
             raise
-        except Exception as error:
-            # TensorFlow wraps what the stream raised; the last line of its message tells it.
-            if said := re.findall(r"^videoload\.errors\.\w+: (.+)$", str(error), re.MULTILINE):
-                raise vl.VideoloadError(said[-1]) from error
-            raise
 
 
 def _catalogs(videos: Path, seed: int) -> tuple[vl.Catalog, vl.Catalog]:
@@ -130,6 +125,21 @@ def _catalogs(videos: Path, seed: int) -> tuple[vl.Catalog, vl.Catalog]:
         return vl.Catalog.from_folder(videos).split(0.8, seed)
     train = vl.Catalog.from_folder(videos / "train", root=videos)
     return train, vl.Catalog.from_folder(videos / "test", root=videos, classes=train.classes)
+
+
+def _fit(model: Any, *arguments: Any, **more: Any) -> None:
+    """`model.fit`; raises what the stream raised as a VideoloadError, taken from the end of the
+    message that TensorFlow wraps it in. TensorFlow's own exception is let go here, and with it the
+    iterator that it holds on to: left to the end of the interpreter, that can hang."""
+    said: list[str] = []
+    try:
+        model.fit(*arguments, **more)
+    except Exception as error:
+        said = re.findall(r"^videoload\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
+        if not said:
+            raise
+    if said:
+        raise vl.VideoloadError(said[-1])
 
 
 def _report(stream: vl.Stream) -> None:

@@ -148,6 +148,12 @@ def test_fps_keeps_in_step_over_a_long_clip() -> None:
     assert got == [shown_at(Fraction(2 * i, 25), rate) for i in range(2000)]
 
 
+def test_fps_is_reckoned_in_fractions() -> None:
+    made = spec(frames=100, fps=11, sampling="uniform", clips_per_video=2)
+    got = ordinals(made, video(1000, 30), clip=0)
+    assert got == [30 * i // 11 for i in range(100)]  # int(11 * (30 / 11)) is 29
+
+
 def test_fps_needs_a_video_that_says_its_rate() -> None:
     with pytest.raises(UnfitError, match="frame rate") as caught:
         choose(spec(fps=10), video(fps=0), 0)
@@ -368,6 +374,13 @@ def test_a_resized_crop_reaches_all_corners_of_the_frame() -> None:
     assert max(y + h for _, y, _, h in found) == 150
     middles = np.array([x + w / 2 for x, _, w, _ in found])
     assert abs(middles.mean() - 100) < 4
+
+
+def test_a_resized_crop_of_a_small_frame_lies_inside_it() -> None:
+    for width, height in ((3, 2), (2, 3), (5, 5), (16, 9)):
+        for x, y, w, h in regions(width, height, 300):
+            assert 0 <= x <= width - w < width
+            assert 0 <= y <= height - h < height
 
 
 def test_a_resized_crop_of_a_strip_falls_back_to_the_middle() -> None:

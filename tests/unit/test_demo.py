@@ -13,7 +13,7 @@ import pytest
 
 from videoload import demo
 from videoload.catalog import Catalog
-from videoload.errors import CatalogError, SpecError
+from videoload.errors import BadVideo, CatalogError, SpecError, TooManyBadVideos, VideoloadError
 
 
 def folder_of(root: Path, *files: str) -> Path:
@@ -112,6 +112,23 @@ def test_the_model_sees_change_and_not_pictures() -> None:
     still = np.repeat(picture, 16, axis=1)
     scores = np.asarray(model(still, training=False))
     np.testing.assert_allclose(scores, np.asarray(model(np.zeros_like(still), training=False)))
+
+
+def test_an_error_of_the_stream_is_one_line_again_behind_tensorflow() -> None:
+    tf = pytest.importorskip("tensorflow")
+
+    def batches() -> Iterator[int]:
+        yield 1
+        raise TooManyBadVideos([BadVideo("a/[red].avi", "is not a video")], 0, 9)
+
+    broken = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec((), tf.int64))
+    with (
+        pytest.raises(VideoloadError, match=r"^1 of 9 videos [^\n]+ a/\[red\]"),
+        demo._one_line_errors(),
+    ):
+        list(broken)
+    with pytest.raises(tf.errors.InvalidArgumentError), demo._one_line_errors():
+        tf.reshape([1, 2], (3,))
 
 
 def test_a_folder_with_something_in_it_is_not_made_videos_in(tmp_path: Path) -> None:

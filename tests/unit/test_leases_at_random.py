@@ -131,7 +131,7 @@ class World:
         self.gone: list[Fellow] = []
         self.held: list[Held] = []
         self.names = 0
-        self.only_heard = False  # was the last event of the table: it grants nothing
+        self.back_again = False  # a worker was heard of again: it gets leases at the next tick
         self.table.tick(self.now)
 
     # Streams and consumers
@@ -229,21 +229,17 @@ class World:
     def arrive(self, worker: Fellow, answer: tuple[Grant, Failure | None]) -> None:
         """The engine gets an answer, of whomever and whenever."""
         lease, failure = answer
-        self.only_heard = True
+        before = self.table.workers
         if not self.table.heard(worker.name, self.now):
             return
-        new = lease.lease in self.table._workers[worker.name].leases
-        if failure is None:
-            self.arrive_decoded(worker, lease)
-        else:
+        self.back_again |= self.table.workers > before
+        if failure is not None:
             self.obey(
                 self.table.failed(
                     worker.name, lease.lease, failure.at, "broken", dropped=failure.dropped
                 )
             )
-        self.only_heard = not new
-
-    def arrive_decoded(self, worker: Fellow, lease: Grant) -> None:
+            return
         found = self.table.place(worker.name, lease.lease)
         if found is not None:
             assert found == (lease.stream, lease.slot, lease.first, len(lease.samples))
@@ -272,6 +268,7 @@ class World:
             if worker.alive and not worker.silent:
                 assert self.table.heard(worker.name, self.now)
         self.obey(self.table.tick(self.now))
+        self.back_again = False
 
     def sleep(self, seconds: float) -> None:
         """This process hears nothing for a while, and learns of the time first."""
@@ -279,11 +276,11 @@ class World:
         commands = self.table.tick(self.now)
         assert not any(isinstance(command, Kill) for command in commands)
         self.obey(commands)
+        self.back_again = False
 
     # Commands
 
     def obey(self, commands: list[Command]) -> None:
-        self.only_heard = False
         for command in commands:
             match command:
                 case Grant():
@@ -383,7 +380,7 @@ class World:
     def check_nobody_idles(self) -> None:
         """No worker has room for a lease while there is something to decode."""
         workers = self.table._workers.values()
-        if self.only_heard or all(w.suspect or len(w.leases) >= self.credit for w in workers):
+        if self.back_again or all(w.suspect or len(w.leases) >= self.credit for w in workers):
             return
         for stream in self.table._streams.values():
             run = stream.owner

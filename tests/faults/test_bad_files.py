@@ -1,0 +1,278 @@
+"""Videos that cannot be had: named, counted, replaced by the same others in every run, or an error;
+never a hang and never a silent hole."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conftest import SECOND, Programs, digests
+from tests.videos import Videos
+from videoload import (
+    Catalog,
+    Client,
+    ClipSpec,
+    SpecError,
+    TooManyBadVideos,
+    VideoError,
+    VideoloadError,
+    decode_serially,
+)
+
+pytestmark = pytest.mark.timeout(30 * SECOND)
+
+CLIP = ClipSpec(
+    frames=6, stride=2, resize=36, size=(32, 32), crop="random", flip=True, sampling="random",
+    clips_per_video=3,
+)  # fmt: skip
+BATCH = 4
+# path -> a part of the reason
+BAD = {
+    "jump/header.avi": "is not a video that can be opened",
+    "run/missing.avi": "cannot be opened: No such file or directory",
+    "walk/text.avi": "is not a video that can be opened",
+}
+
+
+@pytest.fixture(scope="module")
+def spoiled(videos: Videos, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Good videos, one that is cut short but can be decoded, and three that cannot."""
+    root = tmp_path_factory.mktemp("spoiled")
+    shutil.copytree(videos.root, root, dirs_exist_ok=True)
+    long = (root / "jump/long.avi").read_bytes()
+    (root / "jump/long.avi").write_bytes(long[: len(long) // 2])
+    (root / "jump/header.avi").write_bytes(long[:1000])
+    (root / "walk/text.avi").write_text("not a video\n" * 1000)
+    paths = sorted([*videos.frames, *BAD])
+    classes = ["jump", "run", "walk"]
+    return Catalog(paths, [classes.index(path.split("/")[0]) for path in paths], classes, root)
+
+
+def only_bad(root: Path, count: int) -> Catalog:
+    for number in range(count):
+        (root / f"{number}.avi").write_text("not a video")
+    return Catalog([f"{n}.avi" for n in range(count)], [0] * count, ["any"], root)
+
+
+def read_until_error(batches: Any) -> tuple[list[str], VideoloadError]:
+    """The digests of what came, and the error that ended it."""
+    got: list[str] = []
+    try:
+        for batch in batches:
+            got += digests([batch])
+    except VideoloadError as error:
+        return got, error.with_traceback(None)
+    pytest.fail("no error came")
+
+
+# Some
+
+
+@pytest.mark.parametrize("fleet", ["1 local", "3 local", "2 remote", "3 local, unordered"])
+def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
+    fleet: str,
+    spoiled: Catalog,
+    programs: Programs,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert spoiled.root is not None
+    expected = digests(decode_serially(spoiled, CLIP, BATCH, shuffle=True, epochs=3, info=True))
+    caplog.clear()
+    remote = fleet == "2 remote"
+    with Client(
+        workers=0 if remote else int(fleet[0]), listen="tcp://127.0.0.1:*" if remote else None
+    ) as client:
+        for _ in range(2 if remote else 0):
+            programs.worker(client.endpoints[0], spoiled.root)
+        ordered = not fleet.endswith("unordered")
+        stream = client.stream(spoiled, CLIP, BATCH, shuffle=True, ordered=ordered)
+        got = digests(stream.batches(epochs=3, info=True))
+        bad = stream.quarantine
+        assert stream.stats().bad_videos == tuple(bad)
+        # A stream of its own meets them again, and the same way.
+        assert digests(
+            client.stream(spoiled, CLIP, BATCH, shuffle=True).batches(info=True)
+        ) == expected[: len(stream)]  # fmt: skip
+    assert (got if ordered else Counter(got)) == (expected if ordered else Counter(expected))
+    assert sorted(path for path, _ in bad) == sorted(BAD)
+    for path, reason in bad:
+        assert BAD[path] in reason
+    named = Counter(m.split(": ")[0] for m in caplog.messages if m.startswith("bad video "))
+    assert named == {f"bad video {path}": 2 for path in BAD}, "once a stream"
+
+
+def test_every_clip_of_a_batch_is_a_good_one(spoiled: Catalog) -> None:
+    with Client(workers=2) as client:
+        stream = client.stream(spoiled, CLIP, BATCH, shuffle=True)
+        for clips, labels, info in stream.batches(epochs=2, info=True):
+            for video, label, pixels in zip(info.video, labels, clips, strict=True):
+                assert spoiled[int(video)].path not in BAD
+                assert spoiled[int(video)].label == label
+                assert pixels.any()
+
+
+def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
+    videos: Videos, tmp_path: Path
+) -> None:
+    shutil.copytree(videos.root, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "walk/text.avi").write_text("not a video")
+    catalog = Catalog.from_folder(tmp_path)
+    options: dict[str, Any] = {"shuffle": True, "seed": 2, "on_error": "raise"}
+    expected, error = read_until_error(decode_serially(catalog, CLIP, BATCH, epochs=9, **options))
+    assert isinstance(error, VideoError)
+    with Client(workers=2) as client:
+        stream = client.stream(catalog, CLIP, BATCH, **options)
+        for _ in range(2):  # it does not go on behind the user's back
+            got, same = read_until_error(stream.batches(epochs=9))
+            assert isinstance(same, VideoError)
+            assert same.path == error.path == "walk/text.avi"
+            assert same.reason == error.reason
+            assert got == expected[: len(got)]
+        # Another stream of the same client is not touched.
+        good = client.stream(videos.catalog, CLIP, BATCH)
+        assert digests(good) == digests(decode_serially(videos.catalog, CLIP, BATCH))
+
+
+# Too many
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_too_many_bad_videos_end_the_stream_with_the_list(
+    workers: int, videos: Videos, tmp_path: Path
+) -> None:
+    shutil.copytree(videos.root, tmp_path, dirs_exist_ok=True)
+    bad = [f"walk/bad{number}.avi" for number in range(4)]
+    for path in bad:
+        (tmp_path / path).write_text("not a video")
+    catalog = Catalog.from_folder(tmp_path)
+    serial, error = read_until_error(decode_serially(catalog, CLIP, BATCH, shuffle=True, epochs=9))
+    if workers:
+        with Client(workers=workers) as client:
+            stream = client.stream(catalog, CLIP, BATCH, shuffle=True)
+            got, error = read_until_error(stream.batches(epochs=9))
+            assert got == serial[: len(got)]
+            assert tuple(stream.quarantine) == stream.stats().bad_videos
+            again, same = read_until_error(stream.batches(epochs=9))
+            assert not again
+            assert str(same) == str(error)
+            assert same is not error, "an error that was raised holds on to its consumer's frames"
+            # The user knows better.
+            tolerant = client.stream(catalog, CLIP, BATCH, shuffle=True, max_bad=0.5)
+            assert digests(tolerant) == digests(
+                decode_serially(catalog, CLIP, BATCH, shuffle=True, max_bad=0.5)
+            )
+    assert isinstance(error, TooManyBadVideos)
+    assert sorted(video.path for video in error.videos) == bad
+    assert error.limit == 3
+    assert str(error).startswith("4 of 12 videos could not be decoded, max_bad allows 3: walk/bad")
+    for path in bad:
+        assert path in str(error)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 40])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_catalog_without_one_good_video_is_an_error(
+    count: int, workers: int, tmp_path: Path
+) -> None:
+    catalog = only_bad(tmp_path, count)
+    options: dict[str, Any] = {"shuffle": True, "max_bad": 1.0, "drop_remainder": False}
+    if workers:
+        with Client(workers=workers) as client:
+            stream = client.stream(catalog, CLIP, BATCH, **options)
+            got, error = read_until_error(stream)
+    else:
+        got, error = read_until_error(decode_serially(catalog, CLIP, BATCH, **options))
+    assert not got
+    assert isinstance(error, TooManyBadVideos)
+    assert len(error.videos) == count
+
+
+def test_one_good_video_among_many_bad_ones_is_enough(videos: Videos, tmp_path: Path) -> None:
+    only_bad(tmp_path, 30)
+    shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
+    paths = [*(f"{number}.avi" for number in range(30)), "good.avi"]
+    catalog = Catalog(paths, [0] * 31, ["any"], tmp_path)
+    options: dict[str, Any] = {"shuffle": True, "max_bad": 1.0}
+    expected = digests(decode_serially(catalog, CLIP, BATCH, info=True, **options))
+    with Client(workers=2) as client:
+        stream = client.stream(catalog, CLIP, BATCH, **options)
+        assert digests(stream.batches(info=True)) == expected
+        assert len(stream.quarantine) == 30
+
+
+# Short ones
+
+
+def long_clip(short: Any, frames: int = 25) -> ClipSpec:
+    return ClipSpec(frames=frames, resize=36, size=(32, 32), short=short, clips_per_video=2)
+
+
+@pytest.mark.parametrize("short", ["loop", "hold"])
+def test_short_videos_are_looped_or_held(short: str, videos: Videos) -> None:
+    catalog, clip = videos.catalog, long_clip(short)
+    expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, info=True))
+    with Client(workers=3) as client:
+        stream = client.stream(catalog, clip, BATCH, shuffle=True)
+        assert digests(stream.batches(info=True)) == expected
+        assert not stream.quarantine
+        for _, _, info in stream.batches(info=True):
+            for video, frames in zip(info.video, info.frames, strict=True):
+                count = videos.frames[catalog[int(video)].path]
+                if count < 25:
+                    turns = np.arange(25)
+                    looped = turns % count if short == "loop" else np.minimum(turns, count - 1)
+                    assert np.array_equal(frames, looped)
+
+
+def test_short_videos_are_passed_over_in_silence(
+    videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog, clip = videos.catalog, long_clip("drop")
+    short = {path for path, frames in videos.frames.items() if frames < 25}
+    assert len(short) == 2
+    expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
+    with Client(workers=3) as client:
+        stream = client.stream(catalog, clip, BATCH, shuffle=True)
+        got, seen = [], set()
+        for batch in stream.batches(epochs=2, info=True):
+            got += digests([batch])
+            seen |= {catalog[int(video)].path for video in batch[2].video}
+        assert got == expected
+        assert not stream.quarantine
+        nothing = client.stream(catalog, long_clip("drop", 500), BATCH)
+        got, error = read_until_error(nothing)
+    assert seen == set(videos.frames) - short
+    assert not caplog.records
+    assert not got
+    assert isinstance(error, SpecError)
+    assert 'short="drop" leaves none of 8 videos' in str(error)
+
+
+def test_short_videos_are_bad_ones_where_the_spec_says_so(
+    videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog, clip = videos.catalog, long_clip("error")
+    short = sorted(path for path, frames in videos.frames.items() if frames < 25)
+    expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
+    with Client(workers=3) as client:
+        stream = client.stream(catalog, clip, BATCH, shuffle=True)
+        assert digests(stream.batches(epochs=2, info=True)) == expected
+        assert sorted(video.path for video in stream.quarantine) == short
+        assert {video.reason.split(" frames")[0] for video in stream.quarantine} == {
+            "has 1", "has 24",
+        }  # fmt: skip
+
+
+def test_a_clip_larger_than_its_video_is_a_bad_one(videos: Videos) -> None:
+    clip = ClipSpec(frames=2, size=(60, 60))  # one of the videos is 53 pixels high
+    with Client(workers=1) as client:
+        stream = client.stream(videos.catalog, clip, 4)
+        assert digests(stream) == digests(decode_serially(videos.catalog, clip, 4))
+        ((path, reason),) = stream.quarantine
+    assert path == "jump/odd.avi"
+    assert reason == "frames of 75x53 pixels are smaller than the crop 60x60; give resize"

@@ -1,0 +1,281 @@
+"""However a trainer ends, its own workers end with it, and those that dialled in wait for the
+next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from tests.conftest import SECOND, Program, Programs, children_of, digest, is_alive, wait_until
+from tests.videos import Videos
+from videoload import Client, ClipSpec, ClosedError, decode_serially
+
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
+GONE_S = 2.0 * SECOND
+
+TRAINER = """
+    import os, sys
+    from videoload import Catalog, Client, ClipSpec
+
+    how, root = sys.argv[1:3]
+    clip = ClipSpec(frames=16, resize=112, size=(112, 112), sampling="random", clips_per_video=50)
+    client = Client(workers=2 if len(sys.argv) == 3 else 0, listen=sys.argv[3:])
+    client.wait_for_workers(2 if len(sys.argv) == 3 else 1)
+    stream = client.stream(Catalog.from_folder(root), clip, 8, shuffle=True)
+    batches = stream.batches(epochs=1000)
+    next(batches)
+    print("training", flush=True)
+    if how == "is left open":
+        kept = [client, stream, batches]
+    elif how == "closes":
+        client.close()
+    elif how == "raises":
+        raise RuntimeError("loss is nan")
+    elif how == "exits":
+        sys.exit(3)
+    elif how == "exits at once":
+        os._exit(4)
+    else:
+        for batch in batches:
+            pass
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def start(programs: Programs, videos: Videos, how: str, *listen: str) -> tuple[Program, list[int]]:
+    """A trainer that is training, and its local workers."""
+    trainer = programs.script(TRAINER, how, str(videos.root), *listen)
+    ends = how in ("closes", "exits", "exits at once", "raises", "is left open")
+    workers: list[int] = []
+
+    def training() -> bool:
+        workers[:] = {*workers, *children_of(trainer.pid)}
+        return "training" in trainer.out
+
+    wait_until(training, 20 * SECOND, f"it trains: {trainer.err}")
+    assert ends or trainer.process.poll() is None
+    assert listen or len(workers) == 2
+    return trainer, workers
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(is_alive(pid) for pid in pids)
+
+
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [("closes", 0), ("is left open", 0), ("exits", 3), ("exits at once", 4), ("raises", 1)],
+)
+def test_when_a_trainer_ends_its_workers_end_with_it(
+    how: str, status: int, videos: Videos, programs: Programs
+) -> None:
+    trainer, workers = start(programs, videos, how)
+    assert trainer.wait(GONE_S) == status
+    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+    assert ("loss is nan" in trainer.err) == (how == "raises")
+    assert trainer.err.count("Traceback") == (how == "raises"), trainer.err
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (signal.SIGINT, -signal.SIGINT),
+        (signal.SIGTERM, -signal.SIGTERM),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_when_a_trainer_is_killed_its_workers_end_with_it(
+    number: int, status: int, videos: Videos, programs: Programs
+) -> None:
+    trainer, workers = start(programs, videos, "trains on")
+    trainer.signal(number)
+    assert trainer.wait(GONE_S) == status
+    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+
+
+def test_ctrl_c_in_a_terminal_ends_a_trainer_with_one_traceback(
+    videos: Videos, programs: Programs
+) -> None:
+    trainer = programs.script(TRAINER, "trains on", str(videos.root), start_new_session=True)
+    trainer.wait_for("training", 20 * SECOND)
+    workers = children_of(trainer.pid)
+    assert len(workers) == 2
+    os.killpg(trainer.pid, signal.SIGINT)  # reaches the workers as well
+    assert trainer.wait(GONE_S) == -signal.SIGINT
+    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+    assert trainer.err.count("Traceback") == 1, trainer.err
+    assert trainer.err.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_a_worker_that_is_stopped_does_not_outlive_its_trainer(
+    videos: Videos, programs: Programs
+) -> None:
+    trainer, workers = start(programs, videos, "trains on")
+    os.kill(workers[0], signal.SIGSTOP)
+    trainer.signal(signal.SIGKILL)
+    trainer.wait(GONE_S)
+    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+
+
+def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -> None:
+    with Client(workers=2) as client:
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        list(client.stream(videos.catalog, CLIP, 4))
+        workers = children_of(os.getpid())
+        os.kill(workers[0], signal.SIGSTOP)
+        began = time.monotonic()
+        client.close()
+        assert time.monotonic() - began < GONE_S
+    assert gone(workers)
+
+
+# Workers that dialled in
+
+
+@pytest.mark.parametrize("how", ["closes", "is left open", "is killed"])
+def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
+    how: str, videos: Videos, programs: Programs
+) -> None:
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    worker = programs.worker(endpoint, videos.root)
+    for _ in range(2):
+        first, _ = start(programs, videos, how, endpoint)
+        if how == "is killed":
+            first.signal(signal.SIGKILL)
+        first.wait(GONE_S)
+    with Client(workers=0, listen=endpoint) as client:
+        client.wait_for_workers(1, timeout_s=10 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
+        assert digest(stream) == digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
+    assert worker.process.poll() is None
+    assert worker.err.count("serving trainer") == 3
+    assert "Traceback" not in worker.err
+
+
+def test_a_trainer_that_comes_back_within_a_moment_is_served_again(
+    videos: Videos, programs: Programs
+) -> None:
+    # The worker's socket reconnects by itself: the new trainer must not take it for its own.
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
+    programs.worker(endpoint, videos.root)
+    for _ in range(4):
+        with Client(workers=0, listen=endpoint) as client:
+            stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
+            assert digest(stream) == expected
+
+
+# Consumers
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> None:
+    caught: list[BaseException] = []
+
+    def consume(client: Client) -> None:
+        stream = client.stream(videos.catalog, CLIP, 4)
+        try:
+            for _ in stream.batches(epochs=10**6):
+                pass
+        except ClosedError as error:
+            caught.append(error.with_traceback(None))
+
+    with Client(workers=workers, listen="tcp://127.0.0.1:*") as client:
+        consumer = threading.Thread(target=consume, args=(client,))
+        consumer.start()
+        wait_until(lambda: client._engine._source_of, 5 * SECOND, "it reads")
+        began = time.monotonic()
+        client.close()
+        assert time.monotonic() - began < GONE_S
+        consumer.join(1 * SECOND)
+        assert not consumer.is_alive()
+    assert [str(error) for error in caught] == ["the client is closed"]
+
+
+def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
+    videos: Videos, programs: Programs
+) -> None:
+    script = """
+        import sys
+        from videoload import Catalog, Client, ClipSpec, WorkerError
+
+        sys.executable = "/bin/false"  # a Python that cannot run
+        with Client(workers=2) as client:
+            stream = client.stream(Catalog.from_folder(sys.argv[1]), ClipSpec(2, size=(8, 8)), 2)
+            for what in (
+                lambda: list(stream), lambda: list(stream), lambda: client.wait_for_workers(1),
+                lambda: client.stream(stream.catalog, stream.clip, 2),
+            ):
+                try:
+                    what()
+                except WorkerError as error:
+                    print(error)
+    """
+    trainer = programs.script(script, str(videos.root))
+    assert trainer.wait(20 * SECOND) == 0, trainer.err
+    assert trainer.out.splitlines() == 4 * [
+        "3 workers in a row gave up as soon as they were started, the last one with exit status "
+        "1; see what it printed"
+    ]
+
+
+# TensorFlow
+
+FITTING = """
+    import sys
+    import tensorflow as tf
+    from videoload import Catalog, Client, ClipSpec
+
+    how, root = sys.argv[1:]
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+    model = tf.keras.Sequential([
+        tf.keras.layers.GlobalAveragePooling3D(), tf.keras.layers.Dense(3),
+    ])
+    model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    workers = 0 if how == "waits" else 2
+    with Client(workers=workers, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(Catalog.from_folder(root), clip, 4, shuffle=True)
+        print("fitting", flush=True)
+        model.fit(stream.dataset(epochs=10**4), verbose=0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "how",
+    [
+        "trains",
+        pytest.param(
+            "waits",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="Python runs signal handlers in the main thread alone, and that one is in "
+                "TensorFlow until a batch comes",
+            ),
+        ),
+    ],
+)
+def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
+    pytest.importorskip("tensorflow")
+    trainer = programs.script(FITTING, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    trainer.wait_for("fitting", 30 * SECOND)
+    if how == "waits":
+        trainer.wait_for("no worker is connected", 10 * SECOND)
+    workers = children_of(trainer.pid)
+    assert len(workers) == (0 if how == "waits" else 2)
+    trainer.signal(signal.SIGINT)
+    status = trainer.wait(3 * SECOND)
+    assert status in (-signal.SIGINT, 1), trainer.err
+    assert "KeyboardInterrupt" in trainer.err
+    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
