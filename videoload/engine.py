@@ -26,10 +26,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import zmq
+from cachetools import LRUCache
 
 from videoload.catalog import Catalog
 from videoload.clips import ClipSpec
@@ -66,6 +68,7 @@ _HERE_S = 1.0  # workers hear of this trainer so often
 _LONELY_S = 5.0  # no worker for so long while a consumer waits: say so
 _REMIND_S = 60.0
 _START_S = 30.0
+_INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
 
 
@@ -169,6 +172,9 @@ class Engine:
         self._private: Router | None = None
         self._joined = threading.Condition()
         self._error: VideoloadError | None = None
+        self._indexes: LRUCache[tuple[Path | None, str], bytes] = LRUCache(
+            _INDEX_BYTES_KEPT, lambda packed: len(packed) + 300
+        )
         self._lonely_since: float | None = None
         self._software: str | None = None  # of the first worker that came
         self._poller: zmq.Poller | None = None  # made anew when the children change
@@ -407,6 +413,8 @@ class Engine:
                     source.arena.view(slot, first * source.spec.clip_bytes, shape)
                 )
             colleague = self._colleagues[peer]
+            for path, packed in result.indexes.items():
+                self._indexes[source.catalog.root, path] = packed
             colleague.clips += rows
             colleague.decode_s += result.decode_s
         self._obey(self._table.result(peer, result.lease, frames))
@@ -486,9 +494,15 @@ class Engine:
         if self._colleagues[grant.worker].started_here:
             offset = grant.slot * source.arena.stride + grant.first * source.spec.clip_bytes
             place = Place(source.id, offset)
-        lease = Lease(grant.lease, source.spec, [_clip(source, s) for s in grant.samples], place)
+        clips = [self._clip(source, sample) for sample in grant.samples]
+        lease = Lease(grant.lease, source.spec, clips, place)
         if not router.send(identity, lease) and place is None:
             self._gone(grant.worker, died=False)
+
+    def _clip(self, source: Source, sample: Sample) -> Clip:
+        video = source.catalog[sample.video]
+        index = self._indexes.get((source.catalog.root, video.path))
+        return Clip(video.path, sample.key, sample.clip, video.start, video.end, index)
 
     def _kill(self, command: Kill) -> None:
         assert isinstance(command.worker, tuple)
@@ -528,11 +542,6 @@ class Engine:
         self._wake_out.close()
         with self._joined:
             self._joined.notify_all()
-
-
-def _clip(source: Source, sample: Sample) -> Clip:
-    video = source.catalog[sample.video]
-    return Clip(video.path, sample.key, sample.clip, video.start, video.end)
 
 
 def _as_frames(frames: list[list[int]], rows: int, length: int) -> npt.NDArray[np.int64]:

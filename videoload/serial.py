@@ -13,7 +13,7 @@ import numpy as np
 
 from videoload.catalog import Catalog
 from videoload.clips import ClipSpec
-from videoload.decode import Decoder, ShortVideoError
+from videoload.decode import Decoder, Request, ShortVideoError
 from videoload.errors import SpecError, VideoError
 from videoload.plan import BatchInfo, Plan, StreamOptions
 from videoload.quarantine import Quarantine
@@ -71,10 +71,10 @@ def _batches(
             while True:
                 video = catalog[sample.video]
                 try:
+                    request = Request(sample.key, sample.clip, video.start, video.end)
                     info.frames[row] = decoder.decode(
-                        video.path, clip, sample.key, clips[row],
-                        clip=sample.clip, start=video.start, end=video.end,
-                    )  # fmt: skip
+                        video.path, clip, [request], clips[row : row + 1]
+                    )[0]
                     break
                 except VideoError as error:
                     dropped = isinstance(error, ShortVideoError)

@@ -21,17 +21,21 @@ import socket
 import sys
 import time
 import uuid
+from collections.abc import Iterator
+from itertools import groupby
 from types import FrameType
 
 import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.decode import SOFTWARE, Decoder, ShortVideoError
+from videoload.decode import Decoder, Request, ShortVideoError
 from videoload.errors import ProtocolError, VideoError, VideoloadError
 from videoload.slots import Window
 from videoload.transport import Dealer, PrivateChannel
+from videoload.video import SOFTWARE
 from videoload.wire import (
+    INDEX_BYTES,
     Bye,
     Clip,
     Failed,
@@ -71,7 +75,8 @@ class Worker:
     def __init__(self, settings: WorkerSettings, channel: PrivateChannel | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = channel
-        self._dial_in = None if settings.root is None else Decoder(settings.root)
+        self._new_indexes: dict[str, bytes] = {}
+        self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
         self._frames = 0
@@ -122,22 +127,40 @@ class Worker:
         at = 0
         try:
             decoder, out, shared = self._place(lease)
-            for at, clip in enumerate(lease.clips):
-                frames.append(self._decode(decoder, lease, clip, out[at]))
+            for at, last in _visits(lease.clips):
+                frames += self._visit(decoder, lease, out, at, last)
+        except _ClipError as error:
+            link.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
             link.say(_failure(lease, at, error))
-            return
-        answer = Result(lease.lease, frames, time.perf_counter() - began)
-        link.say(answer, None if shared else out)
+        else:
+            seconds = time.perf_counter() - began
+            answer = Result(lease.lease, frames, seconds, self._new_indexes)
+            link.say(answer, None if shared else out)
+            self._new_indexes.clear()
 
-    def _decode(
-        self, decoder: Decoder, lease: Lease, clip: Clip, out: npt.NDArray[np.uint8]
-    ) -> list[int]:
-        ordinals = decoder.decode(
-            clip.path, lease.spec, clip.key, out,
-            clip=clip.clip, start=clip.start, end=clip.end, tick=self._tick,
-        )  # fmt: skip
-        return [int(ordinal) for ordinal in ordinals]
+    def _visit(
+        self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
+    ) -> list[list[int]]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass."""
+        clips = lease.clips[first:last]
+        path = clips[0].path
+        if clips[0].index is not None:
+            decoder.learn(path, clips[0].index)
+        requests = [Request(clip.key, clip.clip, clip.start, clip.end) for clip in clips]
+        try:
+            got = decoder.decode(path, lease.spec, requests, out[first:last], self._tick)
+        except VideoError as error:
+            if len(clips) == 1:
+                raise _ClipError(first, error) from None
+            # Which of them is it? One at a time tells.
+            return [
+                row
+                for at in range(first, last)
+                for row in self._visit(decoder, lease, out, at, at + 1)
+            ]
+        frames: list[list[int]] = got.tolist()
+        return frames
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """Where the lease's clips are decoded from and to, and whether the trainer sees it."""
@@ -156,6 +179,13 @@ class Worker:
             return decoder, np.empty(shape, np.uint8), False
         return decoder, window.view(lease.place.offset, shape), True
 
+    def _decoder(self, root: str) -> Decoder:
+        def note(path: str, packed: bytes) -> None:
+            if len(packed) <= INDEX_BYTES:
+                self._new_indexes[path] = packed
+
+        return Decoder(root, note)
+
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is gone."""
         if self._channel is None:
@@ -164,7 +194,8 @@ class Worker:
             while got := self._channel.receive(_WELCOME_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
-                    decoder = self._decoders.setdefault(message.root, Decoder(message.root))
+                    decoder = self._decoders.get(message.root) or self._decoder(message.root)
+                    self._decoders[message.root] = decoder
                     window = None if descriptor is None else Window(descriptor)
                     self._shares[message.arena] = (window, decoder)
                     if message.arena == wait_for:
@@ -307,6 +338,24 @@ class _Link:
     def _hang_up(self) -> None:
         self.close()
         self._greeted = self._beat_s = None
+
+
+class _ClipError(Exception):
+    """Clip ``at`` of the lease cannot be had."""
+
+    def __init__(self, at: int, why: VideoError) -> None:
+        super().__init__(at, why)
+        self.at = at
+        self.why = why
+
+
+def _visits(clips: list[Clip]) -> Iterator[tuple[int, int]]:
+    """Runs [first, last) of clips of the same video."""
+    first = 0
+    for _, run in groupby(clips, key=lambda clip: clip.path):
+        last = first + sum(1 for _ in run)
+        yield first, last
+        first = last
 
 
 def _failure(lease: Lease, at: int, error: Exception) -> Failed:
