@@ -94,6 +94,14 @@ def worker(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Dial other hosts without keys.")
     ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="A Python module whose functions a trainer may name as transform; more than once "
+            "for several.",
+        ),
+    ] = None,
 ) -> None:
     """Decode for a trainer, here or on another host, until stopped.
 
@@ -114,6 +122,7 @@ def worker(
         root=os.path.realpath(root),
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
+        transforms=allow or [],
     )
     status = serve(settings) if processes == 1 else keep_running(processes, settings)
     raise typer.Exit(status)

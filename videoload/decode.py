@@ -7,9 +7,11 @@ to where it stays.
 
 from __future__ import annotations
 
+import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -18,8 +20,9 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from cachetools import LRUCache
 
+from videoload.catalog import Catalog
 from videoload.clips import Choice, ClipSpec, Facts, UnfitError, choose
-from videoload.errors import VideoError
+from videoload.errors import SpecError, TransformError, VideoError
 from videoload.video import (
     Report,
     StaleIndexError,
@@ -34,6 +37,7 @@ Buffer = npt.NDArray[np.uint8]
 
 _INDEX_BYTES_KEPT = 64 << 20  # some 90 000 videos like UCF-101's
 _SCALERS_KEPT = 16
+_TRIED_FOR_SIZE = 20  # videos looked at to find the native size
 
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. 320x240 to 170x128:
 # 74 microseconds a frame; with ACCURATE_RND 105 for half a grey level, BICUBIC 91.
@@ -60,9 +64,13 @@ class Decoder:
         self,
         root: str | os.PathLike[str],
         on_index: Callable[[str, bytes], None] = lambda path, packed: None,
+        *,
+        transforms: Collection[str] | None = None,
     ) -> None:
+        """``transforms``: the modules whose functions a spec may name; None: any."""
         self._root = os.path.realpath(root)
         self._on_index = on_index
+        self._allowed = transforms
         self._indexes: LRUCache[str, VideoIndex] = LRUCache(
             _INDEX_BYTES_KEPT, lambda index: index.memory_bytes
         )
@@ -80,17 +88,19 @@ class Decoder:
         one pass over the file; returns the ordinals of their frames, int64 [n, T].
 
         ``tick`` is called after each packet. Raises VideoError where one of them cannot be had,
-        ShortVideoError where the spec wants such a video passed over in silence.
+        ShortVideoError where the spec wants such a video passed over in silence, TransformError.
         """
+        transform = None if spec.transform is None else self._function(spec.transform)
         full = self._resolve(path)
         try:
-            return self._decode(path, full, spec, requests, out, tick)
+            choices = self._decode(path, full, spec, requests, out, tick)
         except StaleIndexError:
             self._indexes.pop(path, None)
-        try:
-            return self._decode(path, full, spec, requests, out, tick)
-        except StaleIndexError:
-            raise VideoError(path, "gives other frames each time it is read") from None
+            choices = self._decode_again(path, full, spec, requests, out, tick)
+        if transform is not None:
+            for choice, clip in zip(choices, out, strict=True):
+                _apply(transform, spec, path, clip, choice.key)
+        return np.stack([choice.frames for choice in choices])
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of ``path`` (relative to the root). Raises VideoError."""
@@ -118,7 +128,7 @@ class Decoder:
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick,
-    ) -> npt.NDArray[np.int64]:
+    ) -> list[Choice]:
         index = self._index(path, full, tick)
         places: dict[int, list[tuple[int, int]]] = {}  # ordinal -> (clip, frame of the clip)
         choices: list[Choice] = []
@@ -135,7 +145,37 @@ class Decoder:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
         except UnreadableError as error:
             raise VideoError(path, str(error)) from None
-        return np.stack([choice.frames for choice in choices])
+        return choices
+
+    def _decode_again(
+        self,
+        path: str,
+        full: str,
+        spec: ClipSpec,
+        requests: Sequence[Request],
+        out: Buffer,
+        tick: Tick,
+    ) -> list[Choice]:
+        """With a new index, after the one that was there turned out to be another file's."""
+        try:
+            return self._decode(path, full, spec, requests, out, tick)
+        except StaleIndexError:
+            raise VideoError(path, "gives other frames each time it is read") from None
+
+    def _function(self, name: str) -> Callable[..., object]:
+        module, _, function = name.partition(":")
+        if self._allowed is not None and module not in self._allowed:
+            raise TransformError(
+                f"transform {name}: this worker's owner does not allow it; start the worker with "
+                f"--allow {module}"
+            )
+        try:
+            found = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            raise TransformError(f"transform {name} cannot be imported: {error}") from None
+        if not callable(found):
+            raise TransformError(f"transform {name} is not a function")
+        return cast(Callable[..., object], found)
 
     def _resolve(self, path: str) -> str:
         full = os.path.realpath(os.path.join(self._root, path))
@@ -164,6 +204,46 @@ class Decoder:
         return scaler
 
 
+def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
+    """The spec with the size that the catalog's first good video gives it, if it has none.
+
+    Raises SpecError where the videos are not on this host, VideoError if none can be decoded.
+    """
+    if spec.size is not None:
+        return spec
+    if catalog.root is None:
+        raise SpecError("size=None needs the videos on this host (root=); give size=")
+    decoder = Decoder(catalog.root)
+    failed = None
+    for video in islice(catalog, _TRIED_FOR_SIZE):
+        try:
+            facts = decoder.index(video.path).facts
+        except VideoError as error:
+            failed = error
+            continue
+        return spec.at_native_size(facts.width, facts.height)
+    assert failed is not None
+    raise failed
+
+
+def _apply(
+    transform: Callable[..., object], spec: ClipSpec, path: str, clip: Buffer, key: int
+) -> None:
+    """Replace a clip by what the user's function makes of it."""
+    try:
+        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(key)))
+    except Exception as error:
+        raise TransformError(
+            f"transform {spec.transform} failed on a clip of {path}: {error!r}"
+        ) from error
+    if not isinstance(made, np.ndarray) or made.shape != clip.shape or made.dtype != np.uint8:
+        what = f"{made.dtype}{list(made.shape)}" if isinstance(made, np.ndarray) else repr(made)
+        raise TransformError(
+            f"transform {spec.transform} returned {what[:80]}, not uint8{list(clip.shape)}"
+        )
+    np.copyto(clip, made)
+
+
 class ShortVideoError(VideoError):
     """The video is shorter than a clip, and the spec says ``short="drop"``."""
 
@@ -189,6 +269,7 @@ class _Scaler:
             frame = self._to(self._same, frame, self._size, frame.format.name)
         x, y, width, height = choice.region
         if (width, height) != self._size:
+            frame = self._to(self._same, frame, self._size, "rgb24")
             frame = _cut(frame, x, y, width, height)
         if frame.format.name in ("yuv420p", "yuvj420p"):
             frame = self._to(self._scale, frame, choice.scaled, frame.format.name)
@@ -234,8 +315,8 @@ _RANGES = {"rgb24": _FULL, "gray": _FULL, "yuv420p": _LIMITED}
 
 
 def _cut(frame: VideoFrame, x: int, y: int, width: int, height: int) -> VideoFrame:
-    """A region of a frame, as rgb24 of its own."""
-    pixels = cast(Buffer, frame.to_ndarray(format="rgb24", threads=1))
+    """A region of an rgb24 frame, as a frame of its own."""
+    pixels = cast(Buffer, frame.to_ndarray())
     region = np.ascontiguousarray(pixels[y : y + height, x : x + width])
     return VideoFrame.from_ndarray(region, format="rgb24")
 

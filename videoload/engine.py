@@ -299,7 +299,7 @@ class Engine:
         if self._workers:
             self._private = Router(context, private_endpoint())
             self._routers.append(self._private)
-            settings = WorkerSettings([self._private.endpoint], token=self._token)
+            settings = WorkerSettings([self._private.endpoint], token=self._token, transforms=None)
             self._supervisor = Supervisor(self._workers, settings)
         return endpoints
 
@@ -370,11 +370,9 @@ class Engine:
         elif isinstance(message, Result):
             self._take_result(peer, message)
         elif isinstance(message, Failed):
-            self._obey(
-                self._table.failed(
-                    peer, message.lease, message.at, message.reason, dropped=message.dropped
-                )
-            )
+            lease, at, reason = message.lease, message.at, message.reason
+            dropped, fatal = message.dropped, message.fatal
+            self._obey(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Bye):
             self._gone(peer, died=False)
 

@@ -29,7 +29,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import VideoloadError
+from videoload.errors import TransformError, VideoloadError
 from videoload.plan import Plan, Sample
 from videoload.quarantine import Quarantine
 
@@ -319,10 +319,17 @@ class LeaseTable:
         return self._deliver(run) + self._grant()
 
     def failed(
-        self, worker: WorkerId, lease: int, at: int, reason: str, *, dropped: bool
+        self,
+        worker: WorkerId,
+        lease: int,
+        at: int,
+        reason: str,
+        *,
+        dropped: bool = False,
+        fatal: bool = False,
     ) -> list[Command]:
         """Clip ``at`` of ``lease`` cannot be had: another one stands in, and the whole piece is
-        granted again (the worker stopped there)."""
+        granted again (the worker stopped there). ``fatal``: the stream stops instead."""
         found = self._lease(worker, lease)
         if found is None:
             return []
@@ -332,6 +339,8 @@ class LeaseTable:
             return self._grant()
         for other in list(piece.holders):
             self._void(other)
+        if fatal:
+            return self._stop(piece.batch.run.stream, TransformError(reason)) + self._grant()
         return self._fail(piece, at, reason, dropped=dropped) + self._grant()
 
     def tick(self, now: float) -> list[Command]:
@@ -415,14 +424,17 @@ class LeaseTable:
         try:
             stream.quarantine.add(video, reason, dropped=dropped)
         except VideoloadError as error:
-            stream.stopped = True
-            for run in stream.runs.values():
-                self._cancel_all(run)
-            return [Stop(stream.id, error)]
+            return self._stop(stream, error)
         self._choose_stand_ins(batch, piece.first, piece.size)
         piece.deaths = 0
         self._requeue(piece)
         return []
+
+    def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
+        stream.stopped = True
+        for run in stream.runs.values():
+            self._cancel_all(run)
+        return [Stop(stream.id, error)]
 
     @staticmethod
     def _choose_stand_ins(batch: _Batch, first: int, size: int) -> None:

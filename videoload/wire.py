@@ -115,6 +115,7 @@ class Failed(_Message, tag="failed"):
     at: _Id
     reason: _Text
     dropped: bool = False  # short, and the spec passes over short videos in silence
+    fatal: bool = False  # no video's fault (a transform): the stream cannot go on
 
 
 class Heartbeat(_Message, tag="heartbeat"):
@@ -141,6 +142,7 @@ class WorkerSettings(_Message, tag="settings"):
     token: str = ""
     keys: str | None = None
     insecure: bool = False
+    transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
 
 
 class Share(_Message, tag="share"):

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload.decode import Decoder, Request, ShortVideoError
-from videoload.errors import ProtocolError, VideoError, VideoloadError
+from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.slots import Window
 from videoload.transport import Dealer, PrivateChannel
 from videoload.video import SOFTWARE
@@ -75,6 +75,7 @@ class Worker:
     def __init__(self, settings: WorkerSettings, channel: PrivateChannel | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = channel
+        self._transforms = settings.transforms
         self._new_indexes: dict[str, bytes] = {}
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
@@ -184,7 +185,7 @@ class Worker:
             if len(packed) <= INDEX_BYTES:
                 self._new_indexes[path] = packed
 
-        return Decoder(root, note)
+        return Decoder(root, note, transforms=self._transforms)
 
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is gone."""
@@ -362,6 +363,8 @@ def _failure(lease: Lease, at: int, error: Exception) -> Failed:
     if isinstance(error, VideoError):
         dropped = isinstance(error, ShortVideoError)
         return Failed(lease.lease, at, error.reason[:4096], dropped)
+    if isinstance(error, TransformError):
+        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
     if not isinstance(error, VideoloadError):
         _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
     return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
