@@ -37,8 +37,8 @@ WorkerId = Hashable
 
 # Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
-# A piece that was in the hands of so many workers when they died is taken to be what kills them.
-_DEATHS = 3
+# A clip that was decoded, alone in its lease, by so many workers when they died, is what kills them.
+_DEATHS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,17 +400,19 @@ class LeaseTable:
             heappush(piece.batch.run.orphans, orphan)
 
     def _blame(self, piece: _Piece) -> list[Command]:
-        """A worker died over this piece: grant it again clip by clip, and if the one clip goes on
-        killing workers, take its video for bad."""
-        piece.deaths += 1
-        if piece.size == 1 and piece.deaths >= _DEATHS:
-            return self._fail(
-                piece, 0, f"{piece.deaths} workers died while decoding it", dropped=False
-            )
+        """A worker died over this piece. Its clips are granted again one by one; one that then
+        goes on killing workers is taken for bad, and its video with it."""
+        if piece.size == 1:
+            piece.deaths += 1
+            if piece.deaths >= _DEATHS:
+                reason = f"{piece.deaths} workers died while decoding it"
+                return self._fail(piece, 0, reason, dropped=False)
+            self._requeue(piece)
+            return []
         batch = piece.batch
         batch.pieces.discard(piece)
         for row in range(piece.first, piece.first + piece.size):
-            one = _Piece(batch, row, 1, deaths=piece.deaths)
+            one = _Piece(batch, row, 1)
             batch.pieces.add(one)
             self._requeue(one)
         return []
