@@ -37,7 +37,7 @@ WorkerId = Hashable
 
 # Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
-# A clip that was decoded, alone in its lease, by so many workers when they died, is what kills them.
+# A clip that, alone in its lease, was at work when so many workers died, is what kills them.
 _DEATHS = 2
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -59,6 +60,7 @@ _REMIND_S = 60.0  # ... and so often after that
 _WELCOME_S = 5.0  # a HELLO without an answer for so long is said again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for so many beats is dialled again
 _REFUSED_S = 5.0  # wait so long after a REFUSED
+_MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
 
 
 class Stopped(BaseException):
@@ -379,6 +381,7 @@ def serve(settings: WorkerSettings, channel: PrivateChannel | None = None) -> in
         format=f"videoload worker {os.getpid()}: %(message)s",
         force=True,
     )
+    _limit_memory()
     worker = Worker(settings, channel)
     status = 0
 
@@ -409,6 +412,13 @@ def main() -> int:
     except VideoloadError as error:
         print(f"videoload worker: {error}", file=sys.stderr)
         return 1
+
+
+def _limit_memory() -> None:
+    """A file that asks for more gets an error, and its worker lives on."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _die_with_parent() -> None:
