@@ -92,11 +92,7 @@ class Decoder:
         """
         transform = None if spec.transform is None else self._function(spec.transform)
         full = self._resolve(path)
-        try:
-            choices = self._decode(path, full, spec, requests, out, tick)
-        except StaleIndexError:
-            self._indexes.pop(path, None)
-            choices = self._decode_again(path, full, spec, requests, out, tick)
+        choices = self._decode(path, full, spec, requests, out, tick)
         if transform is not None:
             for choice, clip in zip(choices, out, strict=True):
                 _apply(transform, spec, path, clip, choice.key)
@@ -137,30 +133,21 @@ class Decoder:
                 choices.append(choose(spec, index.facts, key, clip, start, end))
                 for at, ordinal in enumerate(choices[-1].frames.tolist()):
                     places.setdefault(ordinal, []).append((row, at))
-            for ordinal, frame in read_frames(full, index, sorted(places), tick):
+
+            def write(ordinal: int, frame: VideoFrame) -> None:
                 for row, at in places[ordinal]:
                     scaler = self._scaler(spec, index.facts, choices[row])
                     scaler.write(frame, choices[row], out[row, at])
+
+            read_frames(full, index, sorted(places), write, tick)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
         except UnreadableError as error:
             raise VideoError(path, str(error)) from None
-        return choices
-
-    def _decode_again(
-        self,
-        path: str,
-        full: str,
-        spec: ClipSpec,
-        requests: Sequence[Request],
-        out: Buffer,
-        tick: Tick,
-    ) -> list[Choice]:
-        """With a new index, after the one that was there turned out to be another file's."""
-        try:
-            return self._decode(path, full, spec, requests, out, tick)
         except StaleIndexError:
+            self._indexes.pop(path, None)
             raise VideoError(path, "gives other frames each time it is read") from None
+        return choices
 
     def _function(self, name: str) -> Callable[..., object]:
         module, _, function = name.partition(":")

@@ -13,7 +13,9 @@ decoded from its start: slower, never wrong.
 
 Damage: a packet that the decoder refuses is skipped, a frame that it repairs is kept, the end of
 what can be read is the end of the video. Everything runs in one thread, because on damaged files
-the number of threads changes the pixels.
+the number of threads changes the pixels. So does a frame that is held while the next one is
+decoded: some decoders leave in a broken picture what its recycled memory held before. Therefore no
+frame is kept here beyond the call it is given to.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import os
 import platform
 import struct
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -38,6 +41,7 @@ from av.video.stream import VideoStream
 from videoload.clips import Facts
 
 Tick = Callable[[], None]
+Use = Callable[[int, VideoFrame], None]
 _Output = Iterator[tuple["Packet[VideoStream]", list[VideoFrame] | None]]
 
 # Containers that hold their own pictures; playlists and scripts that name other files are not here.
@@ -45,7 +49,9 @@ _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,
 _MAX_PIXELS = 8192 * 8192
 # A seek costs about as much as decoding a few frames (0.1 ms at 320x240).
 _SEEK_WORTH_FRAMES = 4
-_HEADER = struct.Struct("<QIQQIII")
+# What FFmpeg, and PyAV upon strange files, answer with.
+_REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
+_HEADER = struct.Struct("<Q?IQQIII")
 
 av.logging.set_level(None)  # FFmpeg's own log lines can deadlock with the GIL, and name no file
 
@@ -74,8 +80,11 @@ class VideoIndex:
         file_bytes: int,
         keys: npt.NDArray[np.int64],
         sums: npt.NDArray[np.uint16],
+        *,
+        damaged: bool,
     ) -> None:
         self.facts = facts
+        self.damaged = damaged
         self.file_bytes = file_bytes
         self.keys = keys
         self.sums = sums
@@ -96,10 +105,12 @@ class VideoIndex:
         self._ordinals = []
 
     def agrees(self, ordinal: int, frame: VideoFrame) -> bool:
-        """Whether this is frame ``ordinal``; looks at each frame once."""
-        if not self._checked[ordinal]:
-            self._checked[ordinal] = _checksum(frame) == self.sums[ordinal]
-        return bool(self._checked[ordinal])
+        """Whether this is frame ``ordinal``. Of an undamaged file, each is looked at once."""
+        if self._checked[ordinal]:
+            return True
+        same = _checksum(frame) == int(self.sums[ordinal])
+        self._checked[ordinal] = same and not self.damaged
+        return same
 
     @property
     def memory_bytes(self) -> int:
@@ -110,7 +121,7 @@ class VideoIndex:
         """About 2 bytes a frame and 24 a key frame."""
         facts = self.facts
         header = _HEADER.pack(
-            self.file_bytes, facts.frames, facts.fps.numerator, facts.fps.denominator,
+            self.file_bytes, self.damaged, facts.frames, facts.fps.numerator, facts.fps.denominator,
             facts.width, facts.height, len(self.keys),
         )  # fmt: skip
         return header + self.keys.tobytes() + self.sums.tobytes()
@@ -119,7 +130,7 @@ class VideoIndex:
     def from_bytes(cls, data: bytes) -> VideoIndex:
         """Raises ValueError for what `to_bytes` cannot have made."""
         try:
-            size, frames, rate, scale, width, height, keys = _HEADER.unpack_from(data)
+            size, damaged, frames, rate, scale, width, height, keys = _HEADER.unpack_from(data)
         except struct.error as error:
             raise ValueError(f"not an index: {error}") from None
         ends = _HEADER.size + 24 * keys
@@ -127,7 +138,8 @@ class VideoIndex:
             raise ValueError("not an index: its lengths do not add up")
         table = np.frombuffer(data, np.int64, 3 * keys, _HEADER.size).reshape(keys, 3)
         sums = np.frombuffer(data, np.uint16, frames, ends)
-        return cls(Facts(frames, Fraction(rate, scale), width, height), size, table, sums)
+        facts = Facts(frames, Fraction(rate, scale), width, height)
+        return cls(facts, size, table, sums, damaged=damaged)
 
 
 class Report(NamedTuple):
@@ -156,7 +168,8 @@ def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
         for packet, frames in _decoded(container, stream, tick, mark=True):
             packets += bool(packet.size)
             refused += frames is None
-            for frame in frames or ():
+            while frames:
+                frame = frames.pop(0)
                 if not sums:
                     width, height, pixels = frame.width, frame.height, frame.format.name
                 if frame.key_frame and frame.opaque is not None:
@@ -164,6 +177,7 @@ def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
                     keys.append((len(sums), dts, position))
                 repaired += frame.is_corrupt
                 sums.append(_checksum(frame))
+                del frame
         if not sums:
             raise UnreadableError("has no frame that can be decoded")
         rate = stream.average_rate or stream.guessed_rate or Fraction(0)
@@ -173,96 +187,94 @@ def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
         )  # fmt: skip
     facts = Facts(len(sums), Fraction(rate), width, height)
     table = np.array(keys, np.int64).reshape(-1, 3)
-    return VideoIndex(facts, os.stat(path).st_size, table, np.array(sums, np.uint16)), report
+    index = VideoIndex(
+        facts, os.stat(path).st_size, table, np.array(sums, np.uint16),
+        damaged=bool(refused or repaired),
+    )  # fmt: skip
+    return index, report
 
 
-def read_frames(
-    path: str, index: VideoIndex, wanted: list[int], tick: Tick
-) -> Iterator[tuple[int, VideoFrame]]:
-    """The frames with these ordinals (rising), with their ordinals, in one pass over the file.
+def read_frames(path: str, index: VideoIndex, wanted: list[int], use: Use, tick: Tick) -> None:
+    """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file.
 
     Raises UnreadableError, and StaleIndexError if the file is not the one indexed.
     """
-    done = 0
+    left = deque(wanted)
     if index.key_before(wanted[-1]) is not None:
-        for item in _by_seeking(path, index, wanted, tick):
-            yield item
-            done += 1
-        if done < len(wanted):
+        _by_seeking(path, index, left, use, tick)
+        if left:
             index.forbid_seeking()
-    if done < len(wanted):
-        yield from _from_start(path, index, wanted[done:], tick)
+    if left:
+        _from_start(path, index, left, use, tick)
 
 
-def _from_start(
-    path: str, index: VideoIndex, wanted: list[int], tick: Tick
-) -> Iterator[tuple[int, VideoFrame]]:
-    left = iter(wanted)
-    target = next(left)
-    ordinal = 0
+def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
+    at = 0
     with _open(path) as container:
         for _, frames in _decoded(container, _video_stream(container), tick):
-            for frame in frames or ():
-                if ordinal == target:
-                    if not index.agrees(ordinal, frame):
+            while frames:
+                frame = frames.pop(0)
+                if at == left[0]:
+                    if not index.agrees(at, frame):
                         raise StaleIndexError
-                    yield ordinal, frame
-                    target = next(left, -1)
-                    if target < 0:
+                    use(left.popleft(), frame)
+                    if not left:
                         return
-                ordinal += 1
+                at += 1
+                del frame
     raise StaleIndexError
 
 
-def _by_seeking(
-    path: str, index: VideoIndex, wanted: list[int], tick: Tick
-) -> Iterator[tuple[int, VideoFrame]]:
+def _by_seeking(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
     """As far as seeking goes: ends early where anything is not as the index says."""
     with _open(path) as container:
         stream = _video_stream(container)
         output = _decoded(container, stream, tick)
-        at = 0  # ordinal of the first frame in `ready`, or of the next one out of the decoder
-        ready: list[VideoFrame] = []
-        for target in wanted:
-            key = index.key_before(target)
+        at = 0  # ordinal of the next frame
+        while left:
+            key = index.key_before(left[0])
+            frames: list[VideoFrame] | None
             if key is not None and key[0] > at + _SEEK_WORTH_FRAMES:
-                landed = _seek(container, stream, key, tick)
-                if landed is None:
+                output = _decoded(container, stream, tick)
+                frames = _seek(container, stream, key, output)
+                if frames is None:
                     return
-                output, ready = landed
                 at = key[0]
-            while at + len(ready) <= target:
-                at += len(ready)
+            else:
                 step = next(output, None)
                 if step is None:
                     return
-                ready = step[1] or []
-            ready = ready[target - at :]
-            at = target
-            if not index.agrees(target, ready[0]):
-                return
-            yield target, ready[0]
+                frames = step[1]
+                del step
+            while frames:
+                frame = frames.pop(0)
+                if left and at == left[0]:
+                    if not index.agrees(at, frame):
+                        return
+                    use(left.popleft(), frame)
+                at += 1
+                del frame
 
 
 def _seek(
-    container: InputContainer, stream: VideoStream, key: tuple[int, int, int], tick: Tick
-) -> tuple[_Output, list[VideoFrame]] | None:
-    """Go to a key frame: the decoder's further output, and the frames that it begins with. None
-    where the seek fails or lands on another packet than the index says."""
+    container: InputContainer, stream: VideoStream, key: tuple[int, int, int], output: _Output
+) -> list[VideoFrame] | None:
+    """Go to a key frame: the frames that the decoder then begins with. None where the seek fails
+    or lands on another packet than the index says."""
     _, dts, position = key
     try:
         container.seek(dts, stream=stream)
-    except (av.error.FFmpegError, OverflowError):
+    except _REFUSALS:
         return None
-    output = _decoded(container, stream, tick)
     landed = False
     for packet, frames in output:
         if not landed and packet.pos != position:
             return None
         landed = True
-        for i, frame in enumerate(frames or ()):
-            if frame.key_frame:
-                return output, (frames or [])[i:]
+        while frames and not frames[0].key_frame:
+            frames.pop(0)
+        if frames:
+            return frames
     return None
 
 
@@ -277,14 +289,14 @@ def _decoded(
             packet = next(packets)
         except StopIteration:
             return
-        except (av.error.FFmpegError, ValueError):  # the file cannot be read any further: flush
+        except _REFUSALS:  # the file cannot be read any further: flush
             packet, packets = Packet(), iter(())
         if mark and packet.is_keyframe and packet.dts is not None and (packet.pos or -1) >= 0:
             packet.opaque = (packet.dts, packet.pos)
         frames: list[VideoFrame] | None
         try:
             frames = stream.decode(packet if packet.size else None)
-        except (av.error.FFmpegError, ValueError):
+        except _REFUSALS:
             frames = None
         yield packet, frames
         tick()
@@ -300,7 +312,7 @@ def _open(path: str) -> InputContainer:
                 "protocol_whitelist": "file",
             },
         )
-    except (av.error.FFmpegError, ValueError, OSError) as error:
+    except _REFUSALS as error:
         why = getattr(error, "strerror", None) or error
         raise UnreadableError(f"is not a video that can be opened ({why})") from None
 
@@ -327,15 +339,17 @@ def _checksum(frame: VideoFrame) -> int:
         pixel_bits = 16 if layout.components[0].bits > 8 else 8
     else:
         pixel_bits = layout.padded_bits_per_pixel
-    total = 0
-    for plane in frame.planes[: 2 if layout.name == "pal8" else 1]:
-        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, abs(plane.line_size))
-        # The end of a line is padding, which may hold anything.
-        words = rows[:, : (plane.width * pixel_bits // 8) & ~7].view(np.uint64)
-        total += int(words @ _weights(words.shape[1]) @ _weights(words.shape[0]))
-        tail = rows[:, words.shape[1] * 8 : plane.width * pixel_bits // 8]
-        if tail.size:
-            total += int(tail.astype(np.uint64) @ _weights(tail.shape[1]) @ _weights(len(tail)))
+    plane = frame.planes[0]
+    used = plane.width * pixel_bits // 8  # the end of a line is padding, which may hold anything
+    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, abs(plane.line_size))
+    words = rows[:, : used & ~7].view(np.uint64)
+    total = int(words @ _weights(words.shape[1]) @ _weights(len(words)))
+    tail = rows[:, used & ~7 : used]
+    if tail.size:
+        total += int(tail.astype(np.uint64) @ _weights(tail.shape[1]) @ _weights(len(tail)))
+    if layout.name == "pal8":
+        palette = np.frombuffer(memoryview(frame.planes[1]), np.uint64)
+        total += int(palette @ _weights(len(palette)))
     return total >> 48 & 0xFFFF
 
 
