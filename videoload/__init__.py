@@ -61,9 +61,26 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - what the table above says
+__all__ = [  # in full, so that type checkers see what is public
+    "BadVideo",
+    "BatchInfo",
+    "Catalog",
+    "CatalogError",
+    "Client",
+    "ClipSpec",
+    "ClosedError",
+    "ProtocolError",
+    "SpecError",
+    "Stream",
+    "TooManyBadVideos",
+    "TransformError",
+    "TransportError",
+    "Video",
+    "VideoError",
+    "VideoloadError",
+    "WorkerError",
     "__version__",
-    *_HOME_OF,
+    "decode_serially",
 ]
 
 

@@ -100,10 +100,10 @@ class ClipSpec:
                 )
         if not isinstance(self.flip, bool):
             raise SpecError(f"flip must be True or False, got {self.flip!r}")
-        if self.fps is not None and not 0 < self.fps < float("inf"):
-            raise SpecError(f"fps must be above 0, got {self.fps!r}")
-        if self.fps is not None and self.stride != 1:
-            raise SpecError("give stride or fps, not both")
+        if self.fps is not None:
+            _rate(self.fps)
+            if self.stride != 1:
+                raise SpecError("give stride or fps, not both")
         if self.resize is not None:
             _whole("resize", self.resize)
             if self.resize % 2:
@@ -271,6 +271,8 @@ def _window(
     if spec.fps is None:
         offsets = np.arange(spec.frames, dtype=np.int64) * spec.stride
     else:
+        if fps <= 0:
+            raise UnfitError("does not say its frame rate; give stride instead of fps")
         step = fps / Fraction(spec.fps).limit_denominator(1_000_000)
         offsets = np.array([int(t * step) for t in range(spec.frames)], dtype=np.int64)
     span = int(offsets[-1]) + 1
@@ -312,6 +314,12 @@ def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[
     w = min(width, round(height * _RATIO[1]))
     h = min(height, round(width / _RATIO[0]))
     return (width - w) // 2, (height - h) // 2, w, h
+
+
+def _rate(fps: float) -> None:
+    number = isinstance(fps, int | float) and not isinstance(fps, bool)
+    if not number or not 0.001 <= fps < float("inf"):
+        raise SpecError(f"fps must be a number of at least 0.001, got {fps!r}")
 
 
 def _whole(name: str, value: object) -> None:

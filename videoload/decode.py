@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import stat
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -165,15 +166,21 @@ class Decoder:
         return cast(Callable[..., object], found)
 
     def _resolve(self, path: str) -> str:
-        full = os.path.realpath(os.path.join(self._root, path))
+        try:
+            full = os.path.realpath(os.path.join(self._root, path))
+        except ValueError as error:  # a zero byte, half a surrogate pair
+            raise VideoError(path, f"cannot be a file name ({error})") from None
         if os.path.commonpath((full, self._root)) != self._root:
             raise VideoError(path, f"lies outside of the root {self._root}")
         return full
 
     def _index(self, path: str, full: str, tick: Tick) -> VideoIndex:
         try:
+            status = os.stat(full)
+            if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer, for ever
+                raise VideoError(path, "is not a file")
             index = self._indexes.get(path)
-            if index is None or index.file_bytes != os.stat(full).st_size:
+            if index is None or index.file_bytes != status.st_size:
                 index, _ = read_index(full, tick)
                 self._indexes[path] = index
                 self._on_index(path, index.to_bytes())

@@ -14,6 +14,7 @@ Other threads do two things only: `post` a call to be made in this thread, and t
 
 from __future__ import annotations
 
+import copy
 import hmac
 import logging
 import math
@@ -124,7 +125,7 @@ class Pass:
             if self._ready:
                 return self._ready.popleft()
             if self._error is not None:
-                raise self._error
+                raise copy.copy(self._error)  # one that was raised holds its consumer's frames
             return None
 
 
@@ -191,8 +192,12 @@ class Engine:
         """Have ``call`` made in the I/O thread, soon. Never blocks, takes no lock (finalizers
         use it)."""
         self._calls.append(call)
-        with suppress(OSError):  # full: it is awake; closed: nobody is left to call
+        try:
             self._wake_in.send(b"\0")
+        except BlockingIOError:
+            pass  # full: it is awake
+        except OSError:
+            self._calls.clear()  # closed: nobody is left to call, and calls hold memory
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
@@ -536,8 +541,10 @@ class Engine:
         self._fail_all(self._error or ClosedError("the client is closed"))
         for source in self._sources.values():
             source.arena.close()
+        self._sources.clear()
         self._wake_in.close()
         self._wake_out.close()
+        self._calls.clear()
         with self._joined:
             self._joined.notify_all()
 

@@ -67,6 +67,10 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
         )
         self.videos = tuple(videos)
         self.limit = limit
+        self.total = total
+
+    def __reduce__(self) -> tuple[type[TooManyBadVideos], tuple[tuple[BadVideo, ...], int, int]]:
+        return type(self), (self.videos, self.limit, self.total)
 
 
 class ProtocolError(VideoloadError):

@@ -13,8 +13,9 @@ a *lease*. The invariants:
     a silent worker's pieces go to the next one at once, and whoever answers first wins - unless
     the next one is local: that grant makes the remote ones void.
   * The run that was asked last owns the stream's slots: another one, left half-way, gives back
-    what was not yet consumed and decodes it again when it is asked again. Two iterators over one
-    stream therefore never wait for each other.
+    what was not yet consumed and decodes it again when it is asked again. A run that waits is
+    handed one batch before another may take over, and then those that wait take turns: two
+    iterators over one stream, in one thread or in two, never wait for each other for good.
 
 Events are the methods; each returns the commands that the I/O loop has to carry out.
 """
@@ -115,6 +116,11 @@ class _Run:
     orphans: list[tuple[int, int, _Piece]] = field(default_factory=list)  # heap by step and row
     cutting: _Batch | None = None
     waiting: bool = False
+    owed: bool = False  # it owns the slots and was not handed a batch since
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self.opened < self.stop or self.again or self.filling or self.complete)
 
 
 @dataclass(eq=False, slots=True)
@@ -198,6 +204,7 @@ class LeaseTable:
     def drop_stream(self, stream: int) -> list[Command]:
         """Forget a stream that nobody can ask any more."""
         commands: list[Command] = []
+        self._streams[stream].stopped = True
         for run in list(self._streams[stream].runs):
             commands += self.end_run(run)
         del self._streams[stream]
@@ -210,21 +217,15 @@ class LeaseTable:
         return self.wanted(run)
 
     def wanted(self, run: int) -> list[Command]:
-        """The consumer of ``run`` waits for its next batch."""
+        """The consumer of ``run`` waits for its next batch. May be said again while it waits."""
         asking = self._runs.get(run)
-        if asking is None:
+        if asking is None or not asking.unfinished:
             return []
         asking.waiting = True
-        commands: list[Command] = []
-        other = asking.stream.owner
-        if other is not asking:
-            asking.stream.owner = asking
-            if other is not None:
-                for batch in [*other.filling.values(), *other.complete.values()]:
-                    heappush(other.again, batch.step)
-                self._cancel_all(other)
-                commands.append(Recall(other.id))
-        return commands + self._deliver(asking) + self._grant()
+        owner = asking.stream.owner
+        if owner is not asking and owner is not None and owner.owed:
+            return []
+        return self._give_turn(asking) + self._deliver(asking) + self._grant()
 
     def recalled(self, run: int, batches: list[tuple[int, int]]) -> list[Command]:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
@@ -250,7 +251,7 @@ class LeaseTable:
         if ended.stream.owner is ended:
             ended.stream.owner = None
         self._cancel_all(ended)
-        return self._grant()
+        return self._pass_turn(ended.stream) + self._grant()
 
     # Workers
 
@@ -361,6 +362,8 @@ class LeaseTable:
             for lease in worker.leases.values():
                 if lease.piece is not None:
                     self._requeue_if_left(lease.piece)
+        for stream in self._streams.values():
+            commands += self._pass_turn(stream)
         return commands + self._grant()
 
     # What follows from the events
@@ -458,13 +461,37 @@ class LeaseTable:
         run.orphans.clear()
         run.cutting = None
 
+    def _give_turn(self, run: _Run) -> list[Command]:
+        """``run`` owns its stream's slots from now on."""
+        stream, other = run.stream, run.stream.owner
+        if other is run:
+            return []
+        stream.owner = run
+        run.owed = True
+        if other is None:
+            return []
+        stream.runs[other.id] = stream.runs.pop(other.id)  # behind those that wait
+        for batch in [*other.filling.values(), *other.complete.values()]:
+            heappush(other.again, batch.step)
+        self._cancel_all(other)
+        return [Recall(other.id)]
+
+    def _pass_turn(self, stream: _Stream) -> list[Command]:
+        """If the owner had its batch, the next of the runs that wait has its turn."""
+        if stream.stopped or (stream.owner is not None and stream.owner.owed):
+            return []
+        for run in stream.runs.values():
+            if run.waiting and run is not stream.owner and run.unfinished:
+                return self._give_turn(run)
+        return []
+
     def _deliver(self, run: _Run) -> list[Command]:
         commands: list[Command] = []
         for step in [run.due] if run.stream.ordered else sorted(run.complete):
             at = step
             while (batch := run.complete.pop(at, None)) is not None:
                 commands.append(Ready(run.id, at, batch.slot, tuple(batch.samples), batch.frames))
-                run.waiting = False
+                run.waiting = run.owed = False
                 at += 1
                 run.due = at
         return commands

@@ -79,17 +79,27 @@ class StreamOptions:
     max_bad: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.batch_size, int) or self.batch_size < 1:
+        if not _is_whole(self.batch_size) or self.batch_size < 1:
             raise SpecError(f"batch_size must be at least 1, got {self.batch_size!r}")
-        if not isinstance(self.seed, int):
+        if not _is_whole(self.seed):
             raise SpecError(f"seed must be a whole number, got {self.seed!r}")
-        rank, world = self.shard
-        if not 0 <= rank < world:
-            raise SpecError(f"shard must be (rank, world) with 0 <= rank < world, got {self.shard}")
+        if not (
+            isinstance(self.shard, tuple | list)
+            and len(self.shard) == 2
+            and all(map(_is_whole, self.shard))
+            and 0 <= self.shard[0] < self.shard[1]
+        ):
+            raise SpecError(
+                f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
+            )
         if self.on_error not in ("substitute", "raise"):
             raise SpecError(f'on_error must be "substitute" or "raise", got {self.on_error!r}')
         if not 0 <= self.max_bad <= 1:
             raise SpecError(f"max_bad is a share from 0 to 1, got {self.max_bad!r}")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class Plan:

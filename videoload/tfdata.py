@@ -10,13 +10,14 @@ it waits, it makes and drops a tiny tensor every 50 ms.
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import VideoloadError
+from videoload.errors import ClosedError, VideoloadError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -52,10 +53,15 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     def flush() -> None:
         tf.constant(0)
 
+    # TensorFlow keeps `batches` for ever, in its global graph: the stream lives with the dataset.
+    home = weakref.ref(stream)
+
     def batches() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
         nonlocal finished
         turn = finished
         ahead = turn * len(steps)
+        if (stream := home()) is None:
+            raise ClosedError("neither the dataset nor its stream is referenced any more")
         try:
             for clips, labels, _ in stream.read(
                 range(steps.start + ahead, steps.stop + ahead), flush
@@ -74,6 +80,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
             tf.TensorSpec((rows,), tf.int64),
         ),
     )
+    made.stream = stream
     made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

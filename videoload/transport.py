@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -83,7 +84,9 @@ class Router:
             if isinstance(error, TransportError):
                 raise
             raise TransportError(f"cannot listen on {endpoint}: {_reason(error)}") from None
-        self.endpoint = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what anybody would dial.
+        self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
 
     def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
         """The next message and who sent it, or None. Its pixels, if any, are still to be taken by

@@ -81,6 +81,7 @@ class Worker:
         self._new_indexes: dict[str, bytes] = {}
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
+        self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
         self._frames = 0
         self._stop_reason: str | None = None
@@ -172,12 +173,13 @@ class Worker:
             if self._dial_in is None:
                 raise ProtocolError("the lease names no shared memory, and this worker has no root")
             return self._dial_in, np.empty(shape, np.uint8), False
-        if lease.place.arena not in self._shares:
+        arena = lease.place.arena
+        if arena not in self._shares and arena not in self._unshared:
             # The lease overtook the arena, which was sent before it on the private channel.
-            self._read_channel(wait_for=lease.place.arena)
-        if lease.place.arena not in self._shares:
-            raise ProtocolError(f"arena {lease.place.arena} was never shared with this worker")
-        window, decoder = self._shares[lease.place.arena]
+            self._read_channel(wait_for=arena)
+        if arena not in self._shares:
+            raise ProtocolError(f"arena {arena} is not shared with this worker")
+        window, decoder = self._shares[arena]
         if window is None:
             return decoder, np.empty(shape, np.uint8), False
         return decoder, window.view(lease.place.offset, shape), True
@@ -205,6 +207,7 @@ class Worker:
                         return
                 elif isinstance(message, Unshare):
                     self._shares.pop(message.arena, None)
+                    self._unshared.add(message.arena)
         except EOFError:
             raise Orphaned from None
 

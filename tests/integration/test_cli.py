@@ -1,0 +1,315 @@
+"""The command line as a user meets it: one clear line, the right status, an end when asked to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, Program, Programs, children_of, digest, maps_of, wait_until
+from tests.videos import Videos
+from videoload import Client, ClipSpec, decode_serially
+from videoload.cli import app
+
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
+BUSY = ClipSpec(frames=32, resize=112, size=(112, 112), sampling="random", clips_per_video=100)
+COMMANDS = sorted(
+    command.name or command.callback.__name__
+    for command in app.registered_commands
+    if command.callback is not None
+)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def one_line(program: Program, status: int = 1) -> str:
+    """The one line that a failing command says."""
+    assert program.wait(10 * SECOND) == status, program.err
+    (line,) = program.err.splitlines()
+    assert "Traceback" not in line
+    assert not program.out
+    return line
+
+
+# What the user can mend: status 1 and one line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ["--connect", "tcp://127.0.0.1:5555", "--root", "{tmp}/none"],
+            "videoload: --root {tmp}/none: no such folder",
+        ),
+        (
+            ["--connect", "tcp://127.0.0.1:5555", "--root", "{tmp}/file"],
+            "videoload: --root {tmp}/file: no such folder",
+        ),
+        (
+            ["--connect", "127.0.0.1:5555", "--root", "{tmp}"],
+            "videoload: '127.0.0.1:5555' is not an address: tcp://HOST:PORT is",
+        ),
+        (
+            ["--connect", "tcp://127.0.0.1", "--root", "{tmp}"],
+            "videoload: 'tcp://127.0.0.1' is not an address: tcp://HOST:PORT is",
+        ),
+        (
+            ["--connect", "tcp://localhost:70000", "--root", "{tmp}"],
+            "videoload: 'tcp://localhost:70000' is not an address: tcp://HOST:PORT is",
+        ),
+        (
+            ["--connect", "tcp://127.0.0.1:*", "--root", "{tmp}"],
+            "videoload: cannot dial tcp://127.0.0.1:*: Invalid argument "
+            "(addr='tcp://127.0.0.1:*')",
+        ),
+        (
+            ["--connect", "http://127.0.0.1:80", "--root", "{tmp}"],
+            "videoload: 'http://127.0.0.1:80' is not an address: tcp://HOST:PORT is",
+        ),
+        (
+            ["--connect", "tcp://127.0.0.1:1", "--connect", "tcp://gpu-7:5555", "--root", "{tmp}"],
+            "videoload: tcp://gpu-7:5555 can be reached from other hosts, so it needs keys: make "
+            "them with 'videoload keygen DIR' and give DIR/trainer to the trainer, DIR/worker to "
+            "the workers; or accept anybody, with --insecure (insecure=True)",
+        ),
+        (
+            ["--connect", "tcp://gpu-7:5555", "--root", "{tmp}", "--keys", "{tmp}/none"],
+            "videoload: no usable key {tmp}/none/worker.key_secret (Invalid certificate file: "
+            "{tmp}/none/worker.key_secret); make keys with: videoload keygen DIR, and give "
+            "DIR/trainer to the trainer, DIR/worker to the workers",
+        ),
+    ],
+    ids=[
+        "no root", "a file as root", "no scheme", "no port", "a port too high", "any port",
+        "another scheme", "another host without keys", "no keys there",
+    ],
+)  # fmt: skip
+def test_a_worker_that_cannot_start_says_why_in_one_line(
+    arguments: list[str], line: str, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    program = programs.videoload("worker", *(a.format(tmp=tmp_path) for a in arguments))
+    assert one_line(program) == line.format(tmp=tmp_path)
+
+
+def test_keygen_makes_keys_that_only_their_owner_reads_and_never_overwrites_them(
+    programs: Programs, tmp_path: Path
+) -> None:
+    folder = tmp_path / "keys"
+    first = programs.videoload("keygen", str(folder))
+    assert first.wait(10 * SECOND) == 0, first.err
+    assert str(folder / "trainer") in first.out
+    assert f"videoload worker --keys {folder / 'worker'}" in first.out
+    secrets = list(folder.rglob("*.key_secret"))
+    assert {path.relative_to(folder).as_posix() for path in secrets} == {
+        "trainer/trainer.key_secret",
+        "worker/worker.key_secret",
+    }
+    before = [path.read_bytes() for path in secrets]
+    for path in secrets:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (
+        one_line(programs.videoload("keygen", str(folder)))
+        == f"videoload: {folder} holds keys already; they are not overwritten"
+    )
+    assert [path.read_bytes() for path in secrets] == before
+
+
+def test_keygen_where_nothing_can_be_written_says_so(programs: Programs, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    program = programs.videoload("keygen", str(tmp_path / "file"))
+    assert one_line(program) == f"videoload: cannot make keys in {tmp_path}/file: Not a directory"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["worker"],
+        ["worker", "--connect", "tcp://127.0.0.1:5555"],
+        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--processes", "0"],
+        ["worker", "--connect", "tcp://127.0.0.1:5555", "--root", ".", "--processes", "many"],
+        ["worker", "--no-such-flag"],
+        ["keygen"],
+        ["no-such-command"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_status_two(arguments: list[str], programs: Programs) -> None:
+    program = programs.videoload(*arguments)
+    assert program.wait(10 * SECOND) == 2
+    assert "Usage: " in program.err
+    assert "Traceback" not in program.err
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_has_a_help_text(command: str, programs: Programs) -> None:
+    program = programs.videoload(*command.split(), "--help", env={"COLUMNS": "200", "TERM": "dumb"})
+    assert program.wait(10 * SECOND) == 0, program.err
+    said = program.out
+    assert f"Usage: videoload {command}".rstrip() in said.replace("python -m ", "")
+    assert not program.err
+    for row in said.splitlines():  # every flag and argument says what it is
+        words = row.strip("│| \t").split("  ")
+        if words[0].lstrip("* ").startswith("--"):
+            assert len(" ".join(words[1:]).split()) >= 3, row
+    if not command:
+        assert all(f" {name} " in said for name in COMMANDS)
+
+
+def test_the_version_is_told(programs: Programs) -> None:
+    program = programs.videoload("--version")
+    assert program.wait(10 * SECOND) == 0
+    assert program.out.startswith("videoload 0.")
+
+
+# A worker's life
+
+
+def test_a_worker_says_soon_that_it_cannot_reach_its_trainer_and_serves_it_once_it_comes(
+    videos: Videos, programs: Programs
+) -> None:
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    worker = programs.worker(endpoint, videos.root)
+    worker.wait_for(f"trainer {endpoint} cannot be reached", 5 * SECOND)
+    assert worker.err.count("cannot be reached") == 1
+    with Client(workers=0, listen=endpoint) as client:
+        client.wait_for_workers(1, timeout_s=5 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
+        assert digest(stream) == digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
+    # Its last words get lost where the connection breaks before the worker has read them.
+    ends = ("waiting for the next", "hung up; dialling again")
+    wait_until(lambda: any(end in worker.err for end in ends), 5 * SECOND)
+    assert worker.process.poll() is None
+
+
+def test_a_worker_whose_trainers_name_is_unknown_says_so_soon(
+    videos: Videos, programs: Programs
+) -> None:
+    endpoint = "tcp://no-such-host.invalid:5555"
+    worker = programs.worker(endpoint, videos.root, "--insecure")
+    worker.wait_for(f"trainer {endpoint} cannot be reached", 5 * SECOND)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait(2 * SECOND) == 0
+
+
+def test_a_worker_serves_two_trainers_at_once(videos: Videos, programs: Programs) -> None:
+    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as first,
+        Client(workers=0, listen="tcp://127.0.0.1:*") as second,
+    ):
+        programs.worker(first.endpoints[0], videos.root, "--connect", second.endpoints[0])
+        streams = [c.stream(videos.catalog, CLIP, 4, shuffle=True) for c in (first, second)]
+        pairs = list(zip(*streams, strict=True))
+        assert digest(a for a, _ in pairs) == digest(b for _, b in pairs) == expected
+
+
+@pytest.mark.parametrize("state", ["waiting for a trainer", "decoding"])
+@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_worker_ends_within_two_seconds_of_the_signal(
+    state: str, processes: int, number: int, status: int, videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        endpoint = client.endpoints[0]
+        if state == "waiting for a trainer":
+            endpoint = f"tcp://127.0.0.1:{free_port()}"
+        worker = programs.worker(endpoint, videos.root, "--processes", str(processes))
+        if state == "waiting for a trainer":
+            expected = processes if processes > 1 else 0
+            wait_until(lambda: len(children_of(worker.pid)) == expected, 10 * SECOND)
+            for pid in (worker.pid, *children_of(worker.pid)):
+                wait_until(lambda pid=pid: catches(pid, signal.SIGTERM), 10 * SECOND)  # type: ignore[misc]
+        else:
+            client.wait_for_workers(processes, timeout_s=10 * SECOND)
+            batches = iter(client.stream(videos.catalog, BUSY, 8))
+            next(batches)
+        family = [worker.pid, *children_of(worker.pid)]
+        assert len(family) == 1 + (processes if processes > 1 else 0)
+        began = time.monotonic()
+        worker.signal(number)
+        assert worker.wait(5 * SECOND) == status, worker.err
+        assert time.monotonic() - began < 2 * SECOND
+        assert "Traceback" not in worker.err
+        wait_until(lambda: not any(maps_of(pid) for pid in family), SECOND, "all of them are gone")
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for the signal."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
+    processes: int, videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(
+            client.endpoints[0], videos.root, "--processes", str(processes),
+            start_new_session=True,
+        )  # fmt: skip
+        client.wait_for_workers(processes, timeout_s=10 * SECOND)
+        began = time.monotonic()
+        os.killpg(worker.pid, signal.SIGINT)
+        assert worker.wait(5 * SECOND) == 130
+        assert time.monotonic() - began < 2 * SECOND
+        assert "Traceback" not in worker.err
+        wait_until(lambda: not client._engine.worker_stats(), 3 * SECOND, "the trainer notices")
+
+
+def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs: Programs) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
+        client.wait_for_workers(2, timeout_s=10 * SECOND)
+        children = children_of(worker.pid)
+        assert len(children) == 2
+        worker.signal(signal.SIGKILL)
+        worker.wait(SECOND)
+        wait_until(lambda: not any(maps_of(pid) for pid in children), 2 * SECOND)
+
+
+def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: Programs) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
+        client.wait_for_workers(2, timeout_s=10 * SECOND)
+        killed = children_of(worker.pid)[0]
+        os.kill(killed, signal.SIGKILL)
+        worker.wait_for(f"worker process {killed} ended (SIGKILL)", 2 * SECOND)
+        wait_until(lambda: len(children_of(worker.pid)) == 2, 2 * SECOND)
+        others = set(children_of(worker.pid)) - {killed}
+        assert len(others) == 2
+        wait_until(
+            lambda: {int(w.name.split(":")[-1]) for w in client._engine.worker_stats()} == others,
+            5 * SECOND,
+        )
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_worker_never_loads_tensorflow(
+    processes: int, videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(client.endpoints[0], videos.root, "--processes", str(processes))
+        client.wait_for_workers(processes, timeout_s=10 * SECOND)
+        list(client.stream(videos.catalog, CLIP, 4))
+        family = [worker.pid, *children_of(worker.pid)]
+        assert len(family) == 1 + (processes if processes > 1 else 0)
+        for pid in family:
+            maps = "\n".join(maps_of(pid))
+            assert "libzmq" in maps, "it is a worker whose maps these are"
+            assert "tensorflow" not in maps

@@ -1,0 +1,373 @@
+"""The decoder on real files: ones made here, and other people's with their true facts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+from av.video.frame import VideoFrame
+
+from tests.conftest import SECOND
+from tests.videos import Videos, make_avi
+from videoload import ClipSpec, VideoError
+from videoload.clips import choose
+from videoload.decode import Decoder, ShortVideoError, _frames
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+TINY = ClipSpec(frames=4, size=(32, 32))
+
+
+def md5(frame: VideoFrame) -> str:
+    """Of the visible pixels in their native planes (as in facts.json), of upside-down ones as
+    rgb24."""
+    if any(plane.line_size < 0 for plane in frame.planes):
+        return rgb24_md5(frame)
+    found = hashlib.md5()
+    for plane in frame.planes:
+        bytes_a_pixel = 3 if frame.format.name in ("rgb24", "bgr24") else 1
+        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
+        found.update(np.ascontiguousarray(rows[:, : plane.width * bytes_a_pixel]).tobytes())
+    return found.hexdigest()[:12]
+
+
+def rgb24_md5(frame: VideoFrame) -> str:
+    return hashlib.md5(frame.to_ndarray(format="rgb24", threads=1).tobytes()).hexdigest()
+
+
+def sequential(path: Path) -> list[str]:
+    """The frames of a file by the simplest means there is."""
+    with av.open(str(path), metadata_errors="replace") as container:
+        container.streams.video[0].thread_type = "NONE"
+        return [md5(frame) for frame in container.decode(video=0)]
+
+
+def windows(frames: int, count: int, seed: int) -> Iterable[list[int]]:
+    """Random runs of ordinals, 1..8 apart, as clips ask for them."""
+    draw = random.Random(seed)
+    for turn in range(count):
+        stride, length = 1 + turn % 8, draw.randint(1, 6)
+        start = draw.randint(0, max(0, frames - 1 - (length - 1) * stride))
+        yield [i for i in range(start, start + length * stride, stride) if i < frames]
+    yield [0]
+    yield [frames - 1]
+    yield sorted({0, frames // 2, frames - 1})
+
+
+def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, seed: int) -> None:
+    """Every frame that a window gives is the one with that ordinal."""
+    index = decoder.index(path)
+    assert index.facts.frames == len(expected)
+    for wanted in windows(len(expected), count, seed):
+        got = [
+            (ordinal, md5(frame))
+            for ordinal, frame in _frames(decoder._resolve(path), index, wanted, lambda: None)
+        ]
+        assert got == [(ordinal, expected[ordinal]) for ordinal in wanted], wanted
+
+
+def decode(
+    root: Path, path: str, spec: ClipSpec = TINY, key: int = 1, **how: Any
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    out = np.empty(spec.shape, np.uint8)
+    frames = Decoder(root).decode(path, spec, key, out, **how)
+    return out, frames
+
+
+# Files made here
+
+
+def test_every_window_of_every_codec_holds_the_frames_of_a_sequential_decode(
+    videos: Videos,
+) -> None:
+    decoder = Decoder(videos.root)
+    sought = 0
+    for path, frames in videos.frames.items():
+        expected = sequential(videos.root / path)
+        assert len(expected) == frames == len(set(expected)), path
+        check_windows(decoder, path, expected, count=48, seed=1)
+        sought += len(decoder.index(path).keys) > 1
+    assert sought >= 5, "these files have key frames to seek to"
+
+
+def test_the_pixels_are_those_of_the_frame_at_the_place_that_was_chosen(videos: Videos) -> None:
+    path = "walk/b_frames.avi"
+    with av.open(str(videos.root / path)) as container:
+        container.streams.video[0].thread_type = "NONE"
+        whole = [f.to_ndarray(format="rgb24").astype(int) for f in container.decode(video=0)]
+    spec = ClipSpec(frames=3, stride=5, size=(40, 56), crop="random", flip=True, sampling="random")
+    facts = Decoder(videos.root).index(path).facts
+    mirrored = 0
+    for key in range(24):
+        clip, frames = decode(videos.root, path, spec, key)
+        choice = choose(spec, facts, key)
+        assert frames.tolist() == choice.frames.tolist()
+        left, top = choice.corner
+        for pixels, ordinal in zip(clip, frames, strict=True):
+            expected = whole[ordinal][top : top + 40, left : left + 56]
+            if choice.flip:
+                expected = expected[:, ::-1]
+            off = np.abs(expected - pixels)
+            moved = np.abs(np.roll(expected, 1, axis=1) - pixels)
+            assert off.mean() < 1 < moved.mean(), (key, ordinal)
+        mirrored += choice.flip
+    assert 0 < mirrored < 24
+
+
+def test_a_truncated_file_gives_the_frames_that_are_there(videos: Videos, tmp_path: Path) -> None:
+    whole = (videos.root / "jump/long.avi").read_bytes()
+    for share in (0.2, 0.5, 0.9):
+        path = tmp_path / f"{share}.avi"
+        path.write_bytes(whole[: int(len(whole) * share)])
+        expected = sequential(path)
+        assert 0 < len(expected) < 120
+        check_windows(Decoder(tmp_path), path.name, expected, count=24, seed=2)
+
+
+def test_a_file_without_an_index_gives_the_same_frames(videos: Videos, tmp_path: Path) -> None:
+    for source in ("jump/long.avi", "walk/b_frames.avi", "run/mjpeg.avi"):
+        whole = (videos.root / source).read_bytes()
+        (tmp_path / "cut.avi").write_bytes(whole[: whole.rindex(b"idx1")])
+        (tmp_path / "junk.avi").write_bytes(
+            whole[: whole.rindex(b"idx1") + 8] + b"\x5a" * (len(whole) - whole.rindex(b"idx1") - 8)
+        )
+        for name in ("cut.avi", "junk.avi"):
+            expected = sequential(videos.root / source)
+            check_windows(Decoder(tmp_path), name, expected, count=24, seed=3)
+
+
+def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
+    videos: Videos, tmp_path: Path
+) -> None:
+    spec = ClipSpec(frames=6, stride=2, resize=32, size=(32, 32), sampling="random")
+    draw = random.Random(7)
+    decoded = refused = 0
+    for number in range(60):
+        source = draw.choice(sorted(videos.frames))
+        body = bytearray((videos.root / source).read_bytes())
+        for _ in range(draw.choice((1, 10, 100))):  # hits headers, index and pictures alike
+            at = draw.randrange(len(body)) if number % 3 else draw.randrange(min(2500, len(body)))
+            body[at] = draw.randrange(256)
+        (tmp_path / f"{number}.avi").write_bytes(body)
+        try:
+            first = decode(tmp_path, f"{number}.avi", spec, number)
+        except VideoError as error:
+            refused += 1
+            with pytest.raises(VideoError, match=re.escape(f"{number}.avi: {error.reason}")):
+                decode(tmp_path, f"{number}.avi", spec, number)
+            continue
+        decoded += 1
+        again = Decoder(tmp_path)
+        out = np.empty(spec.shape, np.uint8)
+        again.decode(f"{number}.avi", spec, number + 1, out)  # another clip first: no difference
+        assert np.array_equal(again.decode(f"{number}.avi", spec, number, out), first[1])
+        assert np.array_equal(out, first[0])
+    assert decoded > 20
+    assert refused > 2
+
+
+def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
+    """A file (or so) named .avi that cannot be decoded."""
+    path = folder / "bad.avi"
+    good = (videos.root / "walk/gop12.avi").read_bytes()
+    match kind:
+        case "text":
+            path.write_text("these are not pictures\n" * 100)
+        case "empty":
+            path.touch()
+        case "a header alone":
+            path.write_bytes(good[: good.index(b"movi") + 4])
+        case "the first bytes of a header":
+            path.write_bytes(good[:100])
+        case "noise":
+            path.write_bytes(random.Random(1).randbytes(50_000))
+        case "sound alone":
+            with av.open(str(path), "w", format="avi") as container:
+                stream = container.add_stream("pcm_s16le", rate=8000, layout="mono")
+                sound = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), "s16", "mono")
+                sound.sample_rate = 8000
+                container.mux(stream.encode(sound))
+        case "an unknown codec":
+            path.write_bytes(good.replace(b"FMP4", b"?!?!"))
+        case "a folder":
+            path.mkdir()
+        case "a pipe":
+            os.mkfifo(path)
+        case "a link to nothing":
+            path.symlink_to(folder / "nothing")
+        case "a link to itself":
+            path.symlink_to(path)
+        case "no file":
+            pass
+    return path
+
+
+@pytest.mark.timeout(10 * SECOND)
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("text", "is not a video that can be opened"),
+        ("empty", "is not a video that can be opened"),
+        ("a header alone", "is not a video|no frame"),
+        ("the first bytes of a header", "is not a video that can be opened"),
+        ("noise", "is not a video that can be opened"),
+        ("sound alone", "has no video stream"),
+        ("an unknown codec", "codec that FFmpeg does not know|no frame"),
+        ("a folder", "is not a file"),
+        ("a pipe", "is not a file"),
+        ("a link to nothing", "No such file"),
+        ("a link to itself", "symbolic link"),
+        ("no file", "No such file"),
+    ],
+)
+def test_what_is_not_a_video_is_refused_with_a_reason(
+    kind: str, reason: str, videos: Videos, tmp_path: Path
+) -> None:
+    bad_file(kind, tmp_path, videos)
+    for _ in range(2):
+        with pytest.raises(VideoError, match=f"^bad.avi: .*({reason})") as caught:
+            decode(tmp_path, "bad.avi")
+        assert caught.value.path == "bad.avi"
+        assert "\n" not in str(caught.value)
+
+
+def test_nothing_outside_of_the_root_is_opened(videos: Videos, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    make_avi(root / "inside/good.avi", frames=6)
+    make_avi(tmp_path / "outside/good.avi", frames=6)
+    make_avi(tmp_path / "root-too/good.avi", frames=6)  # begins with the root's name
+    (root / "file.avi").symlink_to(tmp_path / "outside/good.avi")
+    (root / "folder").symlink_to(tmp_path / "outside")
+    (root / "fine.avi").symlink_to(root / "inside/good.avi")
+    for path in (
+        "../outside/good.avi", "inside/../../outside/good.avi", "file.avi", "folder/good.avi",
+        str(tmp_path / "outside/good.avi"), "../root-too/good.avi", "/etc/passwd", "..",
+    ):  # fmt: skip
+        with pytest.raises(VideoError, match="lies outside of the root"):
+            decode(root, path)
+    for path in ("inside/good.avi", "fine.avi", str(root / "inside/good.avi")):
+        decode(root, path)
+    for path in ("inside/go\0od.avi", "inside/\ud800.avi"):
+        with pytest.raises(VideoError, match="cannot be a file name"):
+            decode(root, path)
+
+
+def test_a_root_that_is_a_link_is_its_target(videos: Videos, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(videos.root)
+    decode(tmp_path / "link", "walk/gop12.avi")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "ffconcat version 1.0\nfile good.avi\n",
+        "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\ngood.avi\n#EXT-X-ENDLIST\n",
+        "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=video 9 RTP/AVP 26\n",
+    ],
+    ids=["an ffconcat script", "an m3u8 playlist", "a session description"],
+)
+def test_a_script_that_names_other_files_is_refused(script: str, tmp_path: Path) -> None:
+    make_avi(tmp_path / "good.avi", frames=6)
+    (tmp_path / "script.avi").write_text(script)
+    if script.startswith("ffconcat"):  # FFmpeg left to itself would follow it
+        with av.open(str(tmp_path / "script.avi")) as container:
+            assert container.format.name == "concat"
+    with pytest.raises(VideoError, match="is not a video that can be opened"):
+        decode(tmp_path, "script.avi")
+
+
+def test_a_short_video_is_looped_held_dropped_or_an_error(videos: Videos) -> None:
+    def spec(short: Any) -> ClipSpec:
+        return ClipSpec(frames=30, stride=2, size=(32, 32), short=short)
+
+    path, frames = "run/mjpeg.avi", videos.frames["run/mjpeg.avi"]
+    wanted = np.arange(0, 60, 2)
+    looped, ordinals = decode(videos.root, path, spec("loop"))
+    assert ordinals.tolist() == (wanted % frames).tolist()
+    assert np.array_equal(looped[0], looped[frames // 2])
+    held, ordinals = decode(videos.root, path, spec("hold"))
+    assert ordinals.tolist() == np.minimum(wanted, frames - 1).tolist()
+    assert np.array_equal(held[-1], held[frames // 2])
+    with pytest.raises(VideoError, match="has 24 frames, a clip spans 59") as error:
+        decode(videos.root, path, spec("error"))
+    assert not isinstance(error.value, ShortVideoError)
+    with pytest.raises(ShortVideoError, match="has 24 frames, a clip spans 59"):
+        decode(videos.root, path, spec("drop"))
+
+
+def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
+    spec = ClipSpec(frames=4, stride=3, size=(32, 32), sampling="random")
+    seen = set()
+    for key in range(60):
+        _, frames = decode(videos.root, "jump/long.avi", spec, key, start=50, end=70)
+        seen |= set(frames.tolist())
+    assert seen == set(range(50, 70))
+    with pytest.raises(VideoError, match="segment starts at frame 200, the video has 120"):
+        decode(videos.root, "jump/long.avi", spec, start=200)
+
+
+def test_three_hundred_decodes_keep_no_file_open(videos: Videos) -> None:
+    decoder = Decoder(videos.root)
+    out = np.empty(TINY.shape, np.uint8)
+    paths = sorted(videos.frames)
+    for path in paths:
+        decoder.decode(path, TINY, 0, out)
+    before = len(os.listdir("/proc/self/fd"))
+    for key in range(300):
+        decoder.decode(paths[key % len(paths)], TINY, key, out)
+        if key % 10 == 0:
+            with pytest.raises(VideoError):
+                decoder.decode("none.avi", TINY, key, out)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# Other people's files
+
+
+def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_videos: Path) -> None:
+    decoder = Decoder(real_videos)
+    checked = 0
+    for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
+        if not facts["decoded_frames"]:
+            with pytest.raises(VideoError) as caught:
+                decoder.index(path)
+            assert caught.value.path == path
+            assert caught.value.reason
+            continue
+        expected = facts["frame_md5_12"]
+        if facts["pix_fmt"] == "bgr24":  # upside down: the facts know these frames as rgb24 only
+            expected = sequential(real_videos / path)
+            for ordinal, whole in facts["rgb24_md5"].items():
+                assert expected[int(ordinal)] == whole
+        index = decoder.index(path)
+        assert index.facts.frames == facts["decoded_frames"], path
+        assert (index.facts.width, index.facts.height) == (facts["width"], facts["height"])
+        check_windows(decoder, path, expected, count=24, seed=4)
+        checked += 1
+    assert checked >= 20
+
+
+def test_every_real_file_gives_a_clip_in_each_kind_of_pixels(real_videos: Path) -> None:
+    for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
+        for pixels, crop in (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center")):
+            spec = ClipSpec(
+                frames=4, stride=3, resize=64, size=(64, 64), crop=crop, pixels=pixels,  # type: ignore[arg-type]
+                sampling="random", flip=True,
+            )  # fmt: skip
+            if facts["decoded_frames"]:
+                clip, frames = decode(real_videos, path, spec, 3)
+                assert clip.std() > 0 or facts["codec"] == "mpeg4", (path, pixels)
+                assert frames.max() < facts["decoded_frames"]
+            else:
+                with pytest.raises(VideoError):
+                    decode(real_videos, path, spec, 3)

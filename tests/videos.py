@@ -1,0 +1,102 @@
+"""AVI files for the tests: small, quickly made, every frame different from every other.
+
+A wrong frame must change a digest, so each frame shows its number twice over: as the position of a
+bright box and as the phase of a pattern that fills the picture. Keyframes come every 12 frames, as
+in UCF-101, so that clips begin before, on and after them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.error import FFmpegError
+from av.video.stream import VideoStream
+
+from videoload import Catalog
+
+KEYFRAME_EVERY = 12
+
+
+def make_avi(
+    path: Path,
+    *,
+    frames: int,
+    codec: str = "mpeg4",
+    size: tuple[int, int] = (72, 96),
+    b_frames: int = 0,
+    pixels: str = "yuv420p",
+    rate: Fraction | int = 25,
+    seed: int = 0,
+) -> Path:
+    """One AVI file of ``frames`` frames of ``size`` (height, width). Raises FFmpegError or
+    ValueError where this wheel has no such encoder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    height, width = size
+    with av.open(str(path), "w", format="avi") as container:
+        stream = cast(VideoStream, container.add_stream(codec, rate=rate))
+        stream.width, stream.height, stream.pix_fmt = width, height, pixels
+        context = stream.codec_context
+        context.gop_size = KEYFRAME_EVERY
+        context.max_b_frames = b_frames
+        context.bit_rate = 400_000
+        context.thread_count = 1
+        if codec == "libx264":
+            context.options = {"preset": "ultrafast", "bf": str(b_frames)}
+        for number in range(frames):
+            frame = av.VideoFrame.from_ndarray(_picture(number, height, width, seed), "rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    return path
+
+
+def _picture(number: int, height: int, width: int, seed: int) -> npt.NDArray[np.uint8]:
+    rows, columns = np.mgrid[0:height, 0:width]
+    phase = 7 * number + 31 * seed
+    picture = np.stack(
+        [(2 * columns + 3 * phase) % 256, (3 * rows + 5 * phase) % 256, (rows + columns + phase)],
+        axis=-1,
+    ).astype(np.uint8)
+    top, left = (3 * number) % max(1, height - 8), (5 * number) % max(1, width - 8)
+    picture[top : top + 8, left : left + 8] = 255 - 40 * seed % 200
+    return picture
+
+
+@dataclass
+class Videos:
+    """A folder of classes with good videos, and a place for bad ones. Made once a session."""
+
+    root: Path
+    frames: dict[str, int] = field(default_factory=dict)  # true frame counts, by path
+
+    @classmethod
+    def make(cls, root: Path) -> Videos:
+        """Make the good videos under ``root``/<class>/."""
+        made = cls(root)
+        made.add("jump/long.avi", frames=120, seed=1)
+        made.add("jump/odd.avi", frames=30, size=(53, 75), seed=2)
+        made.add("jump/one_frame.avi", frames=1, size=(64, 64), seed=3)
+        made.add("run/mjpeg.avi", frames=24, codec="mjpeg", size=(64, 80), pixels="yuvj420p")
+        made.add("run/wide.avi", frames=26, size=(72, 160), rate=Fraction(30000, 1001), seed=4)
+        made.add("walk/b_frames.avi", frames=40, b_frames=2, seed=5)
+        made.add("walk/gop12.avi", frames=40, seed=6)
+        try:
+            made.add("run/h264.avi", frames=40, codec="libx264", b_frames=2, seed=7)
+        except (FFmpegError, ValueError):  # a wheel without an H.264 encoder
+            (root / "run/h264.avi").unlink(missing_ok=True)
+        return made
+
+    def add(self, path: str, *, frames: int, **how: Any) -> None:
+        """One more good video; ``how`` as in `make_avi`."""
+        make_avi(self.root / path, frames=frames, **how)
+        self.frames[path] = frames
+
+    @property
+    def catalog(self) -> Catalog:
+        """All good videos, the sub-folders of the root as classes."""
+        return Catalog.from_folder(self.root)
