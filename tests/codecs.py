@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 FRAMES = 40
+Rewrite = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,13 @@ class Kind:
     rate: Fraction = Fraction(25)
     audio: bool = False
     key_every: int = 12
-    then: Callable[[bytes], bytes] | None = None  # done to the finished file
+    then: Rewrite | None = None  # done to the finished file
 
 
 def picture(ordinal: int, width: int, height: int) -> npt.NDArray[np.uint8]:
     """RGB picture number ``ordinal``."""
     y, x = np.mgrid[0:height, 0:width]
-    image = np.stack(
-        [x * 2 + 5 * ordinal, y * 3 + 3 * ordinal, x + y + 7 * ordinal], axis=-1
-    ) % 256
+    image = np.stack([x * 2 + 5 * ordinal, y * 3 + 3 * ordinal, x + y + 7 * ordinal], axis=-1) % 256
     left = (7 * ordinal) % max(1, width - 16)
     image[height // 3 : height // 3 + 12, left : left + 16] = 255 - (11 * ordinal) % 256
     return image.astype(np.uint8)
@@ -89,7 +88,7 @@ def _without_index(data: bytes) -> bytes:
     return cut[:4] + b"\0\0\0\0" + cut[8:]
 
 
-def _index(change: Callable[[int, int, int, int], tuple[int, int, int]]) -> Callable[[bytes], bytes]:
+def _index(change: Callable[[int, int, int, int], tuple[int, int, int]]) -> Rewrite:
     """Rewrite idx1: (number, flags, offset, size) -> (flags, offset, size)."""
 
     def rewrite(data: bytes) -> bytes:
@@ -106,7 +105,7 @@ def _index(change: Callable[[int, int, int, int], tuple[int, int, int]]) -> Call
     return rewrite
 
 
-def _header_frames(count: int) -> Callable[[bytes], bytes]:
+def _header_frames(count: int) -> Rewrite:
     """Make both frame counts of the header lie."""
 
     def rewrite(data: bytes) -> bytes:
@@ -154,7 +153,7 @@ KINDS = [
     Kind("mpeg4_index_off_by_one", "mpeg4", then=_index(lambda i, f, o, s: (f, o + 1, s))),
     Kind("mpeg4_all_flagged_key", "mpeg4", then=_index(lambda i, f, o, s: (0x10, o, s))),
     Kind("mpeg4_none_flagged_key", "mpeg4", then=_index(lambda i, f, o, s: (0, o, s))),
-    Kind("mpeg4_flags_shifted", "mpeg4", then=_index(lambda i, f, o, s: (0x10 * (i % 5 == 3), o, s))),
+    Kind("mpeg4_flags_shifted", "mpeg4", then=_index(lambda i, f, o, s: (16 * (i % 5 == 3), o, s))),
     Kind("mpeg4_header_says_9999", "mpeg4", then=_header_frames(9999)),
     Kind("mpeg4_header_says_0", "mpeg4", then=_header_frames(0)),
     Kind("mpeg4_dropped_frames", "mpeg4", then=_with_dropped_frames),
