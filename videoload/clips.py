@@ -128,7 +128,8 @@ class ClipSpec:
         object.__setattr__(self, "size", tuple(self.size))
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
-        if self.resize is not None and self.crop != "resized" and max(self.size) > self.resize:
+        # The short side is resized: the long one may be as long as the video makes it.
+        if self.resize is not None and self.crop != "resized" and min(self.size) > self.resize:
             raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
 
     def _check_dense(self) -> None:

@@ -8,8 +8,11 @@ as they come, so a scan that was stopped goes on where it was.
 from __future__ import annotations
 
 import csv
-import multiprocessing as mp
+import json
 import os
+import signal
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -20,7 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from videoload.catalog import Catalog
+from videoload.decode import Decoder
 from videoload.errors import CatalogError, VideoError, VideoloadError
+from videoload.supervisor import start
 
 _BEAT_S = 1.0
 _STALL_S = 20.0  # a decoder that shows no progress for so long hangs
@@ -166,36 +171,37 @@ def scan(
 class _Child:
     """A decoder process and the file that it is at."""
 
-    def __init__(self, context: Any, root: Path, path: str) -> None:
-        self.pipe: Connection
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, root), daemon=True)
-        self.process.start()
-        theirs.close()
+    def __init__(self, root: Path, path: str) -> None:
+        mine, theirs = socket.socketpair()
+        self.pipe = Connection(mine.detach())
+        self.process = start("videoload.scan", theirs)
+        self._tell(str(root))
         self.give(path)
 
     def give(self, path: str) -> None:
         """The next file."""
         self.path = path
         self.heard = time.monotonic()
-        self.pipe.send(path)
+        self._tell(path)
 
     def end(self) -> None:
         """Whatever it is doing."""
         self.process.kill()
-        self.process.join()
+        self.process.wait()
         self.pipe.close()
-        self.process.close()
+
+    def _tell(self, text: str) -> None:
+        with suppress(OSError):  # it ended: found out when it is listened to
+            self.pipe.send_bytes(text.encode())
 
 
 def _decode_all(
     root: Path, paths: list[str], labels: dict[str, str], processes: int
 ) -> Iterator[Row]:
-    context = mp.get_context("spawn")
     waiting = iter(paths)
     children: list[_Child] = []
     try:
-        children += [_Child(context, root, path) for path in islice(waiting, processes)]
+        children += [_Child(root, path) for path in islice(waiting, processes)]
         while children:
             ready = wait([child.pipe for child in children], timeout=_BEAT_S)
             for child in list(children):
@@ -211,7 +217,7 @@ def _decode_all(
                 children.remove(child)
                 child.end()
                 if following is not None:
-                    children.append(_Child(context, root, following))
+                    children.append(_Child(root, following))
     finally:
         for child in children:
             child.end()
@@ -221,12 +227,10 @@ def _hear(child: _Child) -> tuple[dict[str, Any], bool] | None:
     """What a child said of its file, and whether it lives; None: it is still at it."""
     child.heard = time.monotonic()
     try:
-        facts = child.pipe.recv()
+        facts = json.loads(child.pipe.recv_bytes())
     except (EOFError, OSError):
-        child.process.join()
-        return {
-            "damage": f"its decoding ended the decoder (status {child.process.exitcode})"
-        }, False
+        status = child.process.wait()
+        return {"damage": f"its decoding ended the decoder (status {status})"}, False
     return None if facts is None else (facts, True)
 
 
@@ -236,36 +240,34 @@ def _silence(child: _Child) -> tuple[dict[str, Any], bool] | None:
     return {"damage": f"its decoding hangs (no frame for {_STALL_S:.0f} s)"}, False
 
 
-def _serve(pipe: Connection, root: Path) -> None:
-    """The decoder process: paths in, facts out; None in between means progress."""
-    import signal
-
-    from videoload.decode import Decoder
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    decoder = Decoder(root)
+def _serve(pipe: Connection) -> None:
+    """The decoder process: the root and then paths in, facts out; null in between is progress."""
     said = time.monotonic()
 
-    def tick() -> None:
+    def say(facts: dict[str, Any] | None) -> None:
         nonlocal said
+        pipe.send_bytes(json.dumps(facts).encode())
+        said = time.monotonic()
+
+    def tick() -> None:
         if time.monotonic() - said > _BEAT_S:
-            pipe.send(None)
-            said = time.monotonic()
+            say(None)
 
     with suppress(EOFError, OSError):
+        decoder = Decoder(pipe.recv_bytes().decode())
         while True:
-            path = pipe.recv()
+            path = pipe.recv_bytes().decode()
             try:
                 index, report = decoder.report(path, tick)
             except VideoError as error:
-                pipe.send({"damage": error.reason})
+                say({"damage": error.reason})
                 continue
             damage = []
             if report.refused:
                 damage.append(f"{report.refused} of {report.packets} packets cannot be decoded")
             if report.repaired:
                 damage.append(f"{report.repaired} frames were repaired")
-            pipe.send({
+            say({
                 "frames": index.facts.frames, "width": index.facts.width,
                 "height": index.facts.height, "fps": round(float(index.facts.fps), 4),
                 "container": report.container.split(",")[0], "codec": report.codec,
@@ -295,3 +297,8 @@ def _read(file: Path) -> Iterator[Row]:
         for line in reader:
             with suppress(TypeError, ValueError):
                 yield Row(**{f.name: types[str(f.type)](line[f.name]) for f in fields(Row)})
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process ends it
+    _serve(Connection(int(sys.argv[1])))
