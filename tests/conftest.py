@@ -113,13 +113,13 @@ def arena_maps(pid: int | str = "self") -> list[str]:
 
 def _processes() -> Iterator[tuple[int, int]]:
     """(pid, parent) of all processes that are not zombies."""
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
             with suppress(OSError):
-                text = Path(entry.path, "stat").read_text()
+                text = Path("/proc", name, "stat").read_text()
                 state, parent = text[text.rindex(")") + 2 :].split()[:2]
                 if state not in "ZX":
-                    yield int(entry.name), int(parent)
+                    yield int(name), int(parent)
 
 
 class Program:
@@ -283,9 +283,9 @@ class _Left:
 
     def __init__(self) -> None:
         self.descriptors: dict[str, str] = {}
-        for entry in os.scandir("/proc/self/fd"):
+        for number in os.listdir("/proc/self/fd"):
             with suppress(OSError):
-                self.descriptors[entry.name] = str(Path(entry.path).readlink())
+                self.descriptors[number] = str(Path("/proc/self/fd", number).readlink())
         self.things = {f"process {pid}: {_command(pid)}" for pid in _marked()}
         self.things |= {f"mapping {line}" for line in arena_maps()}
         self.things |= {
@@ -293,10 +293,10 @@ class _Left:
             for thread in threading.enumerate()
             if thread.name.startswith("videoload")
         }
-        for task in os.scandir("/proc/self/task"):
+        for task in os.listdir("/proc/self/task"):
             with suppress(OSError):
-                if (name := Path(task.path, "comm").read_text().strip()).startswith("ZMQ"):
-                    self.things.add(f"thread {task.name} of ZeroMQ: {name}")
+                if Path("/proc/self/task", task, "comm").read_text().startswith("ZMQ"):
+                    self.things.add(f"thread {task} of ZeroMQ")
         for line in Path("/proc/net/unix").read_text().splitlines():
             fields = line.split()
             if "@videoload" in line and f"socket:[{fields[6]}]" in self.descriptors.values():
@@ -316,14 +316,14 @@ def _marked() -> list[int]:
     found = []
     mark = f"{_MARK}={os.environ[_MARK]}".encode()
     me = os.getpid()
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdecimal() or int(entry.name) == me:
+    for name in os.listdir("/proc"):
+        if not name.isdecimal() or int(name) == me:
             continue
         with suppress(OSError):
-            text = Path(entry.path, "stat").read_text()
+            text = Path("/proc", name, "stat").read_text()
             parent = int(text[text.rindex(")") + 2 :].split()[1])
-            if parent == me or mark in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
+            if parent == me or mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
+                found.append(int(name))
     return found
 
 

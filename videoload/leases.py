@@ -528,6 +528,11 @@ class LeaseTable:
                 piece = heappop(run.orphans)[2]
                 piece.queued = False
                 if piece in piece.batch.pieces:
+                    samples = piece.batch.samples[piece.first : piece.first + piece.size]
+                    if not piece.holders:  # nobody can still answer for what it was
+                        self._choose_stand_ins(piece.batch, piece.first, piece.size)
+                    if samples != piece.batch.samples[piece.first : piece.first + piece.size]:
+                        piece.deaths = 0
                     return piece
             batch = run.cutting or self._open_batch(run)
             if batch is None:

@@ -68,7 +68,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
             ):
                 yield clips, labels
         except VideoloadError as error:
-            _log.error("the stream stopped: %s", error)
+            _log.error("the stream stopped: %s", str(error))  # a kept record keeps no frames
             raise
         finished = max(finished, turn + 1)
 

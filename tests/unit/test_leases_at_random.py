@@ -4,8 +4,8 @@ A `World` plays the engine, workers of both kinds, consumers, and the memory tha
 row of a slot remembers which lease wrote it last: so a batch that is handed over with a row that
 was never written, was written for another batch, or may still be written, is found at once.
 
-    local worker    has a lease ── writes rows, any time ──> answers, leaves, or is killed and reaped
-    remote worker   has a lease ───────────────────────────> answers; the engine writes the rows
+    local worker    has a lease ── writes rows, at any time ──> answers, leaves, or is killed
+    remote worker   has a lease ─────────────────────────────> answers; the engine writes the rows
     consumer        waits ──> is handed batches ──> holds their slots ──> gives them back
 
 The machine plays at random. In the end all play fair, and then every consumer that is still there
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from videoload.catalog import Catalog
-from videoload.errors import TooManyBadVideos
+from videoload.errors import SpecError, TooManyBadVideos
 from videoload.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
 from videoload.plan import Plan, Sample, StreamOptions
 from videoload.quarantine import Quarantine
@@ -131,7 +131,8 @@ class World:
         self.gone: list[Fellow] = []
         self.held: list[Held] = []
         self.names = 0
-        self.only_heard = False  # the last event of the table, which grants nothing
+        self.only_heard = False  # was the last event of the table: it grants nothing
+        self.table.tick(self.now)
 
     # Streams and consumers
 
@@ -231,13 +232,18 @@ class World:
         self.only_heard = True
         if not self.table.heard(worker.name, self.now):
             return
-        if failure is not None:
+        new = lease.lease in self.table._workers[worker.name].leases
+        if failure is None:
+            self.arrive_decoded(worker, lease)
+        else:
             self.obey(
                 self.table.failed(
                     worker.name, lease.lease, failure.at, "broken", dropped=failure.dropped
                 )
             )
-            return
+        self.only_heard = not new
+
+    def arrive_decoded(self, worker: Fellow, lease: Grant) -> None:
         found = self.table.place(worker.name, lease.lease)
         if found is not None:
             assert found == (lease.stream, lease.slot, lease.first, len(lease.samples))
@@ -298,7 +304,7 @@ class World:
                     assert worker.silent or not worker.alive
                     worker.alive = False
                 case Stop():
-                    assert isinstance(command.error, TooManyBadVideos)
+                    assert isinstance(command.error, TooManyBadVideos | SpecError)
                     stream = self.streams[command.stream]
                     stream.stopped = True
                     self.close_places(stream)
@@ -309,9 +315,7 @@ class World:
             return
         stream = self.streams[lease.stream]
         assert not stream.stopped
-        steps = {s.epoch * len(stream.plan) + position(stream, s) for s in lease.samples}
-        assert len(steps) == 1
-        step = steps.pop()
+        [step] = {step_of(stream.plan, sample) for sample in lease.samples}
         place = stream.places[lease.slot]
         if place.step is None:
             place.open(step)
@@ -419,12 +423,8 @@ class World:
             if not any(w.alive and w.local is local for w in self.workers.values()):
                 self.join(local=local)
         for reader in list(self.readers.values()):
-            if reader.inbox:
-                self.take(reader)
-            elif not reader.done and not reader.stream.stopped:
+            if not reader.inbox and not reader.done and not reader.stream.stopped:
                 self.want(reader)
-        while self.held:
-            self.give_back(self.held[0])
         for worker in list(self.workers.values()):
             while worker.alive and worker.queue:
                 self.finish(worker)
@@ -432,6 +432,11 @@ class World:
                 self.arrive(worker, worker.sent.pop(0))
             if not worker.alive and worker.name in self.workers:
                 self.leave(worker, died=True)
+        for reader in list(self.readers.values()):  # each wakes up before the next tick
+            if reader.inbox:
+                self.take(reader)
+        while self.held:
+            self.give_back(self.held[0])
         self.pass_time(0.25)
         self.check()
 
@@ -441,10 +446,10 @@ class World:
         self.check_nobody_idles()
 
 
-def position(stream: Stream, sample: Sample) -> int:
-    """The step of its epoch that a sample belongs to."""
-    for step in range(len(stream.plan)):
-        if any(planned.origin == sample.origin for planned in stream.plan[step]):
+def step_of(plan: Plan, sample: Sample) -> int:
+    """The step that a sample, or what it stands in for, is planned for."""
+    for step in range(sample.epoch * len(plan), (sample.epoch + 1) * len(plan)):
+        if any(planned.origin == sample.origin for planned in plan[step]):
             return step
     raise AssertionError(sample)
 

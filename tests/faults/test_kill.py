@@ -1,0 +1,361 @@
+"""Workers that are killed, stopped, or told to go, in mid-epoch: no byte changes, and nobody waits
+long."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, Programs, children_of, digests, is_alive, wait_until
+from tests.videos import Videos
+from videoload import BadVideo, Client, ClipSpec, Stream, decode_serially
+
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+CLIP = ClipSpec(
+    frames=16, stride=2, resize=112, size=(112, 112), crop="random", flip=True,
+    sampling="random", clips_per_video=48,
+)  # fmt: skip
+BATCH = 8
+BATCHES = 48  # an epoch; more than a second's work for one worker
+WORST_S = 2.0 * SECOND  # and as long as a worker takes to start on this machine, now
+
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    catalog = videos.catalog
+    assert len(catalog) * CLIP.clips_per_video // BATCH == BATCHES
+    return digests(decode_serially(catalog, CLIP, BATCH, shuffle=True, seed=8, info=True))
+
+
+def make(client: Client, videos: Videos, slots: int | None = None) -> Stream:
+    return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=8, slots=slots)
+
+
+def read(stream: Stream, events: dict[int, Callable[[], object]]) -> tuple[list[str], float]:
+    """One epoch, with an event after so many batches: the digests, and the longest pause between
+    two batches."""
+    got: list[str] = []
+    longest = 0.0
+    asked = time.monotonic()
+    for batch in stream.batches(info=True):
+        longest = max(longest, time.monotonic() - asked) if got else 0.0
+        got += digests([batch])
+        if event := events.get(len(got)):
+            event()
+        asked = time.monotonic()
+    return got, longest
+
+
+def start_s(client: Client, workers: int) -> float:
+    """Wait for the workers of a client that was just made; how long that took."""
+    began = time.monotonic()
+    client.wait_for_workers(workers, timeout_s=20 * SECOND)
+    return time.monotonic() - began
+
+
+def local_workers() -> list[int]:
+    return children_of(os.getpid())
+
+
+def dial_in(client: Client, programs: Programs, videos: Videos, count: int) -> list[int]:
+    """Workers that dial in over tcp; their process ids."""
+    started = [programs.worker(client.endpoints[0], videos.root) for _ in range(count)]
+    client.wait_for_workers(count, timeout_s=20 * SECOND)
+    return [program.pid for program in started]
+
+
+def clips_by_pid(client: Client) -> dict[int, int]:
+    return {int(w.name.split(":")[-1]): w.clips for w in client._engine.worker_stats()}
+
+
+def tell(capsys: pytest.CaptureFixture[str], what: str) -> None:
+    with capsys.disabled():
+        print(f"\n    {what}")
+
+
+# Local workers: shared memory, fenced by their death
+
+
+@pytest.mark.parametrize(
+    ("workers", "number", "how"),
+    [
+        (1, signal.SIGKILL, "SIGKILL"),
+        (3, signal.SIGKILL, "SIGKILL"),
+        (2, signal.SIGSEGV, "SIGSEGV"),
+        (2, signal.SIGTERM, "exit status 0"),
+    ],
+)
+def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
+    workers: int,
+    number: int,
+    how: str,
+    videos: Videos,
+    serial: list[str],
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Client(workers=workers) as client:
+        starting_s = start_s(client, workers)
+        victim = local_workers()[0]
+        stream = make(client, videos)
+        got, longest = read(stream, {BATCHES // 3: lambda: os.kill(victim, number)})
+        assert got == serial
+        wait_until(lambda: len(clips_by_pid(client)) == workers, 5 * SECOND, "it is replaced")
+        assert victim not in local_workers()
+        assert len(local_workers()) == workers
+        assert not stream.quarantine
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"worker process {victim} ended ({how}); another takes its place"]
+    tell(capsys, f"longest pause after {signal.Signals(number).name}: {longest:.2f} s")
+    assert longest < WORST_S + starting_s
+
+
+def test_all_local_workers_killed_at_once_change_nothing(
+    videos: Videos, serial: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def kill_all() -> None:
+        for pid in local_workers():
+            os.kill(pid, signal.SIGKILL)
+
+    with Client(workers=2) as client:
+        starting_s = start_s(client, 2)
+        got, longest = read(make(client, videos), {10: kill_all, 30: kill_all})
+    assert got == serial
+    tell(capsys, f"longest pause after all were killed: {longest:.2f} s")
+    assert longest < WORST_S + starting_s
+
+
+def test_killing_again_and_again_changes_nothing(
+    videos: Videos, serial: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw = random.Random(20)
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        if victims := local_workers():
+            killed.append(draw.choice(victims))
+            os.kill(killed[-1], signal.SIGKILL)
+
+    with Client(workers=2) as client:
+        starting_s = start_s(client, 2)
+        # Two slots: whatever a victim held is handed over before the next one is killed, so that
+        # no clip meets with three deaths and is taken for what kills the workers.
+        stream = make(client, videos, slots=2)
+        got, longest = read(stream, dict.fromkeys(range(3, BATCHES, 2), kill_one))
+        assert got == serial
+        assert not stream.quarantine
+    assert len(killed) >= 18
+    tell(capsys, f"{len(killed)} kills, longest pause {longest:.2f} s")
+    assert longest < WORST_S + starting_s
+
+
+def test_a_local_worker_that_hangs_is_killed_and_replaced(
+    videos: Videos,
+    serial: list[str],
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Client(workers=2, stall_s=1.5 * SECOND) as client:
+        starting_s = start_s(client, 2)
+        victim = local_workers()[0]
+        stream = make(client, videos)
+        got, longest = read(stream, {BATCHES // 3: lambda: os.kill(victim, signal.SIGSTOP)})
+        assert got == serial
+        wait_until(lambda: victim not in local_workers(), 3 * SECOND, "it is killed")
+        wait_until(lambda: len(clips_by_pid(client)) == 2, 3 * SECOND, "it is replaced")
+        assert not stream.quarantine
+    assert [record.getMessage() for record in caplog.records] == [
+        f"worker process {victim} hangs; killing it",
+        f"worker process {victim} ended (SIGKILL); another takes its place",
+    ]
+    tell(capsys, f"longest pause after SIGSTOP with stall_s=1.5: {longest:.2f} s")
+    assert 1.0 * SECOND < longest < 1.5 * SECOND + WORST_S + starting_s
+
+
+def test_a_local_worker_that_sleeps_less_than_stall_s_is_left_alone(
+    videos: Videos, serial: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(workers=2, stall_s=30 * SECOND) as client:
+        start_s(client, 2)
+        before = local_workers()
+        asleep = before[0]
+        alarm = threading.Timer(1.0 * SECOND, os.kill, (asleep, signal.SIGCONT))
+
+        def stop() -> None:
+            os.kill(asleep, signal.SIGSTOP)
+            alarm.start()
+
+        got, _ = read(make(client, videos), {BATCHES // 3: stop})
+        assert got == serial
+        assert local_workers() == before
+        alarm.join()
+    assert not caplog.records
+
+
+def test_a_video_that_kills_its_workers_is_named_and_replaced(
+    videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Whichever worker opens the poisonous video is killed while it reads it, as by a crash of the
+    # decoder. The expected batches are those of a catalog where that file is no video at all.
+    poisoned, broken = Videos(tmp_path / "poisoned"), Videos(tmp_path / "broken")
+    for home in (poisoned, broken):
+        for number in range(5):
+            home.add(f"a/{number}.avi", frames=30, seed=number)
+    poisoned.add("a/poison.avi", frames=300, size=(240, 320))
+    (broken.root / "a/poison.avi").write_text("not a video")
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+    expected = digests(
+        decode_serially(broken.catalog, clip, 4, shuffle=True, seed=1, epochs=2, info=True)
+    )
+    over = threading.Event()
+    deaths: list[int] = []
+
+    def strike() -> None:
+        while not over.wait(0.001):
+            for pid in local_workers():
+                if pid not in deaths and _has_open(pid, "poison.avi"):
+                    deaths.append(pid)
+                    os.kill(pid, signal.SIGKILL)
+
+    striker = threading.Thread(target=strike)
+    striker.start()
+    try:
+        with Client(workers=2) as client:
+            stream = client.stream(poisoned.catalog, clip, 4, shuffle=True, seed=1)
+            got = digests(stream.batches(epochs=2, info=True))
+            reason = "3 workers died while decoding it"
+            assert stream.quarantine == [BadVideo("a/poison.avi", reason)]
+    finally:
+        over.set()
+        striker.join()
+    assert got == expected
+    assert 3 <= len(deaths) <= 8, "three, and what was already on its way to other workers"
+    assert f"bad video a/poison.avi: {reason}; other clips stand in for it" in caplog.messages
+
+
+def _has_open(pid: int, name: str) -> bool:
+    with suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/fd/{descriptor}").readlink().name == name:
+                    return True
+    return False
+
+
+# Workers that dial in: they send their pixels
+
+
+def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
+    videos: Videos,
+    serial: list[str],
+    programs: Programs,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        victim, _ = dial_in(client, programs, videos, 2)
+        got, longest = read(
+            make(client, videos), {BATCHES // 3: lambda: os.kill(victim, signal.SIGKILL)}
+        )
+        assert got == serial
+        wait_until(lambda: victim not in clips_by_pid(client), 3 * SECOND, "it is missed")
+    tell(capsys, f"longest pause after SIGKILL of a remote worker: {longest:.2f} s")
+    assert longest < WORST_S
+
+
+def test_the_only_dialled_in_worker_dies_and_the_next_one_goes_on(
+    videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        (victim,) = dial_in(client, programs, videos, 1)
+
+        def replace() -> None:
+            os.kill(victim, signal.SIGKILL)
+            programs.worker(client.endpoints[0], videos.root)
+
+        got, _ = read(make(client, videos), {BATCHES // 2: replace})
+    assert got == serial
+
+
+def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
+    videos: Videos,
+    serial: list[str],
+    programs: Programs,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        victim, _ = dial_in(client, programs, videos, 2)
+        clips: list[int] = []
+
+        def stop() -> None:
+            os.kill(victim, signal.SIGSTOP)
+            clips.append(clips_by_pid(client)[victim])
+
+        def go_on() -> None:
+            clips.append(clips_by_pid(client)[victim])
+            os.kill(victim, signal.SIGCONT)
+
+        got, longest = read(make(client, videos), {12: stop, 30: go_on})
+        clips.append(clips_by_pid(client)[victim])
+    assert got == serial
+    assert clips[1] - clips[0] <= 2 * BATCH, "what it had sent before it was stopped"
+    assert clips[2] > clips[1], "it works again"
+    tell(capsys, f"longest pause after SIGSTOP of a remote worker: {longest:.2f} s")
+    assert 1.0 * SECOND < longest < 2 * SECOND + WORST_S
+
+
+def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
+    videos: Videos,
+    serial: list[str],
+    programs: Programs,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with (
+        caplog.at_level(logging.INFO, "videoload"),
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+    ):
+        leaving = programs.worker(client.endpoints[0], videos.root)
+        programs.worker(client.endpoints[0], videos.root)
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        got, longest = read(
+            make(client, videos), {BATCHES // 3: lambda: leaving.signal(signal.SIGTERM)}
+        )
+        assert got == serial
+        assert leaving.wait(2 * SECOND) == 0
+        assert not is_alive(leaving.pid)
+        left = [message for message in caplog.messages if message.endswith(" left")]
+        assert len(left) == 1
+        assert left[0].endswith(f":{leaving.pid} left")
+    tell(capsys, f"longest pause after SIGTERM: {longest:.2f} s")
+    assert longest < WORST_S
+
+
+def test_local_workers_take_over_from_remote_ones_and_the_other_way_round(
+    videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        remote = programs.worker(client.endpoints[0], videos.root).pid
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+
+        def stop_remote() -> None:
+            os.kill(remote, signal.SIGSTOP)
+
+        def wake_remote_kill_local() -> None:
+            os.kill(remote, signal.SIGCONT)
+            for pid in set(local_workers()) - {remote}:
+                os.kill(pid, signal.SIGKILL)
+
+        got, _ = read(
+            make(client, videos), {10: stop_remote, 24: wake_remote_kill_local, 36: stop_remote}
+        )
+    assert got == serial
