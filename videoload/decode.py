@@ -127,18 +127,20 @@ class Decoder:
         tick: Tick,
     ) -> list[Choice]:
         index = self._index(path, full, tick)
-        places: dict[int, list[tuple[int, int]]] = {}  # ordinal -> (clip, frame of the clip)
+        # For each ordinal, where it goes: how it is scaled and cut, and to which frame of a clip.
+        places: dict[int, list[tuple[_Scaler, Choice, Buffer]]] = {}
         choices: list[Choice] = []
         try:
             for row, (key, clip, start, end) in enumerate(requests):
-                choices.append(choose(spec, index.facts, key, clip, start, end))
-                for at, ordinal in enumerate(choices[-1].frames.tolist()):
-                    places.setdefault(ordinal, []).append((row, at))
+                choice = choose(spec, index.facts, key, clip, start, end)
+                choices.append(choice)
+                scaler = self._scaler(spec, index.facts, choice)
+                for place, ordinal in zip(out[row], choice.frames.tolist(), strict=True):
+                    places.setdefault(ordinal, []).append((scaler, choice, place))
 
             def write(ordinal: int, frame: VideoFrame) -> None:
-                for row, at in places[ordinal]:
-                    scaler = self._scaler(spec, index.facts, choices[row])
-                    scaler.write(frame, choices[row], out[row, at])
+                for scaler, choice, place in places[ordinal]:
+                    scaler.write(frame, choice, place)
 
             read_frames(full, index, sorted(places), write, tick)
         except UnfitError as error:

@@ -89,6 +89,8 @@ class Journal:
 
     def __init__(self, file: Path) -> None:
         """Raises VideoloadError if the file is there and is something else."""
+        if file.exists() and not file.is_file():
+            raise VideoloadError(f"{file} is not a file that a scan could be written to")
         self._good = file
         self._bad = file.with_name(f"{file.stem}.bad.csv")
         self.rows = {row.path: row for part in (self._good, self._bad) for row in _read(part)}

@@ -28,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import av
@@ -69,6 +70,17 @@ class StaleIndexError(Exception):
     """The file is not the one that the index was made from."""
 
 
+class KeyFrame(NamedTuple):
+    """Where decoding can start: output ordinal, and dts and byte position of its packet."""
+
+    ordinal: int
+    dts: int
+    position: int
+
+
+_ordinal = itemgetter(0)
+
+
 class VideoIndex:
     """What one complete decode told. ``keys`` are int64 rows (ordinal, dts, byte position) of the
     key frames that may be sought, ``sums`` uint16, one a frame; ``file_bytes`` is the file's size.
@@ -89,20 +101,17 @@ class VideoIndex:
         self.keys = keys
         self.sums = sums
         self._checked = np.zeros(len(sums), np.bool_)
-        self._ordinals: list[int] = keys[:, 0].tolist()
+        self._keys = [KeyFrame(*row) for row in keys.tolist()]
 
-    def key_before(self, ordinal: int) -> tuple[int, int, int] | None:
-        """(ordinal, dts, position) of the last key frame at or before a frame, if there is one."""
-        at = bisect_right(self._ordinals, ordinal) - 1
-        if at < 0:
-            return None
-        key, dts, position = self.keys[at].tolist()
-        return key, dts, position
+    def key_before(self, ordinal: int) -> KeyFrame | None:
+        """The last key frame at or before a frame, if there is one that may be sought."""
+        at = bisect_right(self._keys, ordinal, key=_ordinal) - 1
+        return None if at < 0 else self._keys[at]
 
     def forbid_seeking(self) -> None:
         """A seek gave wrong frames: from now on the file is decoded from its start."""
         self.keys = self.keys[:0]
-        self._ordinals = []
+        self._keys = []
 
     def agrees(self, ordinal: int, frame: VideoFrame) -> bool:
         """Whether this is frame ``ordinal``. Of an undamaged file, each is looked at once."""
@@ -231,21 +240,23 @@ def _by_seeking(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
         stream = _video_stream(container)
         output = _decoded(container, stream, tick)
         at = 0  # ordinal of the next frame
+        target, key = -1, None
         while left:
-            key = index.key_before(left[0])
+            if left[0] != target:
+                target = left[0]
+                key = index.key_before(target)
             frames: list[VideoFrame] | None
-            if key is not None and key[0] > at + _SEEK_WORTH_FRAMES:
+            if key is not None and key.ordinal > at + _SEEK_WORTH_FRAMES:
                 output = _decoded(container, stream, tick)
                 frames = _seek(container, stream, key, output)
                 if frames is None:
                     return
-                at = key[0]
+                at = key.ordinal
             else:
                 step = next(output, None)
                 if step is None:
                     return
                 frames = step[1]
-                del step
             while frames:
                 frame = frames.pop(0)
                 if left and at == left[0]:
@@ -257,18 +268,17 @@ def _by_seeking(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
 
 
 def _seek(
-    container: InputContainer, stream: VideoStream, key: tuple[int, int, int], output: _Output
+    container: InputContainer, stream: VideoStream, key: KeyFrame, output: _Output
 ) -> list[VideoFrame] | None:
     """Go to a key frame: the frames that the decoder then begins with. None where the seek fails
     or lands on another packet than the index says."""
-    _, dts, position = key
     try:
-        container.seek(dts, stream=stream)
+        container.seek(key.dts, stream=stream)
     except _REFUSALS:
         return None
     landed = False
     for packet, frames in output:
-        if not landed and packet.pos != position:
+        if not landed and packet.pos != key.position:
             return None
         landed = True
         while frames and not frames[0].key_frame:
