@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload import __version__
 from videoload.errors import VideoloadError
@@ -94,6 +95,14 @@ def worker(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Dial other hosts without keys.")
     ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="A Python module whose functions a trainer may name as transform; more than once "
+            "for several.",
+        ),
+    ] = None,
 ) -> None:
     """Decode for a trainer, here or on another host, until stopped.
 
@@ -114,9 +123,65 @@ def worker(
         root=os.path.realpath(root),
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
+        transforms=allow or [],
     )
     status = serve(settings) if processes == 1 else keep_running(processes, settings)
     raise typer.Exit(status)
+
+
+@app.command()
+def scan(
+    videos: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|CATALOG", help="A folder, a CSV file or a UCF-101 split file."),
+    ],
+    root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="What a catalog's paths are relative to.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Write what was found, for Catalog.from_csv. A scan that was stopped goes on "
+            "where it was; files that cannot be decoded go to CSV's .bad.csv.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one a core")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="List every file, not only those with something to tell.")
+    ] = False,
+) -> None:
+    """Decode every file once and tell what is in there.
+
+    Codec, size, rate, the true number of frames against the header's, key frames, damage; and a
+    summary of what to do about it.
+    """
+    from videoload import scan as scanning
+    from videoload.tables import scan_table, scan_verdict
+
+    catalog = scanning.load(videos, root)
+    journal = None if output is None else scanning.Journal(output)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("decoding", total=len({video.path for video in catalog}))
+        rows = scanning.scan(
+            catalog,
+            processes=processes or len(os.sched_getaffinity(0)),
+            journal=journal,
+            on_row=lambda row: progress.advance(task),
+        )
+    console = Console()
+    console.print(scan_table(rows, every=every))
+    console.print(scan_verdict(rows, output), highlight=False)
+    if strict and any(row.damage for row in rows):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -109,7 +109,11 @@ class Client:
         )
         if catalog.root is None and self._workers:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
-        plan = Plan(len(catalog), clip.clips_per_video, options)
+        plan = Plan.of(catalog, clip, options)
+        if clip.size is None:
+            from videoload.decode import native_size  # FFmpeg, in a trainer that asks for it only
+
+            clip = native_size(catalog, clip)
         batch_bytes = batch_size * clip.clip_bytes
         source = Source(
             next(self._streams),

@@ -9,8 +9,9 @@ that switching the flip on does not move the windows.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
@@ -19,17 +20,19 @@ import numpy.typing as npt
 
 from videoload.errors import SpecError
 
-Crop = Literal["center", "random", "resized"]
+Crop = Literal["center", "random", "resized", "none"]
 Sampling = Literal["random", "center", "uniform", "dense"]
 Short = Literal["loop", "hold", "drop", "error"]
 Pixels = Literal["rgb24", "gray", "yuv420p"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "crop": ("center", "random", "resized"),
+    "crop": ("center", "random", "resized", "none"),
     "sampling": ("random", "center", "uniform", "dense"),
     "short": ("loop", "hold", "drop", "error"),
     "pixels": ("rgb24", "gray", "yuv420p"),
 }
+
+_FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 # The usual random resized crop (Szegedy et al. 2015): share of the area, width to height.
 _AREA = (0.08, 1.0)
@@ -54,18 +57,23 @@ class ClipSpec:
     fps              instead of stride: the clip's own rate in frames a second; each frame is the
                      one that a player shows at that time
     resize           length of the short side in pixels (even) before the crop; None: not resized
-    size             (height, width) in pixels of the crop
+    size             (height, width) in pixels of the crop; None: whole frames, of the size that
+                     the catalog's first video has (after resize); others are then bad videos
     crop             "center" | "random", both after resize | "resized": a random region of
                      8-100 % of the source frame at 3:4 to 4:3, scaled to size (resize unused)
+                     | "none": frames that are not of the size are a bad video
     flip             mirror left to right, clip by clip, with probability 1/2
     sampling         where the clip starts: "random" | "center" | "uniform": clips_per_video
-                     evenly spaced from the first to the last possible start
-    clips_per_video  clips taken from each video in an epoch
-    hop              source frames between two windows of "dense"
+                     evenly spaced from the first to the last possible start | "dense": all
+                     windows ``hop`` frames apart; needs a catalog that knows its frame counts
+    clips_per_video  clips taken from each video in an epoch (except "dense")
+    hop              source frames from one window of "dense" to the next; None: end to end
     short            a video shorter than a clip is played again ("loop"), holds its last frame
                      ("hold"), is replaced without a word ("drop"), or is a bad video ("error")
     pixels           "rgb24" -> [T, H, W, 3] | "gray" -> [T, H, W, 1]
                      | "yuv420p" -> [T, H*3//2, W], planes Y, U, V one after the other
+    transform        "package.module:function": called in the worker with the clip (uint8) and a
+                     numpy.random.Generator, returns a clip of the same shape and type
     """
 
     frames: int
@@ -80,6 +88,7 @@ class ClipSpec:
     hop: int | None = None
     short: Short = "loop"
     pixels: Pixels = "rgb24"
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video"):
@@ -100,12 +109,18 @@ class ClipSpec:
             if self.resize % 2:
                 raise SpecError(f"resize must be even, got {self.resize}")
         self._check_size()
-        if self.sampling == "dense" or self.hop is not None:
-            raise SpecError('sampling="dense" and hop are not supported yet; use "uniform"')
+        self._check_dense()
+        if self.transform is not None and not _FUNCTION.fullmatch(self.transform):
+            raise SpecError(
+                f'transform must be "package.module:function", got {self.transform!r}'
+                " (a function of the main script cannot be imported by a worker)"
+            )
 
     def _check_size(self) -> None:
         if self.size is None:
-            raise SpecError("size=None (native size) is not supported yet; give (height, width)")
+            if self.crop == "resized":
+                raise SpecError('crop="resized" needs a size')
+            return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:
             raise SpecError(f"size must be (height, width), got {self.size!r}")
         for length in self.size:
@@ -113,20 +128,52 @@ class ClipSpec:
         object.__setattr__(self, "size", tuple(self.size))
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
-        if self.resize is not None and self.crop != "resized" and max(self.size) > self.resize:
+        # The short side is resized: the long one may be as long as the video makes it.
+        if self.resize is not None and self.crop != "resized" and min(self.size) > self.resize:
             raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
+
+    def _check_dense(self) -> None:
+        if self.hop is not None:
+            _whole("hop", self.hop)
+        if self.sampling != "dense":
+            if self.hop is not None:
+                raise SpecError('hop is for sampling="dense"')
+        elif self.clips_per_video != 1:
+            raise SpecError('sampling="dense" takes all windows: leave clips_per_video out')
+        elif self.fps is not None:
+            raise SpecError('sampling="dense" counts source frames: give stride, not fps')
 
     @property
     def height(self) -> int:
         """Height of a clip in pixels."""
-        assert self.size is not None
-        return self.size[0]
+        return self._known_size()[0]
 
     @property
     def width(self) -> int:
         """Width of a clip in pixels."""
-        assert self.size is not None
-        return self.size[1]
+        return self._known_size()[1]
+
+    def _known_size(self) -> tuple[int, int]:
+        if self.size is None:
+            raise SpecError("size=None: known once the stream has looked at its first video")
+        return self.size
+
+    def at_native_size(self, width: int, height: int) -> ClipSpec:
+        """This spec for whole frames of videos of ``width`` x ``height`` pixels."""
+        across, down = scaled_size(width, height, self.resize)
+        return replace(self, size=(down, across), crop="none")
+
+    def windows(self, frames: int) -> int:
+        """How many clips "dense" takes from a video of ``frames`` frames."""
+        span = (self.frames - 1) * self.stride + 1
+        if frames < span:
+            return 0 if self.short == "drop" else 1
+        return (frames - span) // self.dense_hop + 1
+
+    @property
+    def dense_hop(self) -> int:
+        """Source frames from one window of "dense" to the next."""
+        return self.frames * self.stride if self.hop is None else self.hop
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -159,7 +206,7 @@ class Choice(NamedTuple):
 
     ``frames`` are ordinals of source frames, int64 [T]. ``region`` (x, y, width, height) of the
     source frame is scaled to ``scaled`` (width, height); from that, the spec's size is cut at
-    ``corner`` (x, y), and mirrored if ``flip``.
+    ``corner`` (x, y), and mirrored if ``flip``. ``key`` seeds the transform.
     """
 
     frames: npt.NDArray[np.int64]
@@ -167,6 +214,7 @@ class Choice(NamedTuple):
     scaled: tuple[int, int]
     corner: tuple[int, int]
     flip: bool
+    key: int
 
 
 def choose(
@@ -186,9 +234,14 @@ def choose(
     flip = spec.flip and mirror < 0.5
     if spec.crop == "resized":
         region = _random_region(video.width, video.height, draw)
-        return Choice(frames, region, (spec.width, spec.height), (0, 0), flip)
+        return Choice(frames, region, (spec.width, spec.height), (0, 0), flip, key)
     scaled = scaled_size(video.width, video.height, spec.resize)
     free_x, free_y = scaled[0] - spec.width, scaled[1] - spec.height
+    if spec.crop == "none" and (free_x or free_y):
+        raise UnfitError(
+            f"frames are {scaled[0]}x{scaled[1]} pixels, the stream's are "
+            f"{spec.width}x{spec.height}; give resize and size"
+        )
     if free_x < 0 or free_y < 0:
         raise UnfitError(
             f"frames of {scaled[0]}x{scaled[1]} pixels are smaller than the crop "
@@ -200,7 +253,7 @@ def choose(
         corner = (free_x // 2, free_y // 2)
     if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
         corner = (corner[0] & ~1, corner[1] & ~1)
-    return Choice(frames, (0, 0, video.width, video.height), scaled, corner, flip)
+    return Choice(frames, (0, 0, video.width, video.height), scaled, corner, flip, key)
 
 
 def scaled_size(width: int, height: int, resize: int | None) -> tuple[int, int]:
@@ -243,6 +296,8 @@ def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
             return int(at * (free + 1))
         case "uniform" if spec.clips_per_video > 1:
             return free * clip // (spec.clips_per_video - 1)
+        case "dense":
+            return min(clip * spec.dense_hop, free)
         case _:
             return free // 2
 

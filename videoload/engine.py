@@ -27,10 +27,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import zmq
+from cachetools import LRUCache
 
 from videoload.catalog import Catalog
 from videoload.clips import ClipSpec
@@ -67,6 +69,7 @@ _HERE_S = 1.0  # workers hear of this trainer so often
 _LONELY_S = 5.0  # no worker for so long while a consumer waits: say so
 _REMIND_S = 60.0
 _START_S = 30.0
+_INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
 
 
@@ -170,6 +173,9 @@ class Engine:
         self._private: Router | None = None
         self._joined = threading.Condition()
         self._error: VideoloadError | None = None
+        self._indexes: LRUCache[tuple[Path | None, str], bytes] = LRUCache(
+            _INDEX_BYTES_KEPT, lambda packed: len(packed) + 300
+        )
         self._lonely_since: float | None = None
         self._software: str | None = None  # of the first worker that came
         self._poller: zmq.Poller | None = None  # made anew when the children change
@@ -305,7 +311,7 @@ class Engine:
         if self._workers:
             self._private = Router(context, private_endpoint())
             self._routers.append(self._private)
-            settings = WorkerSettings([self._private.endpoint], token=self._token)
+            settings = WorkerSettings([self._private.endpoint], token=self._token, transforms=None)
             self._supervisor = Supervisor(self._workers, settings)
         return endpoints
 
@@ -376,11 +382,9 @@ class Engine:
         elif isinstance(message, Result):
             self._take_result(peer, message)
         elif isinstance(message, Failed):
-            self._obey(
-                self._table.failed(
-                    peer, message.lease, message.at, message.reason, dropped=message.dropped
-                )
-            )
+            lease, at, reason = message.lease, message.at, message.reason
+            dropped, fatal = message.dropped, message.fatal
+            self._obey(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Bye):
             self._gone(peer, died=False)
 
@@ -419,6 +423,8 @@ class Engine:
                     source.arena.view(slot, first * source.spec.clip_bytes, shape)
                 )
             colleague = self._colleagues[peer]
+            for path, packed in result.indexes.items():
+                self._indexes[source.catalog.root, path] = packed
             colleague.clips += rows
             colleague.decode_s += result.decode_s
         self._obey(self._table.result(peer, result.lease, frames))
@@ -498,9 +504,15 @@ class Engine:
         if self._colleagues[grant.worker].started_here:
             offset = grant.slot * source.arena.stride + grant.first * source.spec.clip_bytes
             place = Place(source.id, offset)
-        lease = Lease(grant.lease, source.spec, [_clip(source, s) for s in grant.samples], place)
+        clips = [self._clip(source, sample) for sample in grant.samples]
+        lease = Lease(grant.lease, source.spec, clips, place)
         if not router.send(identity, lease) and place is None:
             self._gone(grant.worker, died=False)
+
+    def _clip(self, source: Source, sample: Sample) -> Clip:
+        video = source.catalog[sample.video]
+        index = self._indexes.get((source.catalog.root, video.path))
+        return Clip(video.path, sample.key, sample.clip, video.start, video.end, index)
 
     def _kill(self, command: Kill) -> None:
         assert isinstance(command.worker, tuple)
@@ -542,11 +554,6 @@ class Engine:
         self._calls.clear()
         with self._joined:
             self._joined.notify_all()
-
-
-def _clip(source: Source, sample: Sample) -> Clip:
-    video = source.catalog[sample.video]
-    return Clip(video.path, sample.key, sample.clip, video.start, video.end)
 
 
 def _as_frames(frames: list[list[int]], rows: int, length: int) -> npt.NDArray[np.int64]:

@@ -3,6 +3,7 @@
     VideoloadError
     ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
     ├── SpecError           a ClipSpec or a stream argument that cannot be meant (also a ValueError)
+    ├── TransformError      a transform that cannot be used, or that failed
     ├── VideoError          one video cannot be had: .path, .reason
     ├── TooManyBadVideos    more of them than the stream accepts: .videos
     ├── ProtocolError       a message that is not of this protocol, or breaks it
@@ -36,6 +37,10 @@ class CatalogError(VideoloadError, ValueError):
 
 class SpecError(VideoloadError, ValueError):
     """A ClipSpec or a stream argument that cannot be meant."""
+
+
+class TransformError(VideoloadError):
+    """A transform that cannot be imported or is not allowed, or that failed on a clip."""
 
 
 class VideoError(VideoloadError):

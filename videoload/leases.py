@@ -30,7 +30,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import VideoloadError
+from videoload.errors import TransformError, VideoloadError
 from videoload.plan import Plan, Sample
 from videoload.quarantine import Quarantine
 
@@ -38,8 +38,8 @@ WorkerId = Hashable
 
 # Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
-# A piece that was in the hands of so many workers when they died is taken to be what kills them.
-_DEATHS = 3
+# A clip that, alone in its lease, was at work when so many workers died, is what kills them.
+_DEATHS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,10 +320,17 @@ class LeaseTable:
         return self._deliver(run) + self._grant()
 
     def failed(
-        self, worker: WorkerId, lease: int, at: int, reason: str, *, dropped: bool
+        self,
+        worker: WorkerId,
+        lease: int,
+        at: int,
+        reason: str,
+        *,
+        dropped: bool = False,
+        fatal: bool = False,
     ) -> list[Command]:
         """Clip ``at`` of ``lease`` cannot be had: another one stands in, and the whole piece is
-        granted again (the worker stopped there)."""
+        granted again (the worker stopped there). ``fatal``: the stream stops instead."""
         found = self._lease(worker, lease)
         if found is None:
             return []
@@ -333,6 +340,8 @@ class LeaseTable:
             return self._grant()
         for other in list(piece.holders):
             self._void(other)
+        if fatal:
+            return self._stop(piece.batch.run.stream, TransformError(reason)) + self._grant()
         return self._fail(piece, at, reason, dropped=dropped) + self._grant()
 
     def tick(self, now: float) -> list[Command]:
@@ -394,17 +403,19 @@ class LeaseTable:
             heappush(piece.batch.run.orphans, orphan)
 
     def _blame(self, piece: _Piece) -> list[Command]:
-        """A worker died over this piece: grant it again clip by clip, and if the one clip goes on
-        killing workers, take its video for bad."""
-        piece.deaths += 1
-        if piece.size == 1 and piece.deaths >= _DEATHS:
-            return self._fail(
-                piece, 0, f"{piece.deaths} workers died while decoding it", dropped=False
-            )
+        """A worker died over this piece. Its clips are granted again one by one; one that then
+        goes on killing workers is taken for bad, and its video with it."""
+        if piece.size == 1:
+            piece.deaths += 1
+            if piece.deaths >= _DEATHS:
+                reason = f"{piece.deaths} workers died while decoding it"
+                return self._fail(piece, 0, reason, dropped=False)
+            self._requeue(piece)
+            return []
         batch = piece.batch
         batch.pieces.discard(piece)
         for row in range(piece.first, piece.first + piece.size):
-            one = _Piece(batch, row, 1, deaths=piece.deaths)
+            one = _Piece(batch, row, 1)
             batch.pieces.add(one)
             self._requeue(one)
         return []
@@ -418,14 +429,17 @@ class LeaseTable:
         try:
             stream.quarantine.add(video, reason, dropped=dropped)
         except VideoloadError as error:
-            stream.stopped = True
-            for run in stream.runs.values():
-                self._cancel_all(run)
-            return [Stop(stream.id, error)]
+            return self._stop(stream, error)
         self._choose_stand_ins(batch, piece.first, piece.size)
         piece.deaths = 0
         self._requeue(piece)
         return []
+
+    def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
+        stream.stopped = True
+        for run in stream.runs.values():
+            self._cancel_all(run)
+        return [Stop(stream.id, error)]
 
     @staticmethod
     def _choose_stand_ins(batch: _Batch, first: int, size: int) -> None:

@@ -25,6 +25,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog import Catalog
+from videoload.clips import ClipSpec
 from videoload.errors import SpecError
 
 _ROUNDS = 8  # four passes over each half
@@ -103,9 +105,13 @@ def _is_whole(value: object) -> bool:
 class Plan:
     """The stream's batches by number: ``len(plan)`` an epoch, ``plan[step]`` for any step >= 0."""
 
-    def __init__(self, videos: int, clips_per_video: int, options: StreamOptions) -> None:
-        self.samples = videos * clips_per_video
-        self._clips_per_video = clips_per_video
+    def __init__(
+        self, videos: int, clips: int | npt.NDArray[np.int64], options: StreamOptions
+    ) -> None:
+        """``clips`` from each video, or from each its own number (int64 [videos])."""
+        self._clips = clips if isinstance(clips, int) else 0
+        self._ends = None if isinstance(clips, int) else np.cumsum(clips, dtype=np.int64)
+        self.samples = videos * self._clips if self._ends is None else int(self._ends[-1])
         self._options = options
         self._rank, self._world = options.shard
         batch = options.batch_size
@@ -121,6 +127,24 @@ class Plan:
                 f"{self.samples} clips over {self._world} shard(s) do not fill one batch of "
                 f"{batch}: lower batch_size" + (" or set drop_remainder=False" if share else "")
             )
+
+    @classmethod
+    def of(cls, catalog: Catalog, spec: ClipSpec, options: StreamOptions) -> Plan:
+        """The plan of a catalog's clips. Raises SpecError where "dense" does not know how many."""
+        if spec.sampling != "dense":
+            return cls(len(catalog), spec.clips_per_video, options)
+        counts = np.empty(len(catalog), np.int64)
+        for i, video in enumerate(catalog):
+            if video.frames is None and video.end is None:
+                raise SpecError(
+                    f'sampling="dense" needs frame counts, and {video.path} has none: make them '
+                    "with 'videoload scan DIR --output videos.csv' and use Catalog.from_csv"
+                )
+            ends = [end for end in (video.end, video.frames) if end is not None]
+            counts[i] = spec.windows(min(ends) - video.start)
+        if not counts.any():
+            raise SpecError(f'short="drop" leaves none of the {len(catalog)} videos')
+        return cls(len(catalog), counts, options)
 
     def __len__(self) -> int:
         return self._batches
@@ -140,14 +164,21 @@ class Plan:
         """What stands in for a sample that cannot be had; the same in every run."""
         options, attempt = self._options, sample.attempt + 1
         other = _hash(options.seed, "substitute", sample.epoch, sample.origin, attempt)
-        video, clip = divmod(other % self.samples, self._clips_per_video)
+        video, clip = self._locate(other % self.samples)
         key = _hash(options.seed, "clip", sample.epoch, sample.origin, attempt)
         return Sample(sample.epoch, sample.origin, attempt, video, clip, key)
 
     def _sample(self, epoch: int, origin: int) -> Sample:
-        video, clip = divmod(origin, self._clips_per_video)
+        video, clip = self._locate(origin)
         key = _hash(self._options.seed, "clip", epoch, origin, 0)
         return Sample(epoch, origin, 0, video, clip, key)
+
+    def _locate(self, sample: int) -> tuple[int, int]:
+        """(video, clip) of a sample, in the catalog's order."""
+        if self._ends is None:
+            return divmod(sample, self._clips)
+        video = int(np.searchsorted(self._ends, sample, side="right"))
+        return video, sample - (int(self._ends[video - 1]) if video else 0)
 
 
 class Permutation:

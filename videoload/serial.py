@@ -13,7 +13,7 @@ import numpy as np
 
 from videoload.catalog import Catalog
 from videoload.clips import ClipSpec
-from videoload.decode import Decoder, ShortVideoError
+from videoload.decode import Decoder, Request, ShortVideoError, native_size
 from videoload.errors import SpecError, VideoError
 from videoload.plan import BatchInfo, Plan, StreamOptions
 from videoload.quarantine import Quarantine
@@ -44,9 +44,10 @@ def decode_serially(
     options = StreamOptions(
         batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
     )
-    plan = Plan(len(catalog), clip.clips_per_video, options)
+    plan = Plan.of(catalog, clip, options)
     if catalog.root is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
+    clip = native_size(catalog, clip)
     return _batches(catalog, clip, plan, options, range(start_step, epochs * len(plan)), info)
 
 
@@ -71,10 +72,10 @@ def _batches(
             while True:
                 video = catalog[sample.video]
                 try:
+                    request = Request(sample.key, sample.clip, video.start, video.end)
                     info.frames[row] = decoder.decode(
-                        video.path, clip, sample.key, clips[row],
-                        clip=sample.clip, start=video.start, end=video.end,
-                    )  # fmt: skip
+                        video.path, clip, [request], clips[row : row + 1]
+                    )[0]
                     break
                 except VideoError as error:
                     dropped = isinstance(error, ShortVideoError)

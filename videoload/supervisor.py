@@ -36,6 +36,23 @@ _LOOK_S = 0.2
 _ASK_S = 1.2  # between asking and killing; a worker looks up at each frame, and every 200 ms
 
 
+def start(module: str, end: socket.socket) -> subprocess.Popen[bytes]:
+    """``python -m module FD`` with the modules that this process has, and one end of a socket
+    pair, which is closed here. Raises WorkerError."""
+    try:
+        return subprocess.Popen(
+            # -P: the folder that the trainer happens to be started in holds no modules of ours.
+            [sys.executable, "-P", "-m", module, str(end.fileno())],
+            pass_fds=[end.fileno()],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        )
+    except OSError as error:
+        raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
+    finally:
+        end.close()
+
+
 class Child:
     """One worker process."""
 
@@ -43,18 +60,10 @@ class Child:
         self.channel, theirs = PrivateChannel.pair()
         self.began = time.monotonic()
         try:
-            self.process = subprocess.Popen(
-                # -P: the folder that the trainer happens to be started in holds no modules of ours.
-                [sys.executable, "-P", "-m", "videoload.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-            )
-        except OSError as error:
+            self.process = start("videoload.worker", theirs)
+        except WorkerError:
             self.channel.close()
-            raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
-        finally:
-            theirs.close()
+            raise
         self.pid = self.process.pid
         self.send(settings)
 

@@ -34,11 +34,13 @@ from videoload.clips import ClipSpec
 from videoload.errors import ProtocolError
 
 VERSION = b"videoload/1"
+INDEX_BYTES = 1 << 16  # a longer one (some 30 000 frames) is not passed on
 
 _T = TypeVar("_T")
 _Id = Annotated[int, msgspec.Meta(ge=0)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Index = Annotated[bytes, msgspec.Meta(max_length=INDEX_BYTES)]
 _Ordinals = Annotated[list[_Id], msgspec.Meta(max_length=100_000)]
 
 
@@ -69,13 +71,15 @@ class Refused(_Message, tag="refused"):
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``."""
+    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``. ``index``
+    is what an earlier RESULT brought for this video."""
 
     path: _Text
     key: _Id
     clip: _Id = 0
     start: _Id = 0
     end: _Id | None = None
+    index: _Index | None = None
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -95,11 +99,13 @@ class Lease(_Message, tag="lease"):
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]."""
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``indexes``,
+    by path, spare the next worker that meets one of these videos its first complete decode."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    indexes: dict[_Text, _Index] = {}
 
 
 class Failed(_Message, tag="failed"):
@@ -109,6 +115,7 @@ class Failed(_Message, tag="failed"):
     at: _Id
     reason: _Text
     dropped: bool = False  # short, and the spec passes over short videos in silence
+    fatal: bool = False  # no video's fault (a transform): the stream cannot go on
 
 
 class Heartbeat(_Message, tag="heartbeat"):
@@ -135,6 +142,7 @@ class WorkerSettings(_Message, tag="settings"):
     token: str = ""
     keys: str | None = None
     insecure: bool = False
+    transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
 
 
 class Share(_Message, tag="share"):

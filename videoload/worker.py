@@ -16,22 +16,27 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 import time
 import uuid
+from collections.abc import Iterator
+from itertools import groupby
 from types import FrameType
 
 import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.decode import SOFTWARE, Decoder, ShortVideoError
-from videoload.errors import ProtocolError, VideoError, VideoloadError
+from videoload.decode import Decoder, Request, ShortVideoError
+from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.slots import Window
 from videoload.transport import Dealer, PrivateChannel
+from videoload.video import SOFTWARE
 from videoload.wire import (
+    INDEX_BYTES,
     Bye,
     Clip,
     Failed,
@@ -55,6 +60,7 @@ _REMIND_S = 60.0  # ... and so often after that
 _WELCOME_S = 5.0  # a HELLO without an answer for so long is said again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for so many beats is dialled again
 _REFUSED_S = 5.0  # wait so long after a REFUSED
+_MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
 
 
 class Stopped(BaseException):
@@ -71,7 +77,9 @@ class Worker:
     def __init__(self, settings: WorkerSettings, channel: PrivateChannel | None = None) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = channel
-        self._dial_in = None if settings.root is None else Decoder(settings.root)
+        self._transforms = settings.transforms
+        self._new_indexes: dict[str, bytes] = {}
+        self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
@@ -123,22 +131,40 @@ class Worker:
         at = 0
         try:
             decoder, out, shared = self._place(lease)
-            for at, clip in enumerate(lease.clips):
-                frames.append(self._decode(decoder, lease, clip, out[at]))
+            for at, last in _visits(lease.clips):
+                frames += self._visit(decoder, lease, out, at, last)
+        except _ClipError as error:
+            link.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
             link.say(_failure(lease, at, error))
-            return
-        answer = Result(lease.lease, frames, time.perf_counter() - began)
-        link.say(answer, None if shared else out)
+        else:
+            seconds = time.perf_counter() - began
+            answer = Result(lease.lease, frames, seconds, self._new_indexes)
+            link.say(answer, None if shared else out)
+            self._new_indexes.clear()
 
-    def _decode(
-        self, decoder: Decoder, lease: Lease, clip: Clip, out: npt.NDArray[np.uint8]
-    ) -> list[int]:
-        ordinals = decoder.decode(
-            clip.path, lease.spec, clip.key, out,
-            clip=clip.clip, start=clip.start, end=clip.end, tick=self._tick,
-        )  # fmt: skip
-        return [int(ordinal) for ordinal in ordinals]
+    def _visit(
+        self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
+    ) -> list[list[int]]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass."""
+        clips = lease.clips[first:last]
+        path = clips[0].path
+        if clips[0].index is not None:
+            decoder.learn(path, clips[0].index)
+        requests = [Request(clip.key, clip.clip, clip.start, clip.end) for clip in clips]
+        try:
+            got = decoder.decode(path, lease.spec, requests, out[first:last], self._tick)
+        except VideoError as error:
+            if len(clips) == 1:
+                raise _ClipError(first, error) from None
+            # Which of them is it? One at a time tells.
+            return [
+                row
+                for at in range(first, last)
+                for row in self._visit(decoder, lease, out, at, at + 1)
+            ]
+        frames: list[list[int]] = got.tolist()
+        return frames
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """Where the lease's clips are decoded from and to, and whether the trainer sees it."""
@@ -158,6 +184,13 @@ class Worker:
             return decoder, np.empty(shape, np.uint8), False
         return decoder, window.view(lease.place.offset, shape), True
 
+    def _decoder(self, root: str) -> Decoder:
+        def note(path: str, packed: bytes) -> None:
+            if len(packed) <= INDEX_BYTES:
+                self._new_indexes[path] = packed
+
+        return Decoder(root, note, transforms=self._transforms)
+
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is gone."""
         if self._channel is None:
@@ -166,7 +199,8 @@ class Worker:
             while got := self._channel.receive(_WELCOME_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
-                    decoder = self._decoders.setdefault(message.root, Decoder(message.root))
+                    decoder = self._decoders.get(message.root) or self._decoder(message.root)
+                    self._decoders[message.root] = decoder
                     window = None if descriptor is None else Window(descriptor)
                     self._shares[message.arena] = (window, decoder)
                     if message.arena == wait_for:
@@ -312,10 +346,30 @@ class _Link:
         self._greeted = self._beat_s = None
 
 
+class _ClipError(Exception):
+    """Clip ``at`` of the lease cannot be had."""
+
+    def __init__(self, at: int, why: VideoError) -> None:
+        super().__init__(at, why)
+        self.at = at
+        self.why = why
+
+
+def _visits(clips: list[Clip]) -> Iterator[tuple[int, int]]:
+    """Runs [first, last) of clips of the same video."""
+    first = 0
+    for _, run in groupby(clips, key=lambda clip: clip.path):
+        last = first + sum(1 for _ in run)
+        yield first, last
+        first = last
+
+
 def _failure(lease: Lease, at: int, error: Exception) -> Failed:
     if isinstance(error, VideoError):
         dropped = isinstance(error, ShortVideoError)
         return Failed(lease.lease, at, error.reason[:4096], dropped)
+    if isinstance(error, TransformError):
+        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
     if not isinstance(error, VideoloadError):
         _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
     return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
@@ -330,6 +384,7 @@ def serve(settings: WorkerSettings, channel: PrivateChannel | None = None) -> in
         format=f"videoload worker {os.getpid()}: %(message)s",
         force=True,
     )
+    _limit_memory()
     worker = Worker(settings, channel)
     status = 0
 
@@ -360,6 +415,13 @@ def main() -> int:
     except VideoloadError as error:
         print(f"videoload worker: {error}", file=sys.stderr)
         return 1
+
+
+def _limit_memory() -> None:
+    """A file that asks for more gets an error, and its worker lives on."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 def _die_with_parent() -> None:

@@ -21,7 +21,8 @@ from tests.conftest import SECOND
 from tests.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips import choose
-from videoload.decode import Decoder, ShortVideoError, _frames
+from videoload.decode import Decoder, Request, ShortVideoError
+from videoload.video import read_frames
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -69,19 +70,27 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
     index = decoder.index(path)
     assert index.facts.frames == len(expected)
     for wanted in windows(len(expected), count, seed):
-        got = [
-            (ordinal, md5(frame))
-            for ordinal, frame in _frames(decoder._resolve(path), index, wanted, lambda: None)
-        ]
+        got: list[tuple[int, str]] = []
+        read_frames(
+            decoder._resolve(path), index, wanted,
+            lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
+            lambda: None,
+        )  # fmt: skip
         assert got == [(ordinal, expected[ordinal]) for ordinal in wanted], wanted
 
 
 def decode(
-    root: Path, path: str, spec: ClipSpec = TINY, key: int = 1, **how: Any
+    root: Path, path: str, spec: ClipSpec = TINY, key: int = 1, **which: Any
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    out = np.empty(spec.shape, np.uint8)
-    frames = Decoder(root).decode(path, spec, key, out, **how)
-    return out, frames
+    return decode_with(Decoder(root), path, spec, key, **which)
+
+
+def decode_with(
+    decoder: Decoder, path: str, spec: ClipSpec, key: int, **which: Any
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    out = np.empty((1, *spec.shape), np.uint8)
+    frames = decoder.decode(path, spec, [Request(key, **which)], out)
+    return out[0], frames[0]
 
 
 # Files made here
@@ -168,10 +177,10 @@ def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
             continue
         decoded += 1
         again = Decoder(tmp_path)
-        out = np.empty(spec.shape, np.uint8)
-        again.decode(f"{number}.avi", spec, number + 1, out)  # another clip first: no difference
-        assert np.array_equal(again.decode(f"{number}.avi", spec, number, out), first[1])
-        assert np.array_equal(out, first[0])
+        decode_with(again, f"{number}.avi", spec, number + 1)  # another clip first: no difference
+        second = decode_with(again, f"{number}.avi", spec, number)
+        assert np.array_equal(second[1], first[1])
+        assert np.array_equal(second[0], first[0])
     assert decoded > 20
     assert refused > 2
 
@@ -318,16 +327,15 @@ def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
 
 def test_three_hundred_decodes_keep_no_file_open(videos: Videos) -> None:
     decoder = Decoder(videos.root)
-    out = np.empty(TINY.shape, np.uint8)
     paths = sorted(videos.frames)
     for path in paths:
-        decoder.decode(path, TINY, 0, out)
+        decode_with(decoder, path, TINY, 0)
     before = len(os.listdir("/proc/self/fd"))
     for key in range(300):
-        decoder.decode(paths[key % len(paths)], TINY, key, out)
+        decode_with(decoder, paths[key % len(paths)], TINY, key)
         if key % 10 == 0:
             with pytest.raises(VideoError):
-                decoder.decode("none.avi", TINY, key, out)
+                decode_with(decoder, "none.avi", TINY, key)
     assert len(os.listdir("/proc/self/fd")) == before
 
 

@@ -1,0 +1,89 @@
+"""Broken files of every codec: each ends as a right clip or as a named failure, and as the same one
+in every process."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import av
+import pytest
+
+from tests.codecs import KINDS, make
+from tests.mutants import mutant
+from videoload import Catalog, Client, ClipSpec, decode_serially
+
+MUTANTS = 2200
+STALL_S = 10.0
+CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random")
+LEFT_OUT = (
+    "dv",  # 144 000 bytes a frame
+    "raw_pal8",  # without its palette, FFmpeg shows whatever the memory held
+)
+
+
+def make_mutants(folder: Path) -> Catalog:
+    sources = []
+    good = folder / "good"
+    good.mkdir()
+    for kind in KINDS:
+        if kind.name in LEFT_OUT:
+            continue
+        size = (64, 48) if kind.size == (96, 64) else kind.size
+        try:
+            path = make(replace(kind, size=size, frames=min(kind.frames, 16)), good)
+        except (av.error.FFmpegError, ValueError):
+            continue
+        sources.append((kind.name, path.read_bytes()))
+    (folder / "mutants" / "all").mkdir(parents=True)
+    for seed in range(MUTANTS):
+        name, data = sources[seed % len(sources)]
+        broken = folder / "mutants" / "all" / f"{seed:05d}_{name}.avi"
+        broken.write_bytes(mutant(data, seed))
+    return Catalog.from_folder(folder / "mutants")
+
+
+def clips_of(batches: Any) -> dict[tuple[int, int], str]:
+    """Each clip's digest, by its place in the stream; which video it is of belongs to it."""
+    digests = {}
+    for clips, _, info in batches:
+        for row, clip in enumerate(clips):
+            what = hashlib.md5(clip.tobytes() + info.frames[row].tobytes())
+            what.update(int(info.video[row]).to_bytes(8, "little"))
+            digests[info.step, row] = what.hexdigest()
+    return digests
+
+
+@pytest.mark.timeout(240)
+def test_a_mutant_is_a_right_clip_or_a_named_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.CRITICAL, logger="videoload.quarantine")
+    catalog = make_mutants(tmp_path)
+    with Client(workers=2, stall_s=STALL_S) as client:
+        stream = client.stream(
+            catalog, CLIP, 8, shuffle=True, seed=1, max_bad=1.0, drop_remainder=False
+        )
+        streamed = clips_of(stream.batches(info=True))
+        bad = stream.quarantine
+    ended = [record for record in caplog.records if "ended" in record.message]
+    serial = clips_of(
+        decode_serially(
+            catalog, CLIP, 8, shuffle=True, seed=1, max_bad=1.0, drop_remainder=False, info=True
+        )
+    )
+    differing = [place for place, digest in serial.items() if streamed[place] != digest]
+    with capsys.disabled():
+        print(
+            f"\n{len(catalog)} mutants: {len(catalog) - len(bad)} gave clips, {len(bad)} failed by "
+            f"name, {len(ended)} decoders crashed or hung, {len(differing)} clips differ from "
+            "the serial decode's"
+        )
+    assert len(streamed) == len(serial) == len(catalog)
+    assert all(video.reason for video in bad)
+    assert len(bad) < len(catalog) / 2, "a fuzzer that breaks everything tests nothing"
+    assert len(bad) > len(catalog) / 20, "a fuzzer that breaks nothing tests nothing"
+    assert not differing

@@ -1,0 +1,146 @@
+"""Frame i is the i-th frame of a complete sequential decode, on every codec that there is a way to
+make, and on real files where VIDEOLOAD_AVI names a folder of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import av
+import pytest
+from av.video.frame import VideoFrame
+
+from tests.codecs import KINDS, Kind, make
+from videoload.video import read_frames, read_index
+
+WINDOWS = 40
+
+
+@dataclass
+class Ledger:
+    """What was compared, for the table that is printed at the end."""
+
+    rows: list[tuple[str, str, int, int, int, int]] = field(default_factory=list)
+
+    def add(self, name: str, codec: str, frames: int, keys: int, compared: int, wrong: int) -> None:
+        self.rows.append((name, codec, frames, keys, compared, wrong))
+
+    def table(self) -> str:
+        lines = [f"{'file':44} {'codec':12} frames  seekable  compared  wrong"]
+        lines += [
+            f"{name[-44:]:44} {codec:12} {frames:6d}  {keys:8d}  {compared:8d}  {wrong:5d}"
+            for name, codec, frames, keys, compared, wrong in self.rows
+        ]
+        compared, wrong = (sum(row[i] for row in self.rows) for i in (4, 5))
+        return "\n".join([*lines, f"{len(self.rows)} files, {compared} frames, {wrong} wrong"])
+
+
+@pytest.fixture(scope="module")
+def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
+    ledger = Ledger()
+    yield ledger
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None and ledger.rows:
+        reporter.write_line("\n" + ledger.table())
+
+
+def fingerprint(frame: VideoFrame) -> str:
+    """Of what is seen, independent of how the planes lie in memory."""
+    picture = frame.to_ndarray(format="rgb24", threads=1)
+    return hashlib.md5(picture.tobytes() + frame.format.name.encode()).hexdigest()
+
+
+def decode_from_start_to_end(path: Path) -> list[str]:
+    """The independent reference: PyAV's own loop, one thread, bad packets skipped."""
+    prints: list[str] = []
+    with av.open(str(path), metadata_errors="replace") as container:
+        stream = container.streams.video[0]
+        stream.codec_context.thread_type = "NONE"
+        stream.codec_context.thread_count = 1
+        for packet in container.demux(stream):
+            try:
+                frames = packet.decode()
+            except av.error.FFmpegError:
+                continue
+            while frames:
+                prints.append(fingerprint(frames.pop(0)))
+    return prints
+
+
+def compare(name: str, path: Path, ledger: Ledger) -> None:
+    """Random windows with every stride from 1 to 8 against the reference."""
+    reference = decode_from_start_to_end(path)
+    index, report = read_index(str(path), lambda: None)
+    assert index.facts.frames == len(reference)
+    keys = len(index.keys)
+    draw = random.Random(name)
+    compared, wrong = 0, []
+
+    def look(ordinal: int, frame: VideoFrame) -> None:
+        nonlocal compared
+        compared += 1
+        if fingerprint(frame) != reference[ordinal]:
+            wrong.append(ordinal)
+
+    for window in range(WINDOWS):
+        stride, length = 1 + window % 8, draw.randint(1, 6)
+        start = draw.randint(0, max(0, len(reference) - 1 - (length - 1) * stride))
+        wanted = [i for i in range(start, start + length * stride, stride) if i < len(reference)]
+        before = compared
+        read_frames(str(path), index, wanted, look, lambda: None)
+        assert compared - before == len(wanted)
+    ledger.add(name, report.codec, len(reference), keys, compared, len(wrong))
+    assert not wrong
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_frame_is_the_one_of_a_sequential_decode(
+    kind: Kind, tmp_path: Path, ledger: Ledger
+) -> None:
+    try:
+        path = make(kind, tmp_path)
+    except (av.error.FFmpegError, ValueError) as error:
+        pytest.skip(f"this FFmpeg cannot write {kind.name}: {error}")
+    compare(kind.name, path, ledger)
+
+
+def real_files() -> list[str]:
+    folder = os.environ.get("VIDEOLOAD_AVI")
+    if not folder:
+        return []
+    facts = json.loads((Path(folder) / "facts.json").read_text())
+    return sorted(name for name, fact in facts.items() if fact["decoded_frames"])
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
+@pytest.mark.parametrize("name", real_files())
+def test_every_frame_of_a_real_file_is_right(name: str, ledger: Ledger) -> None:
+    compare(name, Path(os.environ["VIDEOLOAD_AVI"]) / name, ledger)
+
+
+def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
+    """Right frames alone would also come of decoding everything from its start."""
+    for kind in KINDS:
+        if kind.name not in ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "ffv1"):
+            continue
+        try:
+            path = make(kind, tmp_path)
+        except (av.error.FFmpegError, ValueError):
+            continue
+        index, _ = read_index(str(path), lambda: None)
+        touched = 0
+
+        def count() -> None:
+            nonlocal touched
+            touched += 1
+
+        read_frames(str(path), index, [38], lambda ordinal, frame: None, count)
+        assert len(index.keys) >= 4, kind.name
+        assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"

@@ -1,0 +1,207 @@
+"""What a clip can be, end to end: dense windows, native sizes, several clips of a visit, and
+transforms that run in the workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from tests.conftest import SECOND, Programs, digest, wait_until
+from tests.videos import Videos, make_avi
+from videoload import (
+    Catalog,
+    Client,
+    ClipSpec,
+    SpecError,
+    TransformError,
+    VideoError,
+    decode_serially,
+)
+from videoload.decode import Decoder, Request
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+SMALL = ClipSpec(frames=4, stride=2, size=(32, 32))
+TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "sampling": "random"}
+
+
+def both_ways(catalog: Catalog, spec: ClipSpec, **how: Any) -> str:
+    """The digest of one epoch, which must be the same serially and from two workers."""
+    how = {"batch_size": 4, "drop_remainder": False, **how}
+    serial = digest(decode_serially(catalog, spec, info=True, **how))
+    with Client(workers=2) as client:
+        streamed = digest(client.stream(catalog, spec, **how).batches(info=True))
+    assert streamed == serial
+    return serial
+
+
+def white_video(path: Path, frames: int = 12) -> Path:
+    """A video whose every pixel is white."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w", format="avi") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+        for _ in range(frames):
+            image = np.full((64, 64, 3), 255, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+# Windows
+
+
+def test_dense_windows_cover_each_video_from_its_counts(tmp_path: Path) -> None:
+    for name, frames in (("a", 25), ("b", 12), ("c", 3)):
+        make_avi(tmp_path / f"x/{name}.avi", frames=frames)
+    table = tmp_path / "videos.csv"
+    table.write_text("path,label,frames\nx/a.avi,x,25\nx/b.avi,x,12\nx/c.avi,x,3\n")
+    catalog = Catalog.from_csv(table, root=tmp_path)
+    spec = ClipSpec(frames=4, stride=2, size=(32, 32), sampling="dense", hop=5)
+    batches = list(decode_serially(catalog, spec, 1, info=True))
+    starts = [(int(info.video[0]), int(info.frames[0, 0])) for _, _, info in batches]
+    assert starts == [(0, 0), (0, 5), (0, 10), (0, 15), (1, 0), (1, 5), (2, 0)]
+    both_ways(catalog, spec, shuffle=True)
+    dropped = ClipSpec(frames=4, stride=2, size=(32, 32), sampling="dense", short="drop")
+    assert len(list(decode_serially(catalog, dropped, 1))) == 3 + 1
+
+
+def test_dense_without_counts_says_how_to_get_them(videos: Videos) -> None:
+    with pytest.raises(SpecError, match="videoload scan"):
+        decode_serially(videos.catalog, ClipSpec(4, size=(32, 32), sampling="dense"), 1)
+
+
+def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos) -> None:
+    spec = ClipSpec(frames=8, size=(32, 32), sampling="uniform", clips_per_video=4)
+    decoder = Decoder(videos.root)
+    out = np.empty((4, *spec.shape), np.uint8)
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+
+    decoder.index("walk/gop12.avi")
+    requests = [Request(7, clip) for clip in range(4)]
+    together = decoder.decode("walk/gop12.avi", spec, requests, out, tick).copy()
+    assert ticks <= videos.frames["walk/gop12.avi"] + 1
+    one = np.empty((1, *spec.shape), np.uint8)
+    for row, request in enumerate(requests):
+        assert np.array_equal(
+            decoder.decode("walk/gop12.avi", spec, [request], one)[0], together[row]
+        )
+        assert np.array_equal(one[0], out[row])
+    both_ways(videos.catalog, spec)
+
+
+# Native size
+
+
+def test_without_a_size_clips_have_that_of_the_first_video(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_avi(tmp_path / f"x/{name}.avi", frames=12, size=(70, 90))
+    catalog = Catalog.from_folder(tmp_path)
+    clips, _ = next(decode_serially(catalog, ClipSpec(4), 2))
+    assert clips.shape == (2, 4, 70, 90, 3)
+    clips, _ = next(decode_serially(catalog, ClipSpec(4, resize=56), 2))
+    assert clips.shape == (2, 4, 56, 72, 3)
+    with Client(workers=1) as client:
+        stream = client.stream(catalog, ClipSpec(4), 2)
+        assert stream.clip.size == (70, 90)
+        assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 2))
+
+
+def test_a_video_of_another_size_is_a_bad_one_at_native_size(tmp_path: Path) -> None:
+    make_avi(tmp_path / "x/a.avi", frames=12, size=(70, 90))
+    make_avi(tmp_path / "x/b.avi", frames=12, size=(80, 90))
+    catalog = Catalog.from_folder(tmp_path)
+    with pytest.raises(VideoError, match=r"x/b.avi: frames are 90x80 .* give resize and size"):
+        list(decode_serially(catalog, ClipSpec(4), 2, on_error="raise"))
+
+
+def test_native_size_without_the_videos_here_says_what_to_give() -> None:
+    catalog = Catalog(["x/a.avi"], [0], ["x"])
+    with pytest.raises(SpecError, match="no root"):
+        decode_serially(catalog, ClipSpec(4), 1)
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        pytest.raises(SpecError, match="give size="),
+    ):
+        client.stream(catalog, ClipSpec(4), 1)
+
+
+# Transforms
+
+
+@pytest.mark.parametrize("name", ["invert", "add_noise"])
+def test_a_transform_gives_the_same_clips_wherever_it_runs(videos: Videos, name: str) -> None:
+    plain = both_ways(videos.catalog, ClipSpec(**TRANSFORMED), shuffle=True)
+    spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
+    assert both_ways(videos.catalog, spec, shuffle=True) != plain
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("raises", r"failed on a clip of .*\.avi: RuntimeError\('no luck'\)"),
+        ("wrong_shape", r"returned uint8\[1, 32, 32, 3\], not uint8\[4, 32, 32, 3\]"),
+        ("wrong_type", r"returned float64\["),
+        ("not_there", "cannot be imported"),
+        ("not_a_function", "is not a function"),
+    ],
+)
+def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
+    videos: Videos, name: str, words: str
+) -> None:
+    spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
+    with pytest.raises(TransformError, match=words):
+        next(decode_serially(videos.catalog, spec, 4))
+    with Client(workers=1) as client:
+        stream = client.stream(videos.catalog, spec, 4)
+        with pytest.raises(TransformError, match=words):
+            next(iter(stream))
+        assert stream.quarantine == []
+
+
+def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
+    videos: Videos, programs: Programs
+) -> None:
+    spec = ClipSpec(**TRANSFORMED, transform="tests.transforms:invert")
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        refusing = programs.worker(client.endpoints[0], videos.root)
+        client.wait_for_workers(1, 20 * SECOND)
+        with pytest.raises(TransformError, match=r"does not allow it.*--allow tests\.transforms"):
+            next(iter(client.stream(videos.catalog, spec, 4)))
+        refusing.end()
+        wait_until(lambda: not client._engine.worker_stats(), 10 * SECOND)
+        programs.worker(client.endpoints[0], videos.root, "--allow", "tests.transforms")
+        client.wait_for_workers(1, 20 * SECOND)
+        serial = digest(decode_serially(videos.catalog, spec, 4))
+        assert digest(client.stream(videos.catalog, spec, 4)) == serial
+
+
+# What kills or hangs its worker
+
+
+@pytest.mark.parametrize(("name", "stall_s"), [("crash_on_white", 10.0), ("hang_on_white", 1.0)])
+def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
+    tmp_path: Path, name: str, stall_s: float
+) -> None:
+    for i in range(5):
+        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
+    white_video(tmp_path / "x/white.avi")
+    catalog = Catalog.from_folder(tmp_path)
+    spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
+    with Client(workers=2, stall_s=stall_s * SECOND) as client:
+        stream = client.stream(catalog, spec, 3, drop_remainder=False)
+        seen = [
+            int(video) for _, _, info in stream.batches(epochs=2, info=True) for video in info.video
+        ]
+    assert [video.path for video in stream.quarantine] == ["x/white.avi"]
+    assert "workers died while decoding it" in stream.quarantine[0].reason
+    assert len(seen) == 2 * len(catalog)
+    assert 5 not in seen

@@ -1,0 +1,133 @@
+"""``videoload scan``: what is in a folder, resumable, and a CSV that a catalog is made of."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, Programs, wait_until
+from tests.videos import Videos, make_avi
+from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
+from videoload.scan import Journal, Row, scan
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+
+@pytest.fixture
+def folder(videos: Videos, tmp_path: Path) -> Path:
+    """The good videos, a truncated one and one that is none."""
+    copy = tmp_path / "videos"
+    shutil.copytree(videos.root, copy)
+    whole = (copy / "jump/long.avi").read_bytes()
+    (copy / "jump/cut.avi").write_bytes(whole[: len(whole) // 2])
+    (copy / "walk/text.avi").write_text("no pictures here")
+    return copy
+
+
+def read(file: Path) -> dict[str, dict[str, str]]:
+    with file.open(newline="") as lines:
+        return {row["path"]: row for row in csv.DictReader(lines)}
+
+
+def test_a_scan_finds_true_counts_and_damage(folder: Path, videos: Videos) -> None:
+    rows = {row.path: row for row in scan(Catalog.from_folder(folder), processes=2)}
+    for path, frames in videos.frames.items():
+        assert rows[path].frames == frames, path
+        assert rows[path].key_frames >= 1
+        assert not rows[path].damage
+    assert 0 < rows["jump/cut.avi"].frames < rows["jump/cut.avi"].header_frames
+    assert rows["walk/text.avi"].frames == 0
+    assert "is not a video" in rows["walk/text.avi"].damage
+    assert rows["run/mjpeg.avi"].codec == "mjpeg"
+
+
+def test_its_csv_makes_a_catalog_that_knows_its_counts(
+    folder: Path, videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    out = tmp_path / "found.csv"
+    program = programs.videoload("scan", str(folder), "--output", str(out))
+    assert program.wait(30 * SECOND) == 0, program.err
+    assert "9 of 10 files can be decoded" in " ".join(program.out.split())
+    catalog = Catalog.from_csv(out, root=folder)
+    assert catalog.classes == ("jump", "run", "walk")
+    assert {v.path: v.frames for v in catalog if v.path in videos.frames} == videos.frames
+    assert "walk/text.avi" not in {video.path for video in catalog}
+    assert set(read(tmp_path / "found.bad.csv")) == {"walk/text.avi"}
+    dense = ClipSpec(frames=8, resize=32, size=(32, 32), sampling="dense")
+    assert len(list(decode_serially(catalog, dense, 1))) > len(catalog)
+
+
+def test_strict_exits_with_1_where_files_are_damaged(
+    folder: Path, videos: Videos, programs: Programs
+) -> None:
+    assert programs.videoload("scan", str(folder), "--strict").wait(30 * SECOND) == 1
+    assert programs.videoload("scan", str(videos.root), "--strict").wait(30 * SECOND) == 0
+
+
+def test_a_scan_that_was_stopped_goes_on_where_it_was(programs: Programs, tmp_path: Path) -> None:
+    for i in range(40):
+        make_avi(tmp_path / f"videos/x/{i:02d}.avi", frames=60, size=(240, 320), seed=i)
+    out = tmp_path / "found.csv"
+    arguments = ("scan", str(tmp_path / "videos"), "--output", str(out), "--processes", "1")
+    stopped = programs.videoload(*arguments)
+    wait_until(lambda: out.exists() and len(out.read_text().splitlines()) > 3, 20 * SECOND)
+    stopped.signal(signal.SIGINT)
+    assert stopped.wait(5 * SECOND) == 130
+    assert "Traceback" not in stopped.err
+    early = read(out)
+    assert 0 < len(early) < 40
+    marked = out.read_text().replace("mpeg4", "known")  # a row that is kept shows it
+    out.write_text(marked)
+    assert programs.videoload(*arguments).wait(30 * SECOND) == 0
+    rows = read(out)
+    assert list(rows) == [f"x/{i:02d}.avi" for i in range(40)]
+    kept = {path for path, row in rows.items() if row["codec"] == "known"}
+    assert kept == set(early)
+
+
+def test_a_file_that_changed_is_decoded_again(videos: Videos, tmp_path: Path) -> None:
+    make_avi(tmp_path / "videos/x/a.avi", frames=12)
+    make_avi(tmp_path / "videos/x/b.avi", frames=12)
+    catalog = Catalog.from_folder(tmp_path / "videos")
+    out = tmp_path / "found.csv"
+    scan(catalog, processes=1, journal=Journal(out))
+    make_avi(tmp_path / "videos/x/b.avi", frames=20)
+    rows = scan(catalog, processes=1, journal=Journal(out))
+    assert [row.frames for row in rows] == [12, 20]
+    assert [int(row["frames"]) for row in read(out).values()] == [12, 20]
+
+
+def test_something_else_is_not_overwritten(videos: Videos, tmp_path: Path) -> None:
+    out = tmp_path / "train.csv"
+    out.write_text("path,label\nx/a.avi,x\n")
+    with pytest.raises(VideoloadError, match="is not the output of a scan"):
+        Journal(out)
+
+
+def test_a_folder_without_classes_and_a_list_can_be_scanned(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    loose = programs.videoload("scan", str(videos.root / "walk"))
+    assert loose.wait(30 * SECOND) == 0, loose.err
+    assert "2 of 2 files" in loose.out
+    table = tmp_path / "some.csv"
+    table.write_text("path,label\nwalk/gop12.avi,walk\n")
+    listed = programs.videoload("scan", str(table), "--root", str(videos.root))
+    assert listed.wait(30 * SECOND) == 0, listed.err
+    assert "1 of 1 files" in listed.out
+
+
+def test_a_folder_that_is_not_there_is_one_clear_line(programs: Programs, tmp_path: Path) -> None:
+    program = programs.videoload("scan", str(tmp_path / "none"))
+    assert program.wait(20 * SECOND) == 1
+    assert program.err.startswith("videoload: ")
+    assert "Traceback" not in program.err
+
+
+def test_rows_know_how_far_apart_their_key_frames_are() -> None:
+    assert Row("a", "x", frames=120, key_frames=10).key_distance == 12
+    assert Row("a", "x", frames=120).key_distance == 0

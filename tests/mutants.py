@@ -1,0 +1,87 @@
+"""Broken copies of good files, from a seed: what disks, networks and attackers do to AVI files."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+Mutation = Callable[[bytearray, random.Random], None]
+
+
+def _flip_bits(data: bytearray, draw: random.Random) -> None:
+    for _ in range(draw.choice((1, 4, 32, 256))):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+
+
+def _truncate(data: bytearray, draw: random.Random) -> None:
+    del data[draw.randrange(len(data)) :]
+
+
+def _edit_header(data: bytearray, draw: random.Random) -> None:
+    """Random, and badly chosen, numbers in the first two kilobytes."""
+    for _ in range(draw.randint(1, 6)):
+        at = draw.randrange(12, min(2048, len(data) - 4))
+        value = draw.choice((0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 0x80000000, draw.getrandbits(32)))
+        data[at : at + 4] = value.to_bytes(4, "little")
+
+
+def _edit_chunk_sizes(data: bytearray, draw: random.Random) -> None:
+    at = data.find(b"movi")
+    for _ in range(draw.randint(1, 4)):
+        at = data.find(b"00d", at + 1)
+        if at < 0 or at + 8 > len(data):
+            return
+        if draw.random() < 0.5:
+            size = draw.choice((0, 1, 0x7FFFFFFF, 0xFFFFFFFF, draw.getrandbits(16)))
+            data[at + 4 : at + 8] = size.to_bytes(4, "little")
+
+
+def _edit_index(data: bytearray, draw: random.Random) -> None:
+    at = data.rfind(b"idx1")
+    if at < 0:
+        _flip_bits(data, draw)
+        return
+    for _ in range(draw.randint(1, 20)):
+        place = draw.randrange(at, len(data))
+        data[place] = draw.randrange(256)
+
+
+def _wipe(data: bytearray, draw: random.Random) -> None:
+    """A run of zeros, as an unwritten sector leaves it."""
+    at = draw.randrange(len(data))
+    length = draw.choice((16, 512, 4096))
+    data[at : at + length] = bytes(len(data[at : at + length]))
+
+
+def _cut_out(data: bytearray, draw: random.Random) -> None:
+    at = draw.randrange(len(data))
+    del data[at : at + draw.choice((1, 7, 512, 4096))]
+
+
+def _repeat(data: bytearray, draw: random.Random) -> None:
+    at = draw.randrange(len(data))
+    data[at:at] = data[at : at + draw.choice((1, 64, 2048))]
+
+
+def _shuffle_blocks(data: bytearray, draw: random.Random) -> None:
+    size = draw.choice((64, 512, 4096))
+    a, b = (draw.randrange(len(data)) for _ in range(2))
+    first, second = bytes(data[a : a + size]), bytes(data[b : b + size])
+    length = min(len(first), len(second))
+    data[a : a + length], data[b : b + length] = second[:length], first[:length]
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    _flip_bits, _flip_bits, _truncate, _edit_header, _edit_header, _edit_chunk_sizes, _edit_index,
+    _wipe, _cut_out, _repeat, _shuffle_blocks,
+)  # fmt: skip
+
+
+def mutant(data: bytes, seed: int) -> bytes:
+    """A broken copy of ``data``; the same for the same seed."""
+    draw = random.Random(seed)
+    broken = bytearray(data)
+    for mutate in draw.choices(MUTATIONS, k=draw.choice((1, 1, 2))):
+        if len(broken) > 16:
+            mutate(broken, draw)
+    return bytes(broken)

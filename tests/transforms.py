@@ -1,0 +1,49 @@
+"""Functions that the tests name as ``transform``; workers import them from here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Clip = npt.NDArray[np.uint8]
+
+
+def invert(clip: Clip, rng: np.random.Generator) -> Clip:
+    return 255 - clip
+
+
+def add_noise(clip: Clip, rng: np.random.Generator) -> Clip:
+    return clip ^ rng.integers(0, 4, clip.shape, np.uint8)
+
+
+def wrong_shape(clip: Clip, rng: np.random.Generator) -> Clip:
+    return clip[:1]
+
+
+def wrong_type(clip: Clip, rng: np.random.Generator) -> Any:
+    return clip / 255
+
+
+def raises(clip: Clip, rng: np.random.Generator) -> Clip:
+    raise RuntimeError("no luck")
+
+
+def crash_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    """What a decoder's bug would do."""
+    if clip.mean() > 240:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return clip
+
+
+def hang_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    if clip.mean() > 240:
+        time.sleep(3600)
+    return clip
+
+
+not_a_function = 5

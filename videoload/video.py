@@ -1,0 +1,370 @@
+"""A video file as what it is: a row of frames.
+
+The truth about an AVI file is in none of its headers: frame counts lie, time stamps are made up
+and run backwards, key frame flags and indexes are wrong or missing. What holds is the decoder's
+output: **frame i is the i-th frame that a complete sequential decode of the file outputs.**
+
+So the first visit to a file decodes it once from end to end and notes (`VideoIndex`) its frame
+count, a checksum of every frame, and for each key frame where its packet lies and which ordinal it
+came out as. Later visits seek to the last key frame at or before the frame wanted, make sure that
+the packet found there is the one noted, and count on from its key frame. A frame is handed out only
+if its checksum is the one noted; each is checked once. Where anything does not add up, the file is
+decoded from its start: slower, never wrong.
+
+Damage: a packet that the decoder refuses is skipped, a frame that it repairs is kept, the end of
+what can be read is the end of the video. Everything runs in one thread, because on damaged files
+the number of threads changes the pixels. So does a frame that is held while the next one is
+decoded: some decoders leave in a broken picture what its recycled memory held before. Therefore no
+frame is kept here beyond the call it is given to.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import struct
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.container import InputContainer
+from av.packet import Packet
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from videoload.clips import Facts
+
+Tick = Callable[[], None]
+Use = Callable[[int, VideoFrame], None]
+_Output = Iterator[tuple["Packet[VideoStream]", list[VideoFrame] | None]]
+
+# Containers that hold their own pictures; playlists and scripts that name other files are not here.
+_CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
+_MAX_PIXELS = 8192 * 8192
+# A seek costs about as much as decoding a few frames (0.1 ms at 320x240).
+_SEEK_WORTH_FRAMES = 4
+# What FFmpeg, and PyAV upon strange files, answer with.
+_REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
+_HEADER = struct.Struct("<Q?IQQIII")
+
+av.logging.set_level(None)  # FFmpeg's own log lines can deadlock with the GIL, and name no file
+
+# What decides the pixels: workers tell it, so that a mixed fleet is noticed.
+SOFTWARE = "av {} libavcodec {} {}".format(
+    av.__version__, ".".join(map(str, av.library_versions["libavcodec"])), platform.machine()
+)
+
+
+class UnreadableError(Exception):
+    """FFmpeg or the file system says no."""
+
+
+class StaleIndexError(Exception):
+    """The file is not the one that the index was made from."""
+
+
+class KeyFrame(NamedTuple):
+    """Where decoding can start: output ordinal, and dts and byte position of its packet."""
+
+    ordinal: int
+    dts: int
+    position: int
+
+
+_ordinal = itemgetter(0)
+
+
+class VideoIndex:
+    """What one complete decode told. ``keys`` are int64 rows (ordinal, dts, byte position) of the
+    key frames that may be sought, ``sums`` uint16, one a frame; ``file_bytes`` is the file's size.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        file_bytes: int,
+        keys: npt.NDArray[np.int64],
+        sums: npt.NDArray[np.uint16],
+        *,
+        damaged: bool,
+    ) -> None:
+        self.facts = facts
+        self.damaged = damaged
+        self.file_bytes = file_bytes
+        self.keys = keys
+        self.sums = sums
+        self._checked = np.zeros(len(sums), np.bool_)
+        self._keys = [KeyFrame(*row) for row in keys.tolist()]
+
+    def key_before(self, ordinal: int) -> KeyFrame | None:
+        """The last key frame at or before a frame, if there is one that may be sought."""
+        at = bisect_right(self._keys, ordinal, key=_ordinal) - 1
+        return None if at < 0 else self._keys[at]
+
+    def forbid_seeking(self) -> None:
+        """A seek gave wrong frames: from now on the file is decoded from its start."""
+        self.keys = self.keys[:0]
+        self._keys = []
+
+    def agrees(self, ordinal: int, frame: VideoFrame) -> bool:
+        """Whether this is frame ``ordinal``. Of an undamaged file, each is looked at once."""
+        if self._checked[ordinal]:
+            return True
+        same = _checksum(frame) == int(self.sums[ordinal])
+        self._checked[ordinal] = same and not self.damaged
+        return same
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it costs to keep, with what Python adds."""
+        return 1000 + self.keys.nbytes + 3 * len(self.sums) + 36 * len(self.keys)
+
+    def to_bytes(self) -> bytes:
+        """About 2 bytes a frame and 24 a key frame."""
+        facts = self.facts
+        header = _HEADER.pack(
+            self.file_bytes, self.damaged, facts.frames, facts.fps.numerator, facts.fps.denominator,
+            facts.width, facts.height, len(self.keys),
+        )  # fmt: skip
+        return header + self.keys.tobytes() + self.sums.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> VideoIndex:
+        """Raises ValueError for what `to_bytes` cannot have made."""
+        try:
+            size, damaged, frames, rate, scale, width, height, keys = _HEADER.unpack_from(data)
+        except struct.error as error:
+            raise ValueError(f"not an index: {error}") from None
+        ends = _HEADER.size + 24 * keys
+        if not (frames and scale and width and height) or len(data) != ends + 2 * frames:
+            raise ValueError("not an index: its lengths do not add up")
+        table = np.frombuffer(data, np.int64, 3 * keys, _HEADER.size).reshape(keys, 3)
+        sums = np.frombuffer(data, np.uint16, frames, ends)
+        facts = Facts(frames, Fraction(rate, scale), width, height)
+        return cls(facts, size, table, sums, damaged=damaged)
+
+
+class Report(NamedTuple):
+    """What a complete decode of a file told about it, for people. ``refused`` counts the packets
+    that the decoder did not take, ``repaired`` the frames that it had to mend."""
+
+    container: str
+    codec: str
+    pixels: str
+    header_frames: int
+    packets: int
+    refused: int
+    repaired: int
+
+
+def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
+    """Decode the whole file once. Raises UnreadableError if no frame comes out of it."""
+    sums: list[int] = []
+    keys: list[tuple[int, int, int]] = []
+    packets = refused = repaired = 0
+    with _open(path) as container:
+        stream = _video_stream(container)
+        stream.codec_context.copy_opaque = True  # brings each frame the mark of its own packet
+        width = height = 0
+        pixels = ""
+        for packet, frames in _decoded(container, stream, tick, mark=True):
+            packets += bool(packet.size)
+            refused += frames is None
+            while frames:
+                frame = frames.pop(0)
+                if not sums:
+                    width, height, pixels = frame.width, frame.height, frame.format.name
+                if frame.key_frame and frame.opaque is not None:
+                    dts, position = cast(tuple[int, int], frame.opaque)
+                    keys.append((len(sums), dts, position))
+                repaired += frame.is_corrupt
+                sums.append(_checksum(frame))
+                del frame
+        if not sums:
+            raise UnreadableError("has no frame that can be decoded")
+        rate = stream.average_rate or stream.guessed_rate or Fraction(0)
+        report = Report(
+            container.format.name, stream.codec.name, pixels, stream.frames, packets, refused,
+            repaired,
+        )  # fmt: skip
+    facts = Facts(len(sums), Fraction(rate), width, height)
+    table = np.array(keys, np.int64).reshape(-1, 3)
+    index = VideoIndex(
+        facts, os.stat(path).st_size, table, np.array(sums, np.uint16),
+        damaged=bool(refused or repaired),
+    )  # fmt: skip
+    return index, report
+
+
+def read_frames(path: str, index: VideoIndex, wanted: list[int], use: Use, tick: Tick) -> None:
+    """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file.
+
+    Raises UnreadableError, and StaleIndexError if the file is not the one indexed.
+    """
+    left = deque(wanted)
+    if index.key_before(wanted[-1]) is not None:
+        _by_seeking(path, index, left, use, tick)
+        if left:
+            index.forbid_seeking()
+    if left:
+        _from_start(path, index, left, use, tick)
+
+
+def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
+    at = 0
+    with _open(path) as container:
+        for _, frames in _decoded(container, _video_stream(container), tick):
+            while frames:
+                frame = frames.pop(0)
+                if at == left[0]:
+                    if not index.agrees(at, frame):
+                        raise StaleIndexError
+                    use(left.popleft(), frame)
+                    if not left:
+                        return
+                at += 1
+                del frame
+    raise StaleIndexError
+
+
+def _by_seeking(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
+    """As far as seeking goes: ends early where anything is not as the index says."""
+    with _open(path) as container:
+        stream = _video_stream(container)
+        output = _decoded(container, stream, tick)
+        at = 0  # ordinal of the next frame
+        target, key = -1, None
+        while left:
+            if left[0] != target:
+                target = left[0]
+                key = index.key_before(target)
+            frames: list[VideoFrame] | None
+            if key is not None and key.ordinal > at + _SEEK_WORTH_FRAMES:
+                output = _decoded(container, stream, tick)
+                frames = _seek(container, stream, key, output)
+                if frames is None:
+                    return
+                at = key.ordinal
+            else:
+                step = next(output, None)
+                if step is None:
+                    return
+                frames = step[1]
+            while frames:
+                frame = frames.pop(0)
+                if left and at == left[0]:
+                    if not index.agrees(at, frame):
+                        return
+                    use(left.popleft(), frame)
+                at += 1
+                del frame
+
+
+def _seek(
+    container: InputContainer, stream: VideoStream, key: KeyFrame, output: _Output
+) -> list[VideoFrame] | None:
+    """Go to a key frame: the frames that the decoder then begins with. None where the seek fails
+    or lands on another packet than the index says."""
+    try:
+        container.seek(key.dts, stream=stream)
+    except _REFUSALS:
+        return None
+    landed = False
+    for packet, frames in output:
+        if not landed and packet.pos != key.position:
+            return None
+        landed = True
+        while frames and not frames[0].key_frame:
+            frames.pop(0)
+        if frames:
+            return frames
+    return None
+
+
+def _decoded(
+    container: InputContainer, stream: VideoStream, tick: Tick, *, mark: bool = False
+) -> _Output:
+    """Each packet with the frames that came out of the decoder upon it, None if it refused it; an
+    empty packet at the end brings the last ones. ``mark``: key packets carry (dts, position)."""
+    packets: Iterator[Any] = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets)
+        except StopIteration:
+            return
+        except _REFUSALS:  # the file cannot be read any further: flush
+            packet, packets = Packet(), iter(())
+        if mark and packet.is_keyframe and packet.dts is not None and (packet.pos or -1) >= 0:
+            packet.opaque = (packet.dts, packet.pos)
+        frames: list[VideoFrame] | None
+        try:
+            frames = stream.decode(packet if packet.size else None)
+        except _REFUSALS:
+            frames = None
+        yield packet, frames
+        tick()
+
+
+def _open(path: str) -> InputContainer:
+    try:
+        return av.open(
+            path,
+            metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
+            container_options={
+                "format_whitelist": _CONTAINERS,
+                "protocol_whitelist": "file",
+            },
+        )
+    except _REFUSALS as error:
+        why = getattr(error, "strerror", None) or error
+        raise UnreadableError(f"is not a video that can be opened ({why})") from None
+
+
+def _video_stream(container: InputContainer) -> VideoStream:
+    if not container.streams.video:
+        raise UnreadableError("has no video stream")
+    stream = container.streams.video[0]
+    context = stream.codec_context
+    if context is None:
+        raise UnreadableError("has a video codec that FFmpeg does not know")
+    context.thread_type = "NONE"
+    context.thread_count = 1
+    # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
+    context.options = {"flags": "+bitexact", "max_pixels": str(_MAX_PIXELS)}
+    return stream
+
+
+def _checksum(frame: VideoFrame) -> int:
+    """16 bits of the first plane (of the palette too): enough to tell a frame from its neighbours,
+    and from one that was decoded without what it refers to. 6 microseconds at 320x240."""
+    layout = frame.format
+    if layout.is_planar:
+        pixel_bits = 16 if layout.components[0].bits > 8 else 8
+    else:
+        pixel_bits = layout.padded_bits_per_pixel
+    plane = frame.planes[0]
+    used = plane.width * pixel_bits // 8  # the end of a line is padding, which may hold anything
+    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, abs(plane.line_size))
+    words = rows[:, : used & ~7].view(np.uint64)
+    total = int(words @ _weights(words.shape[1]) @ _weights(len(words)))
+    tail = rows[:, used & ~7 : used]
+    if tail.size:
+        total += int(tail.astype(np.uint64) @ _weights(tail.shape[1]) @ _weights(len(tail)))
+    if layout.name == "pal8":
+        palette = np.frombuffer(memoryview(frame.planes[1]), np.uint64)
+        total += int(palette @ _weights(len(palette)))
+    return total >> 48 & 0xFFFF
+
+
+@lru_cache(maxsize=64)
+def _weights(length: int) -> npt.NDArray[np.uint64]:
+    """Odd 64-bit numbers, a different one for each place."""
+    places = np.arange(1, 2 * length, 2, dtype=np.uint64)
+    return places * np.uint64(0x9E3779B97F4A7C15)
