@@ -366,7 +366,7 @@ class Engine:
                     raise message
                 self._take(peer, message)
             except ProtocolError as error:
-                _log.warning("refused a message at %s: %s", router.endpoint, error)
+                _log.warning("refused a message at %s: %s", router.endpoint, str(error))
                 router.send(peer[1], Refused(str(error)))
                 self._gone(peer, died=False)
             finally:

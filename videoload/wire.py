@@ -97,6 +97,10 @@ class Lease(_Message, tag="lease"):
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
 
+    def __post_init__(self) -> None:
+        if self.spec.size is None:
+            raise ValueError("the spec of a lease has a size")
+
 
 class Result(_Message, tag="result"):
     """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``indexes``,

@@ -8,6 +8,7 @@ which it was saved, and with the very batches that an unbroken run would have ha
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import re
@@ -139,6 +140,7 @@ def _fit(model: Any, *arguments: Any, **more: Any) -> None:
         if not said:
             raise
     if said:
+        gc.collect()
         raise vl.VideoloadError(said[-1])
 
 

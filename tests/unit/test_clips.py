@@ -499,7 +499,7 @@ def test_a_clip_has_the_shape_of_its_pixels(
             for name in ("frames", "stride", "clips_per_video", "resize")
             for value in (0, -1, 1.0, "1", True)
         ),
-        ({"crop": "left"}, "crop must be one of center, random, resized, got 'left'"),
+        ({"crop": "left"}, "crop must be one of center, random, resized, none, got 'left'"),
         ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, got"),
         ({"short": None}, "short must be one of loop, hold, drop, error, got None"),
         ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, yuv420p, got 'bgr24'"),
@@ -511,7 +511,7 @@ def test_a_clip_has_the_shape_of_its_pixels(
         ),
         ({"fps": 10, "stride": 2}, "give stride or fps, not both"),
         ({"resize": 127}, "resize must be even, got 127"),
-        ({"size": None}, "size=None (native size) is not supported yet"),
+        ({"size": None, "crop": "resized"}, 'crop="resized" needs a size'),
         ({"size": 112}, "size must be (height, width), got 112"),
         ({"size": (112,)}, "size must be (height, width), got (112,)"),
         ({"size": (1, 2, 3)}, "size must be (height, width), got (1, 2, 3)"),
@@ -519,10 +519,15 @@ def test_a_clip_has_the_shape_of_its_pixels(
         ({"size": (16, 16.0)}, "size must be a whole number of at least 1, got 16.0"),
         ({"size": (16, 15), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
         ({"size": (15, 16), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
-        ({"size": (16, 18), "resize": 16}, "size (16, 18) does not fit into resize=16"),
-        ({"size": (18, 16), "resize": 16, "crop": "random"}, "does not fit into resize=16"),
-        ({"sampling": "dense"}, 'sampling="dense" and hop are not supported yet'),
-        ({"hop": 4}, 'sampling="dense" and hop are not supported yet'),
+        ({"size": (18, 18), "resize": 16}, "size (18, 18) does not fit into resize=16"),
+        ({"size": (20, 18), "resize": 16, "crop": "random"}, "does not fit into resize=16"),
+        ({"sampling": "dense", "clips_per_video": 2}, "leave clips_per_video out"),
+        ({"sampling": "dense", "fps": 12.5}, "give stride, not fps"),
+        ({"sampling": "dense", "hop": 0}, "hop must be a whole number of at least 1, got 0"),
+        ({"hop": 4}, 'hop is for sampling="dense"'),
+        ({"transform": "augment"}, 'transform must be "package.module:function", got'),
+        ({"transform": "__main__:f"}, "a function of the main script cannot be imported"),
+        ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
     ],
 )
 def test_a_spec_that_cannot_be_meant_is_refused(changes: dict[str, Any], words: str) -> None:

@@ -31,6 +31,7 @@ ORDER = (
     "wire",
     "leases",
     "slots",
+    "video",
     "decode",
     "serial",
     "transport",
@@ -40,6 +41,8 @@ ORDER = (
     "engine",
     "client",
     "tfdata",
+    "scan",
+    "tables",
     "shapes",
     "demo",
     "cli",
@@ -49,13 +52,13 @@ DOORS = ("__init__", "__main__")  # they lead to all rooms
 # Who may import what is heavy, wherever in the module.
 HOMES = {
     "msgspec": {"wire"},
-    "av": {"decode", "shapes"},  # shapes writes videos
+    "av": {"video", "decode", "shapes"},  # shapes writes videos
     "zmq": {"transport", "engine", "worker"},  # the loops own a context and a poller
     "tensorflow": {"tfdata", "demo"},
     "keras": {"demo"},
     "typer": {"cli"},
-    "rich": {"cli", "demo"},
-    "numpy": set(ORDER) - {"errors", "supervisor", "cli"},
+    "rich": {"cli", "demo", "tables"},
+    "numpy": set(ORDER) - {"errors", "supervisor", "scan", "tables", "cli"},
 }
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.

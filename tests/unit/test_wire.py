@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from videoload.clips import ClipSpec, Crop, Pixels, Short
 from videoload.errors import ProtocolError
 from videoload.wire import (
+    INDEX_BYTES,
     VERSION,
     Bye,
     Clip,
@@ -183,14 +184,15 @@ def test_messages_are_what_they_were_when_this_was_written() -> None:
     assert VERSION == b"videoload/1"
     assert pack(Failed(3, 1, "no", True)) == [
         b"videoload/1",
-        b"\x85\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no\xa7dropped\xc3",
+        b"\x86\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
+        b"\xa7dropped\xc3\xa5fatal\xc2",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
-    assert lease["clips"] == [["a.avi", 2, 0, 0, None]]
+    assert lease["clips"] == [["a.avi", 2, 0, 0, None, None]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
         "clips_per_video", "crop", "flip", "fps", "frames", "hop", "pixels", "resize", "sampling",
-        "short", "size", "stride",
+        "short", "size", "stride", "transform",
     ]  # fmt: skip
 
 
@@ -406,6 +408,8 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"clips": [["a.avi", 2, 0, -1]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, -1]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, bytes(INDEX_BYTES + 1)]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, None, 0]]}),
         (LEASE, {"clips": [["a.avi"]]}),
         (LEASE, {"clips": [{"path": "a.avi", "key": 2}]}),
         (LEASE, {"place": {"arena": -1, "offset": 0}}),
