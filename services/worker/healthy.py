@@ -81,8 +81,8 @@ def main() -> int:
     """The exit status."""
     parser = argparse.ArgumentParser(prog="healthy", description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--within", type=float, default=5.0, metavar="S",
-        help="a process that does nothing for so many seconds hangs (default: 5)",
+        "--within", type=float, default=10.0, metavar="S",
+        help="a process that does nothing for so many seconds hangs (default: 10)",
     )  # fmt: skip
     parser.add_argument("--kill", action="store_true", help="kill the processes that hang")
     parser.add_argument(

@@ -429,11 +429,18 @@ def test_a_worker_survives_a_trainer_that_speaks_nonsense(
         assert "Traceback" not in trainer.worker.err
 
 
+def far_apart(count: int) -> list[Clip]:
+    """Clips that no single pass over a file can give: it is a long lease."""
+    return [
+        Clip(("jump/long.avi", "walk/gop12.avi")[number % 2], number) for number in range(count)
+    ]
+
+
 def test_a_worker_says_goodbye_in_the_middle_of_a_lease(videos: Videos, programs: Programs) -> None:
     long = ClipSpec(frames=100, resize=112, size=(112, 112))
     with Trainer(programs, videos.root, beat_s=0.02) as trainer:
         for number in range(2):
-            trainer.say(Lease(number, long, [Clip("jump/long.avi", key) for key in range(40)]))
+            trainer.say(Lease(number, long, far_apart(40)))
         while not (isinstance(said := trainer.hear(), Heartbeat) and said.frames):
             pass  # it is at work now
         trainer.worker.signal(signal.SIGTERM)
@@ -446,7 +453,7 @@ def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
 ) -> None:
     long = ClipSpec(frames=100, resize=112, size=(112, 112))
     with Trainer(programs, videos.root, beat_s=0.02) as trainer:
-        trainer.say(Lease(1, long, [Clip("jump/long.avi", key) for key in range(20)]))
+        trainer.say(Lease(1, long, far_apart(60)))
         progress = []
         while isinstance(said := trainer.hear(), Heartbeat):
             progress.append(said.frames)

@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import SECOND, Program, Programs, children_of, digests, is_alive, wait_until
 from tests.videos import Videos
-from videoload import BadVideo, Client, ClipSpec, Stream, decode_serially
+from videoload import Client, ClipSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -150,7 +150,7 @@ def test_killing_again_and_again_changes_nothing(
     with Client(workers=2) as client:
         starting_s = start_s(client, 2)
         # Two slots: whatever a victim held is handed over before the next one is killed, so that
-        # no clip meets with three deaths and is taken for what kills the workers.
+        # no clip meets with death again and again and is taken for what kills the workers.
         stream = make(client, videos, slots=2)
         got, longest = read(stream, dict.fromkeys(range(3, BATCHES, 2), kill_one))
         assert got == serial
@@ -234,14 +234,15 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
         with Client(workers=2) as client:
             stream = client.stream(poisoned.catalog, clip, 4, shuffle=True, seed=1)
             got = digests(stream.batches(epochs=2, info=True))
-            reason = "3 workers died while decoding it"
-            assert stream.quarantine == [BadVideo("a/poison.avi", reason)]
+            ((path, reason),) = stream.quarantine
     finally:
         over.set()
         striker.join()
     assert got == expected
-    assert 3 <= len(deaths) <= 8, "three, and what was already on its way to other workers"
-    assert f"bad video a/poison.avi: {reason}; other clips stand in for it" in caplog.messages
+    assert path == "a/poison.avi"
+    assert reason.endswith(" workers died while decoding it")
+    assert 2 <= len(deaths) <= 10, "until it is sure, and what was already on its way to others"
+    assert f"bad video {path}: {reason}; other clips stand in for it" in caplog.messages
 
 
 def _has_open(pid: int, name: str) -> bool:
