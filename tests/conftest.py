@@ -35,12 +35,21 @@ _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01
 _CHECKED = ("integration", "faults")
 
+# What a test wants a person to see at the end of the run, whatever is captured.
+TABLES = pytest.StashKey[list[str]]()
 _reports = pytest.StashKey[dict[str, bool]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes more than five seconds")
     os.environ[_MARK] = f"{os.getpid()}-{time.time_ns()}"
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for table in config.stash.get(TABLES, []):
+        terminalreporter.write_line("\n" + table)
 
 
 @pytest.hookimpl(wrapper=True)

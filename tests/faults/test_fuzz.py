@@ -13,6 +13,7 @@ import av
 import pytest
 
 from tests.codecs import KINDS, make
+from tests.conftest import TABLES
 from tests.mutants import mutant
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
@@ -59,7 +60,7 @@ def clips_of(batches: Any) -> dict[tuple[int, int], str]:
 
 @pytest.mark.timeout(240)
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="videoload.quarantine")
     catalog = make_mutants(tmp_path)
@@ -76,12 +77,11 @@ def test_a_mutant_is_a_right_clip_or_a_named_failure(
         )
     )
     differing = [place for place, digest in serial.items() if streamed[place] != digest]
-    with capsys.disabled():
-        print(
-            f"\n{len(catalog)} mutants: {len(catalog) - len(bad)} gave clips, {len(bad)} failed by "
-            f"name, {len(ended)} decoders crashed or hung, {len(differing)} clips differ from "
-            "the serial decode's"
-        )
+    pytestconfig.stash.setdefault(TABLES, []).append(
+        f"{len(catalog)} mutants: {len(catalog) - len(bad)} gave clips, {len(bad)} failed by name, "
+        f"{len(ended)} decoders crashed or hung, {len(differing)} clips differ from the serial "
+        "decode's"
+    )
     assert len(streamed) == len(serial) == len(catalog)
     assert all(video.reason for video in bad)
     assert len(bad) < len(catalog) / 2, "a fuzzer that breaks everything tests nothing"

@@ -16,6 +16,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
+from tests.conftest import TABLES
 from videoload.video import read_frames, read_index
 
 WINDOWS = 40
@@ -44,9 +45,7 @@ class Ledger:
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     ledger = Ledger()
     yield ledger
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None and ledger.rows:
-        reporter.write_line("\n" + ledger.table())
+    request.config.stash.setdefault(TABLES, []).append(ledger.table())
 
 
 def fingerprint(frame: VideoFrame) -> str:
