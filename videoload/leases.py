@@ -120,7 +120,7 @@ class _Run:
 
     @property
     def unfinished(self) -> bool:
-        return bool(self.opened < self.stop or self.again or self.filling or self.complete)
+        return bool(self.opened < self.stop or self.again or self.filling)
 
 
 @dataclass(eq=False, slots=True)
@@ -481,7 +481,7 @@ class LeaseTable:
         if stream.stopped or (stream.owner is not None and stream.owner.owed):
             return []
         for run in stream.runs.values():
-            if run.waiting and run is not stream.owner and run.unfinished:
+            if run.waiting and run is not stream.owner:
                 return self._give_turn(run)
         return []
 

@@ -519,6 +519,47 @@ def test_a_piece_goes_on_as_long_as_one_of_its_workers_is_heard_of() -> None:
     assert desk.is_void(again)
 
 
+def test_a_piece_stays_where_it_is_if_one_that_was_silent_is_heard_again() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    passed_over(desk)
+    desk.join("c")
+    assert desk.wait(3, "a", "c") == []  # b falls silent, a is at it again
+    assert desk.wait(2.5, "b", "c") == desk.leave("b") == []
+    assert grants(desk.wait(2.5, "c")) == []
+
+
+def test_a_piece_stays_where_it_is_if_another_who_had_it_leaves() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    passed_over(desk)
+    desk.join("c")
+    [third] = grants(desk.wait(3, "c"))
+    assert third.worker == "c"
+    desk.join("d")
+    assert desk.leave("b") == []  # a is silent, but c is at it
+    assert desk.leave("c") == [desk.lease("d", 4, slot=0, step=0)]
+
+
+def test_a_piece_whose_silent_worker_leaves_waits_once() -> None:
+    desk = Desk("a")
+    desk.start(steps=range(1))
+    desk.wait(3)
+    desk.leave("a")
+    assert desk.join("B") == [desk.lease("B", 2, slot=0, step=0)]
+    assert desk.join("C") == []
+
+
+def test_a_piece_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> None:
+    desk = Desk("a", credit=9)
+    desk.start(steps=range(1))
+    desk.wait(3)
+    desk.die("a")
+    assert [(g.first, len(g.samples)) for g in grants(desk.join("B"))] == [
+        (0, 1), (1, 1), (2, 1), (3, 1),
+    ]  # fmt: skip
+
+
 def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
     desk = Desk()
     desk.start(steps=range(1))
@@ -569,6 +610,16 @@ def test_a_dead_local_worker_frees_the_slot_that_waited_for_it() -> None:
     desk.end(10)
     desk.start(11, steps=range(5, 9))
     assert desk.join("B") == []
+    assert desk.die("A") == [desk.lease("B", 2, slot=0, step=5)]
+
+
+def test_a_slot_waits_for_a_worker_under_sentence_as_well() -> None:
+    desk = Desk("A", slots=1)
+    desk.start(10)
+    assert desk.wait(11) == [Kill("A")]
+    desk.end(10)
+    desk.join("B")
+    assert desk.start(11, steps=range(5, 9)) == []
     assert desk.die("A") == [desk.lease("B", 2, slot=0, step=5)]
 
 
@@ -636,6 +687,26 @@ def test_all_known_bad_videos_of_a_failed_piece_are_replaced_at_once() -> None:
     assert [sample.attempt for sample in again.samples] == [0, 1, 0, 1]
 
 
+def test_known_bad_videos_are_replaced_before_their_piece_is_granted_again() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    desk.leave("A")
+    desk.quarantines[0].add(1, "found elsewhere")
+    [again] = grants(desk.join("B"))
+    assert [sample.attempt for sample in again.samples] == [0, 1, 0, 0]
+
+
+def test_what_a_silent_worker_decodes_is_not_changed_behind_its_back() -> None:
+    desk = Desk("a")
+    [first] = grants(desk.start(steps=range(1)))
+    desk.wait(3)
+    desk.quarantines[0].add(1, "found elsewhere")
+    [again] = grants(desk.join("b"))
+    assert again.samples == first.samples
+    assert desk.answer(first) == [Given(10, 0, 0)]
+    assert desk.ready[10, 0].samples == first.samples
+
+
 def test_a_dropped_video_is_replaced_but_not_counted() -> None:
     desk = Desk("A")
     [first] = grants(desk.start(steps=range(1)))
@@ -672,6 +743,7 @@ def stop_of(commands: list[Seen]) -> Stop:
 def test_too_many_bad_videos_stop_the_stream() -> None:
     desk = Desk("A", videos=100)
     lease, other = grants(desk.start())
+    desk.start(11)
     for _ in range(3):
         lease = grants(desk.fail(lease))[0]
     commands = desk.fail(lease)
@@ -785,6 +857,17 @@ def test_a_stand_in_is_not_blamed_for_the_deaths_before_it() -> None:
     assert len(desk.quarantines[0].videos) == 2
 
 
+def test_what_stands_in_for_a_video_found_bad_elsewhere_is_not_blamed_either() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, 2)
+    desk.quarantines[0].add(0, "found elsewhere")
+    kill_over_and_over(desk, 2)
+    assert desk.quarantines[0].videos == [("v0.avi", "found elsewhere")]
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 2
+
+
 def test_workers_that_say_bye_blame_nothing() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
@@ -809,6 +892,15 @@ def test_a_death_over_a_void_lease_blames_nothing() -> None:
     kill_over_and_over(desk, 1)
     desk.die("W")  # it was at work for run 10
     assert desk.quarantines[0].videos == []
+
+
+def test_a_death_over_a_void_lease_does_not_blame_the_next_one_either() -> None:
+    desk = Desk("W")
+    desk.start(10, steps=range(1))
+    desk.end(10)
+    assert len(grants(desk.start(11))) == 1
+    desk.die("W")
+    assert [len(lease.samples) for lease in grants(desk.join("A"))] == [4, 4]
 
 
 def test_a_piece_that_another_worker_has_as_well_is_not_blamed() -> None:
@@ -883,6 +975,18 @@ def test_the_run_whose_consumer_waits_goes_first() -> None:
     assert commands == [Given(20, 0, 0), desk.lease("A", 3, slot=1, step=1)]
 
 
+def test_a_run_that_waits_for_its_last_batch_goes_first() -> None:
+    desk = Desk("a", credit=1)
+    desk.stream(1)
+    [lease] = grants(desk.start(10, steps=range(2)))
+    desk.answer(lease)
+    desk.start(20, stream=1)
+    [other] = grants(desk.join("b"))
+    [other] = grants(desk.answer(other))
+    assert desk.want(10) == desk.leave("a") == []  # b is busy
+    assert grants(desk.answer(other)) == [desk.lease("b", 5, slot=1, step=1)]
+
+
 def test_among_runs_that_do_not_wait_the_one_least_ahead_goes_first() -> None:
     desk = Desk("A")
     desk.stream(1)
@@ -900,14 +1004,14 @@ def test_streams_have_slots_of_their_own() -> None:
 
 
 def test_a_dropped_stream_is_forgotten() -> None:
-    desk = Desk("A", credit=1)
+    desk = Desk("A")
     desk.stream(1)
-    [lease] = grants(desk.start(10))
-    desk.start(20, stream=1)
-    desk.start(11)
+    [lease] = grants(desk.start(10, steps=range(1)))
+    desk.start(11)  # waits for its turn
     assert desk.table.drop_stream(0) == []
     assert desk.is_void(lease)
-    assert desk.answer(lease) == [desk.lease("A", 2, stream=1, slot=0, step=0)]
+    assert desk.start(20, stream=1) == [desk.lease("A", 2, stream=1, slot=0, step=0)]
+    assert desk.answer(lease) == [desk.lease("A", 3, stream=1, slot=1, step=1)]
     assert desk.slot_back(3, stream=0) == desk.want(10) == desk.want(11) == desk.end(10) == []
 
 
@@ -991,10 +1095,21 @@ def test_runs_that_wait_take_turns() -> None:
 
 def test_a_run_that_does_not_wait_is_given_no_turn() -> None:
     desk = Desk("a")
-    first, _ = grants(desk.start(10))
-    desk.answer(first)
-    desk.start(11)
-    assert rest(desk.wait(5, "a")) == []
+    first, second = grants(desk.start(10))
+    desk.answer(first, second)
+    other = grants(desk.start(11))
+    assert len(given(desk.answer(*other))) == 1
+    assert rest(desk.wait(5, "a")) == []  # run 10 does not wait
+
+
+def test_a_complete_batch_that_waited_for_an_earlier_one_is_decoded_again() -> None:
+    desk = Desk("a", slots=3)
+    _, second = grants(desk.start(10, steps=range(2)))
+    desk.answer(second)
+    desk.decode_all(*desk.start(11, steps=range(50, 51)))
+    leases = desk.decode_all(*desk.leave("a"), *desk.join("b"), *desk.want(10))
+    assert [g.samples[0].origin // 4 for g in leases] == [0, 1]
+    assert (10, 1) in desk.ready
 
 
 def test_the_run_that_waits_goes_on_when_another_ends() -> None:

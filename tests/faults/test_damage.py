@@ -1,0 +1,55 @@
+"""A catalog of which a tenth is damaged, in all the ways that files are: the stream is the same
+serially, from local workers and from workers that dial in."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.codecs import KINDS, make
+from tests.conftest import SECOND, Programs, digest
+from tests.mutants import mutant
+from videoload import Catalog, Client, ClipSpec, decode_serially
+
+GOOD = ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "msmpeg4v3", "mpeg4_odd_size")
+CLIP = ClipSpec(
+    frames=6, stride=2, resize=48, size=(40, 40), crop="random", flip=True, sampling="random"
+)
+HOW = {"batch_size": 5, "shuffle": True, "seed": 4, "drop_remainder": False, "max_bad": 0.2}
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """90 good files and 10 that are not."""
+    folder = tmp_path_factory.mktemp("damaged")
+    sources = [make(kind, folder).read_bytes() for kind in KINDS if kind.name in GOOD]
+    (folder / "videos/all").mkdir(parents=True)
+    draw = random.Random(1)
+    for number in range(100):
+        data = sources[number % len(sources)]
+        if number % 10 == 3:
+            data = mutant(data, draw.getrandbits(32))
+        if number in (13, 63):
+            data = data[: draw.randrange(len(data))] if number == 13 else b"no video at all"
+        (folder / f"videos/all/{number:02d}.avi").write_bytes(data)
+    return Catalog.from_folder(folder / "videos")
+
+
+@pytest.mark.timeout(120 * SECOND)
+def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
+    damaged: Catalog, programs: Programs, tmp_path: Path
+) -> None:
+    serial = digest(decode_serially(damaged, CLIP, epochs=3, info=True, **HOW))  # type: ignore[arg-type]
+    assert damaged.root is not None
+    with Client(workers=2) as client:
+        stream = client.stream(damaged, CLIP, **HOW)  # type: ignore[arg-type]
+        assert digest(stream.batches(epochs=3, info=True)) == serial
+        assert 0 < len(stream.quarantine) <= 10
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for _ in range(2):
+            programs.worker(client.endpoints[0], damaged.root)
+        client.wait_for_workers(2, 30 * SECOND)
+        stream = client.stream(damaged, CLIP, **HOW)  # type: ignore[arg-type]
+        assert digest(stream.batches(epochs=3, info=True)) == serial

@@ -1,0 +1,257 @@
+"""The deployment without containers: what docker-compose.yml starts, as processes of this host.
+
+Commands, environment and health check are read from the file; container paths become folders, and
+the compose network becomes a loopback port. What is left untried is Docker's own part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import SECOND, Program, Programs, children_of, is_alive, wait_until
+from tests.videos import make_avi
+from videoload import VideoloadError
+
+pytestmark = pytest.mark.timeout(90 * SECOND)
+
+COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
+CLASSES = ("jump", "run", "walk")
+VIDEOS_OF_A_CLASS = 5  # of which four are trained on
+SMALL = {"SIZE": "32", "FRAMES": "4", "BATCH_SIZE": "4", "SAVE_EVERY": "2", "WORKERS": "2"}
+STEPS = 3  # batches an epoch
+FOR_EVER = "100000"
+
+
+class Deployment:
+    """The services of docker-compose.yml, with ``folder`` for the containers' / and one host."""
+
+    def __init__(self, programs: Programs, folder: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._services: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self._address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        for name in ("keys/trainer", "keys/worker", "models", "tmp"):  # volumes and tmpfs
+            (folder / name).mkdir(parents=True)
+
+    def make_keys(self) -> None:
+        """Run the one-shot service."""
+        shell, option, script = self._here(self._services["keys"]["command"])
+        script = script.replace("python -m", f"{sys.executable} -m")
+        subprocess.run([shell, option, script], check=True, timeout=20 * SECOND, cwd=COMPOSE.parent)
+
+    def start(self, name: str, **settings: str) -> Program:
+        """One more container of ``name``; ``settings`` are VIDEOLOAD_ variables on top."""
+        service = self._services[name]
+        environment = {
+            variable: self._here([value])[0] for variable, value in service["environment"].items()
+        }
+        environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
+        return self._python(service["command"], env=environment)
+
+    def health(self, worker: Program, *arguments: str) -> int:
+        """Exit status of a worker's health check."""
+        below = ("--below", str(worker.pid), *arguments)
+        probe = self._services["worker"]["healthcheck"]["test"]
+        return self._python([*probe[1:], *below]).wait(20 * SECOND)
+
+    @property
+    def position(self) -> int:
+        """The batches trained on, as saved; 0 before the first saving."""
+        file = self._folder / "models/position.json"
+        return int(json.loads(file.read_text())["batches"]) if file.exists() else 0
+
+    @property
+    def models(self) -> list[str]:
+        """The files beside the position."""
+        return sorted(path.name for path in self._folder.glob("models/*.keras"))
+
+    def _python(self, command: list[str], **options: Any) -> Program:
+        python, *arguments = command
+        assert python == "python"
+        return self._programs.python(*arguments, **options)
+
+    def _here(self, texts: list[Any]) -> list[str]:
+        """Variables at their defaults, container paths below the folder, one address."""
+        found = []
+        for text in map(str, texts):
+            known = re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", text)
+            known = re.sub(r"tcp://[\w.]+:\d+", self._address, known)
+            known = re.sub(r"(?<![\w/])/(?=videos|keys|models|tmp)", f"{self._folder}/", known)
+            found.append(known)
+        return found
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes of small videos."""
+    root = tmp_path_factory.mktemp("videos")
+    for seed, name in enumerate(CLASSES):
+        for number in range(VIDEOS_OF_A_CLASS):
+            make_avi(root / name / f"{number}.avi", frames=12, size=(36, 48), seed=7 * seed)
+    return root
+
+
+@pytest.fixture
+def deployment(programs: Programs, tmp_path: Path, videos: Path) -> Deployment:
+    folder = tmp_path / "root"
+    made = Deployment(programs, folder)
+    (folder / "videos").symlink_to(videos)
+    return made
+
+
+@pytest.fixture
+def keras() -> Any:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    return pytest.importorskip("keras")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def stop(program: Program, within_s: float) -> int:
+    """SIGTERM, as Docker sends it; the exit status."""
+    program.signal(signal.SIGTERM)
+    return program.wait(within_s)
+
+
+def test_each_role_gets_its_own_keys_once(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.make_keys()
+    keys = files(tmp_path / "root/keys")
+    assert keys.keys() == {
+        "trainer/trainer.key_secret", "trainer/admitted/worker.key",
+        "worker/worker.key_secret", "worker/trainer.key",
+    }  # fmt: skip
+    (tmp_path / "root/tmp/keys").rename(tmp_path / "gone")  # /tmp goes with its container
+    deployment.make_keys()
+    assert files(tmp_path / "root/keys") == keys
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("keras")
+def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
+    deployment: Deployment,
+) -> None:
+    deployment.make_keys()
+    workers = [deployment.start("worker") for _ in range(2)]
+    stranger = deployment.start("worker", KEYS="")
+
+    trainer = deployment.start("trainer", **SMALL, EPOCHS=FOR_EVER)
+    wait_until(lambda: deployment.position or trainer.process.poll(), 40 * SECOND, trainer.err)
+    assert stop(trainer, 10 * SECOND) == 128 + signal.SIGTERM, trainer.err
+    trained = deployment.position
+    assert deployment.models == [f"model-{trained}.keras"]
+    for worker in workers:
+        worker.wait_for("waiting for the next", 10 * SECOND)
+
+    epochs = trained // STEPS + 2
+    again = deployment.start("trainer", **SMALL, EPOCHS=str(epochs))
+    assert again.wait(40 * SECOND) == 0, again.err
+    assert f"going on after {trained} batches\nEpoch {trained // STEPS + 1}/" in again.out
+    assert f"Epoch {epochs}/{epochs}\n{STEPS}/{STEPS} - " in again.out
+    assert "3 videos held back: accuracy " in again.out
+    assert deployment.position == epochs * STEPS
+    assert deployment.models == [f"model-{epochs * STEPS}.keras"]
+    for worker in workers:
+        assert re.search(rf":{worker.pid}: [1-9]\d* clips", again.out), again.out
+        wait_until(lambda w=worker: w.err.count("waiting for the next") == 2, 10 * SECOND)  # type: ignore[misc]
+        assert worker.err.count("serving trainer") == 2
+        assert deployment.health(worker) == 0
+        assert stop(worker, 5 * SECOND) == 0, worker.err
+    assert "serving trainer" not in stranger.err, "a worker without keys was let in"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("keras")
+def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment) -> None:
+    deployment.make_keys()
+    worker = deployment.start("worker")
+    trainer = deployment.start("trainer", **SMALL | {"WORKERS": "1"}, EPOCHS=FOR_EVER)
+    wait_until(lambda: deployment.position or trainer.process.poll(), 40 * SECOND, trainer.err)
+    worker.end()
+    trainer.wait_for("left", 10 * SECOND)
+    before = time.monotonic()
+    assert stop(trainer, 20 * SECOND) == 128 + signal.SIGTERM, trainer.err
+    assert time.monotonic() - before < 10 * SECOND
+    assert deployment.models == [f"model-{deployment.position}.keras"]
+    assert "Traceback" not in trainer.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"KEYS": ""}, "needs keys"),
+        ({"KEYS": "none"}, "no folder none/admitted"),
+        ({"LISTEN": "5555", "KEYS": ""}, "'5555' is not an address"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(
+    deployment: Deployment, settings: dict[str, str], line: str
+) -> None:
+    trainer = deployment.start("trainer", **{"LISTEN": "tcp://0.0.0.0:0"} | settings)
+    assert trainer.wait(20 * SECOND) == 1
+    assert trainer.err.startswith("trainer: ")
+    assert line in trainer.err
+    assert len(trainer.err.splitlines()) == 1
+    worker = deployment.start("worker", KEYS="none")
+    assert worker.wait(20 * SECOND) == 1
+    assert "no usable key none/worker.key_secret" in worker.err
+
+
+def test_a_position_is_refused_for_another_stream(keras: Any, tmp_path: Path) -> None:
+    from services.trainer.position import Position
+
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Rescaling(2)])
+    position = Position(tmp_path, "this stream", 2, Event())
+    position.set_model(model)
+    for batch in range(5):
+        position.on_train_batch_end(batch)
+    assert Position(tmp_path, "this stream", 2, Event()).batches == 4
+    assert [path.name for path in tmp_path.glob("*.keras")] == ["model-4.keras"]
+    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+        Position(tmp_path, "another stream", 2, Event())
+
+
+# The health check
+
+
+def test_the_probe_tells_a_worker_that_hangs_from_one_that_waits(deployment: Deployment) -> None:
+    deployment.make_keys()
+    worker = deployment.start("worker")
+    wait_until(lambda: deployment.health(worker, "--within", "2") == 0, 20 * SECOND)
+    worker.signal(signal.SIGSTOP)
+    assert deployment.health(worker, "--within", "1") == 1
+    assert worker.wait(5 * SECOND) == -signal.SIGKILL, "the probe kills what hangs"
+    assert deployment.health(worker) == 1, "no worker is not a healthy one"
+
+
+def test_of_several_workers_the_one_that_hangs_is_replaced(deployment: Deployment) -> None:
+    deployment.make_keys()
+    several = deployment.start("worker", PROCESSES="2")
+    wait_until(lambda: len(children_of(several.pid)) == 2, 20 * SECOND)
+    hanging, other = children_of(several.pid)
+    wait_until(lambda: deployment.health(several, "--within", "2") == 0, 20 * SECOND)
+    os.kill(hanging, signal.SIGSTOP)
+    assert deployment.health(several, "--within", "1") == 1
+    wait_until(lambda: len({*children_of(several.pid)} - {hanging}) == 2, 20 * SECOND)
+    assert is_alive(other)
+    assert deployment.health(several, "--within", "5") == 0
+    assert stop(several, 5 * SECOND) == 0
