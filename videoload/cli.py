@@ -162,6 +162,7 @@ def scan(
     summary of what to do about it.
     """
     from videoload import scan as scanning
+    from videoload.supervisor import cores
     from videoload.tables import scan_table, scan_verdict
 
     catalog = scanning.load(videos, root)
@@ -173,7 +174,7 @@ def scan(
         task = progress.add_task("decoding", total=len({video.path for video in catalog}))
         rows = scanning.scan(
             catalog,
-            processes=processes or len(os.sched_getaffinity(0)),
+            processes=processes or cores(),
             journal=journal,
             on_row=lambda row: progress.advance(task),
         )

@@ -27,6 +27,7 @@ from videoload.plan import BatchInfo, Plan, StreamOptions
 from videoload.quarantine import Quarantine
 from videoload.slots import Arena, aligned_copy
 from videoload.stats import Meter, StreamStats
+from videoload.supervisor import cores
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -63,7 +64,7 @@ class Client:
         insecure: bool = False,
         stall_s: float = 10.0,
     ) -> None:
-        count = len(os.sched_getaffinity(0)) if workers == "auto" else workers
+        count = cores() if workers == "auto" else workers
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise SpecError(f'workers must be a whole number or "auto", got {workers!r}')
         addresses = [listen] if isinstance(listen, str) else list(listen or ())

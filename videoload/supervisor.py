@@ -53,6 +53,11 @@ def start(module: str, end: socket.socket) -> subprocess.Popen[bytes]:
         end.close()
 
 
+def cores() -> int:
+    """Cores that this process may use: how many decoders are worth starting."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 class Child:
     """One worker process."""
 
