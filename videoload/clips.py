@@ -110,7 +110,9 @@ class ClipSpec:
                 raise SpecError(f"resize must be even, got {self.resize}")
         self._check_size()
         self._check_dense()
-        if self.transform is not None and not _FUNCTION.fullmatch(self.transform):
+        if self.transform is not None and not (
+            isinstance(self.transform, str) and _FUNCTION.fullmatch(self.transform)
+        ):
             raise SpecError(
                 f'transform must be "package.module:function", got {self.transform!r}'
                 " (a function of the main script cannot be imported by a worker)"

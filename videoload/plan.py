@@ -112,6 +112,8 @@ class Plan:
         self._clips = clips if isinstance(clips, int) else 0
         self._ends = None if isinstance(clips, int) else np.cumsum(clips, dtype=np.int64)
         self.samples = videos * self._clips if self._ends is None else int(self._ends[-1])
+        self.videos = videos if self._ends is None else int(np.count_nonzero(clips))
+        """How many videos there are clips of."""
         self._options = options
         self._rank, self._world = options.shard
         batch = options.batch_size

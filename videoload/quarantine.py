@@ -46,7 +46,7 @@ class Quarantine:
                 _log.warning("bad video %s: %s; other clips stand in for it", path, reason)
             if len(self._reasons) > self._limit:
                 raise TooManyBadVideos(self.videos, self._limit, self._total)
-        if len(self._avoided) == self._total:
+        if len(self._avoided) == self._plan.videos:
             if self._reasons:
                 raise TooManyBadVideos(self.videos, self._limit, self._total)
             raise SpecError(f'short="drop" leaves none of {self._total} videos: {reason}')

@@ -109,7 +109,7 @@ class Result(_Message, tag="result"):
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    indexes: dict[_Text, _Index] = {}
+    indexes: Annotated[dict[_Text, _Index], msgspec.Meta(max_length=4096)] = {}
 
 
 class Failed(_Message, tag="failed"):

@@ -251,6 +251,9 @@ class _Link:
             if now - self._greeted > _WELCOME_S:
                 self._complain(now, "does not answer; still trying")
                 self._hang_up()
+        elif self.dealer and self.dealer.socket.poll(0):
+            self._heard = now  # it was this worker, at a long lease, that did not listen
+            self.beat(now, frames)
         elif now - self._heard > _SILENCE_BEATS * self._beat_s:
             _log.warning("trainer %s has fallen silent; dialling again", self._address)
             self._hang_up()

@@ -453,13 +453,32 @@ def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
 ) -> None:
     long = ClipSpec(frames=100, resize=112, size=(112, 112))
     with Trainer(programs, videos.root, beat_s=0.02) as trainer:
-        trainer.say(Lease(1, long, far_apart(60)))
+        trainer.say(Lease(1, long, far_apart(40)))
         progress = []
         while isinstance(said := trainer.hear(), Heartbeat):
             progress.append(said.frames)
+            trainer.say(Heartbeat())
         assert isinstance(said, Result)
     assert progress == sorted(progress)
     assert len(set(progress)) >= 5
+
+
+def test_a_lease_that_takes_long_is_not_taken_for_the_trainers_silence(
+    videos: Videos, programs: Programs
+) -> None:
+    # The trainer beats all the while, but a worker at work does not listen.
+    long = ClipSpec(frames=20, stride=5, size=(32, 32))
+    with Trainer(programs, videos.root, beat_s=0.01) as trainer:
+        began = time.monotonic()
+        trainer.say(Lease(1, long, far_apart(300)))
+        while isinstance(said := trainer.hear(), Heartbeat):
+            trainer.say(Heartbeat())
+        assert isinstance(said, Result)
+        assert time.monotonic() - began > 0.8, "that was forty beats and more"
+        for _ in range(5):
+            assert isinstance(trainer.hear(), Heartbeat)
+            trainer.say(Heartbeat())
+        assert "fallen silent" not in trainer.worker.err
 
 
 def test_a_worker_dials_again_when_its_trainer_falls_silent(

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -200,6 +201,41 @@ def test_distances_between_uniform_clips_differ_by_one_at_most(clips: int, free:
     assert max(steps) - min(steps) <= 1
 
 
+@patient
+@given(
+    frames=st.integers(1, 10),
+    stride=st.integers(1, 5),
+    hop=st.none() | st.integers(1, 30),
+    length=st.integers(1, 300),
+    start=st.integers(0, 20),
+)
+def test_dense_windows_follow_each_other_until_none_fits(
+    frames: int, stride: int, hop: int | None, length: int, start: int
+) -> None:
+    made = spec(frames=frames, stride=stride, hop=hop, sampling="dense")
+    apart = frames * stride if hop is None else hop
+    assert made.dense_hop == apart
+    span = (frames - 1) * stride + 1
+    assume(length >= span)
+    count = made.windows(length)
+    where: dict[str, Any] = {"start": start, "end": start + length}
+    got = [ordinals(made, video(500), clip=clip, **where) for clip in range(count)]
+    assert [window[0] for window in got] == [start + apart * clip for clip in range(count)]
+    assert got[-1][-1] < start + length <= start + apart * count + span - 1
+
+
+@pytest.mark.parametrize(("short", "count"), [("loop", 1), ("hold", 1), ("error", 1), ("drop", 0)])
+def test_a_short_video_has_one_dense_window_or_none(short: str, count: int) -> None:
+    made = spec(sampling="dense", stride=2, short=short)
+    assert made.windows(14) == count
+    assert made.windows(15) == 1
+
+
+def test_a_dense_window_that_was_counted_but_is_not_there_is_the_last_one() -> None:
+    made = spec(sampling="dense")
+    assert ordinals(made, video(20), clip=5) == list(range(12, 20))
+
+
 def test_a_random_clip_starts_anywhere_with_equal_chance() -> None:
     made = spec(sampling="random")
     starts = counted(lambda key: ordinals(made, video(17), key)[0], 3000)
@@ -332,6 +368,49 @@ def test_the_crop_lies_inside_the_frame(
         assert corner_x % 2 == corner_y % 2 == 0
 
 
+@patient
+@given(
+    width=st.integers(1, 700),
+    height=st.integers(1, 700),
+    resize=st.none() | st.integers(1, 100).map(lambda n: 2 * n),
+    pixels=st.sampled_from(["rgb24", "gray"]),
+)
+def test_at_native_size_a_clip_is_the_whole_frame(
+    width: int, height: int, resize: int | None, pixels: str
+) -> None:
+    made = spec(size=None, resize=resize, pixels=pixels, crop="random", flip=True)
+    native = made.at_native_size(width, height)
+    scaled = scaled_size(width, height, resize)
+    assert (native.width, native.height) == scaled
+    assert native.shape[1:3] == (scaled[1], scaled[0])
+    assert replace(native, size=None, crop="random") == made
+    choice = choose(native, video(100, 25, (width, height)), 7)
+    assert (choice.region, choice.scaled) == ((0, 0, width, height), scaled)
+    assert choice.corner == (0, 0)
+
+
+def test_at_native_size_other_sizes_are_bad_videos() -> None:
+    native = spec(size=None).at_native_size(64, 48)
+    for size in ((64, 50), (66, 48), (32, 24), (48, 64)):
+        with pytest.raises(UnfitError, match="the stream's are 64x48; give resize") as caught:
+            choose(native, video(100, 25, size), 0)
+        assert not caught.value.dropped
+
+
+def test_without_a_size_a_clip_has_no_shape_yet() -> None:
+    made = spec(size=None)
+    for name in ("height", "width", "shape", "clip_bytes"):
+        with pytest.raises(SpecError, match="known once the stream has looked at its first video"):
+            getattr(made, name)
+
+
+def test_an_odd_native_size_does_not_go_with_half_size_planes() -> None:
+    made = spec(size=None, pixels="yuv420p")
+    assert made.at_native_size(64, 48).shape == (8, 72, 64)
+    with pytest.raises(SpecError, match="needs an even size"):
+        made.at_native_size(63, 48)
+
+
 def test_a_center_crop_stands_in_the_middle() -> None:
     made = spec(resize=128, size=(100, 112))
     assert choose(made, video(size=(320, 240)), 5).corner == (29, 14)
@@ -447,6 +526,7 @@ def test_choices_are_independent_of_each_other() -> None:
 @given(key=KEYS, crop=st.sampled_from(["random", "resized"]))
 def test_the_same_key_gives_the_same_choice(key: int, crop: str) -> None:
     one, two = drawn(key, crop=crop), drawn(key, crop=crop)
+    assert one.key == key  # which seeds the transform
     assert np.array_equal(one.frames, two.frames)
     assert one[1:] == two[1:]
 
@@ -525,6 +605,14 @@ def test_a_clip_has_the_shape_of_its_pixels(
         ({"sampling": "dense", "fps": 12.5}, "give stride, not fps"),
         ({"sampling": "dense", "hop": 0}, "hop must be a whole number of at least 1, got 0"),
         ({"hop": 4}, 'hop is for sampling="dense"'),
+        ({"transform": len}, 'transform must be "package.module:function", got <built-in'),
+        ({"transform": "a.b:"}, 'transform must be "package.module:function"'),
+        ({"transform": ":f"}, 'transform must be "package.module:function"'),
+        ({"transform": "a:b:c"}, 'transform must be "package.module:function"'),
+        ({"transform": "a b:c"}, 'transform must be "package.module:function"'),
+        ({"transform": "../a:c"}, 'transform must be "package.module:function"'),
+        ({"transform": "a:b.c"}, 'transform must be "package.module:function"'),
+        ({"transform": "__main__.a:f"}, "a function of the main script cannot be imported"),
         ({"transform": "augment"}, 'transform must be "package.module:function", got'),
         ({"transform": "__main__:f"}, "a function of the main script cannot be imported"),
         ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
@@ -544,6 +632,14 @@ def test_a_spec_that_cannot_be_meant_is_refused(changes: dict[str, Any], words: 
         {"size": (15, 17)},
         {"fps": 12},
         {"fps": 0.001},
+        {"size": (16, 18), "resize": 16},
+        {"size": (18, 16), "resize": 16},
+        {"size": None},
+        {"size": None, "crop": "random", "pixels": "yuv420p"},
+        {"sampling": "dense", "hop": 1},
+        {"transform": "a:f"},
+        {"transform": "a.b_2._c:__f3"},
+        {"transform": "__main__2:f"},
     ],
 )
 def test_a_spec_at_the_edge_is_accepted(changes: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 
 from videoload.catalog import Catalog
-from videoload.errors import SpecError, TooManyBadVideos, VideoError
+from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoError
 from videoload.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
 from videoload.plan import Plan, Sample, StreamOptions
 from videoload.quarantine import Quarantine
@@ -525,8 +525,8 @@ def test_a_piece_stays_where_it_is_if_one_that_was_silent_is_heard_again() -> No
     passed_over(desk)
     desk.join("c")
     assert desk.wait(3, "a", "c") == []  # b falls silent, a is at it again
-    assert desk.wait(2.5, "b", "c") == desk.leave("b") == []
-    assert grants(desk.wait(2.5, "c")) == []
+    assert desk.wait(3, "b", "c") == []  # and the other way round
+    assert desk.leave("b") == [desk.lease("c", 3, slot=0, step=0)]  # now nobody is
 
 
 def test_a_piece_stays_where_it_is_if_another_who_had_it_leaves() -> None:
@@ -756,6 +756,30 @@ def test_too_many_bad_videos_stop_the_stream() -> None:
     assert desk.answer(other) == desk.want() == desk.wait(1, "A") == []
 
 
+def test_a_fatal_failure_stops_the_stream_and_blames_no_video() -> None:
+    desk = Desk("A", "b")
+    desk.stream(1)
+    leases = grants(desk.start())
+    assert desk.start(20, stream=1) == []
+    commands = desk._seen(
+        desk.table.failed("A", leases[0].lease, 0, "m:f: division by zero", fatal=True)
+    )
+    error = stop_of(commands).error
+    assert isinstance(error, TransformError)
+    assert str(error) == "m:f: division by zero"
+    assert grants(commands) == [desk.lease("A", 5, stream=1, slot=0, step=0, rows=HALF)]
+    assert all(map(desk.is_void, leases))
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_fatal_failure_of_a_void_lease_stops_nothing() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    desk.answer(again)
+    assert desk.table.failed("a", first.lease, 0, "no", fatal=True) == []
+
+
 def test_on_error_raise_stops_the_stream_at_the_first_bad_video() -> None:
     desk = Desk("A", on_error="raise")
     lease, _ = grants(desk.start())
@@ -860,9 +884,9 @@ def test_a_stand_in_is_not_blamed_for_the_deaths_before_it() -> None:
 def test_what_stands_in_for_a_video_found_bad_elsewhere_is_not_blamed_either() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
-    kill_over_and_over(desk, 2)
+    kill_over_and_over(desk, 1)
     desk.quarantines[0].add(0, "found elsewhere")
-    kill_over_and_over(desk, 2)
+    kill_over_and_over(desk, 1)
     assert desk.quarantines[0].videos == [("v0.avi", "found elsewhere")]
     kill_over_and_over(desk, 1)
     assert len(desk.quarantines[0].videos) == 2
@@ -1094,22 +1118,22 @@ def test_runs_that_wait_take_turns() -> None:
 
 
 def test_a_run_that_does_not_wait_is_given_no_turn() -> None:
-    desk = Desk("a")
-    first, second = grants(desk.start(10))
-    desk.answer(first, second)
-    other = grants(desk.start(11))
-    assert len(given(desk.answer(*other))) == 1
-    assert rest(desk.wait(5, "a")) == []  # run 10 does not wait
+    desk = Desk("a", credit=9, slots=2)
+    [first, _] = grants(desk.start(10))
+    desk.answer(first)
+    [other] = grants(desk.start(11))
+    assert given(desk.answer(other)) == [Given(11, 0, other.slot)]
+    assert desk.wait(5, "a") == []  # run 10 does not wait
 
 
 def test_a_complete_batch_that_waited_for_an_earlier_one_is_decoded_again() -> None:
-    desk = Desk("a", slots=3)
-    _, second = grants(desk.start(10, steps=range(2)))
-    desk.answer(second)
+    desk = Desk("a", credit=9, slots=4)
+    first, _, third = grants(desk.start(10, steps=range(3)))
+    assert desk.answer(third, first) == [Given(10, 0, 0)]
     desk.decode_all(*desk.start(11, steps=range(50, 51)))
-    leases = desk.decode_all(*desk.leave("a"), *desk.join("b"), *desk.want(10))
-    assert [g.samples[0].origin // 4 for g in leases] == [0, 1]
-    assert (10, 1) in desk.ready
+    leases = desk.decode_all(*desk.want(10))
+    assert [g.samples[0].origin // 4 for g in leases] == [1, 2]
+    assert list(desk.ready) == [(10, 0), (11, 50), (10, 1), (10, 2)]
 
 
 def test_the_run_that_waits_goes_on_when_another_ends() -> None:

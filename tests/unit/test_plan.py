@@ -7,12 +7,16 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from videoload.catalog import Catalog
+from videoload.clips import ClipSpec
 from videoload.errors import SpecError
 from videoload.plan import Permutation, Plan, Sample, StreamOptions
 
@@ -313,6 +317,85 @@ def test_too_few_samples_say_what_to_do() -> None:
         Plan(3, 1, options())
     with pytest.raises(SpecError, match=r"lower batch_size$"):
         Plan(3, 1, options(shard=(0, 4)))
+
+
+# A number of clips from each video
+
+
+@patient
+@given(
+    counts=st.lists(st.integers(0, 5), min_size=1, max_size=30).filter(any),
+    number=st.integers(0, 3),
+    shuffle=st.booleans(),
+)
+def test_an_epoch_has_all_clips_of_each_video_however_many_it_has(
+    counts: list[int], number: int, shuffle: bool
+) -> None:
+    clips = np.array(counts, np.int64)
+    plan = Plan(len(counts), clips, options(drop_remainder=False, shuffle=shuffle))
+    samples = sorted(s for batch in epoch(plan, number) for s in batch)
+    wanted = [(video, clip) for video, count in enumerate(counts) for clip in range(count)]
+    assert [(s.video, s.clip) for s in samples] == wanted
+    assert [s.origin for s in samples] == list(range(len(wanted)))
+    assert plan.samples == len(wanted)
+    assert plan.videos == sum(count > 0 for count in counts)
+
+
+def test_equal_numbers_of_clips_are_the_same_plan_in_either_form() -> None:
+    one = Plan(20, 3, options())
+    other = Plan(20, np.full(20, 3), options())
+    assert epoch(one) == epoch(other)
+    assert [one.substitute(s) for s in one[0]] == [other.substitute(s) for s in other[0]]
+    assert one.videos == other.videos == 20
+
+
+def test_only_what_has_clips_stands_in() -> None:
+    plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
+    stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
+    assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
+
+
+def catalog(*lengths: int | None, **columns: Any) -> Catalog:
+    names = [f"v{i}.avi" for i in range(len(lengths))]
+    return Catalog(names, [0] * len(names), ["class"], frames=lengths, **columns)
+
+
+DENSE = ClipSpec(frames=4, stride=2, size=(8, 8), sampling="dense", hop=5)  # a clip spans 7
+
+
+def test_dense_takes_all_windows_of_each_video() -> None:
+    plan = Plan.of(catalog(7, 11, 12, 100, 3), DENSE, options(drop_remainder=False))
+    counts = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert counts == {0: 1, 1: 1, 2: 2, 3: 19, 4: 1}
+
+
+def test_dense_takes_the_windows_of_a_segment() -> None:
+    videos = catalog(100, 100, None, starts=[90, 0, 10], ends=[None, 12, 24])
+    plan = Plan.of(videos, DENSE, options(batch_size=1))
+    counts = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert counts == {0: 1, 1: 2, 2: 2}
+
+
+def test_dense_leaves_out_short_videos_if_they_are_dropped() -> None:
+    spec = replace(DENSE, short="drop")
+    plan = Plan.of(catalog(6, 7, 6), spec, options(batch_size=1))
+    assert (plan.samples, plan.videos) == (1, 1)
+    assert plan[0][0].video == 1
+    with pytest.raises(SpecError, match='short="drop" leaves none of the 2 videos'):
+        Plan.of(catalog(6, 6), spec, options(batch_size=1))
+
+
+def test_dense_needs_to_know_how_many_frames_there_are() -> None:
+    with pytest.raises(SpecError, match=r"v1\.avi has none: .*videoload scan"):
+        Plan.of(catalog(7, None), DENSE, options())
+
+
+def test_what_is_not_dense_needs_no_frame_counts() -> None:
+    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
+    plan = Plan.of(catalog(None, 5), spec, options(batch_size=6))
+    assert sorted((s.video, s.clip) for s in plan[0]) == [
+        (video, clip) for video in range(2) for clip in range(3)
+    ]
 
 
 # Stand-ins

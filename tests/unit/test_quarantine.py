@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -184,6 +185,18 @@ def test_a_stream_whose_videos_are_all_bad_ends_instead_of_going_round(
     with pytest.raises((TooManyBadVideos, SpecError)):
         read()
     assert len(set(tried)) == len(tried) <= videos
+
+
+def test_videos_without_clips_are_no_way_out() -> None:
+    chosen = options(max_bad=1.0)
+    plan = Plan(5, np.array([0, 1, 0, 2, 1]), chosen)
+    catalog = Catalog([path(video) for video in range(5)], [0] * 5, ["class"])
+    quarantine = Quarantine(catalog, plan, chosen)
+    quarantine.add(1, "broken")
+    quarantine.add(4, "broken")
+    assert quarantine.replace(plan[0][0]).video == 3
+    with pytest.raises(TooManyBadVideos, match="3 of 5 videos"):
+        quarantine.add(3, "broken")
 
 
 # Stand-ins

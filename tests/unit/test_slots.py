@@ -116,16 +116,23 @@ def test_a_window_shows_what_the_arena_holds_and_the_other_way_round(arena: Aren
         (3 * mmap.PAGESIZE - 59, SHAPE),
         (0, (3 * mmap.PAGESIZE + 1,)),
         (2**63, (1,)),
-        (0, (2**32, 2**32)),
-        (0, (2**31, 2**31, 3)),
     ],
 )
 def test_a_worker_cannot_look_outside_of_the_arena(
     arena: Arena, offset: int, shape: tuple[int, ...]
 ) -> None:
     window = Window(os.dup(arena.fd))
-    with pytest.raises(ValueError, match=r"fit|reshape|large|buffer"):
+    with pytest.raises(ValueError, match=f"at {offset} does not fit into {arena.size} bytes"):
         window.view(offset, shape)
+
+
+@shared
+@pytest.mark.parametrize("shape", [(2**32, 2**32), (2**31, 2**31, 3), (2**64, 1), (2**21,) * 3])
+def test_a_shape_whose_size_overflows_is_refused_as_well(
+    arena: Arena, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"fit|reshape|large|dimension"):
+        Window(os.dup(arena.fd)).view(0, shape)
 
 
 @shared

@@ -59,14 +59,16 @@ def specs(draw: st.DrawFn) -> ClipSpec:
         flip=draw(st.booleans()),
         sampling=draw(st.sampled_from(["random", "center", "uniform"])),
         clips_per_video=draw(st.integers(1, 2**40)),
+        transform=draw(st.none() | st.just("package.module:function")),
         short=draw(st.sampled_from(get_args(Short))),
         pixels=draw(st.sampled_from(get_args(Pixels))),
     )
 
 
 CLIP = st.builds(
-    Clip, path=WORDS, key=NUMBERS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS
-)
+    Clip, path=WORDS, key=NUMBERS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS,
+    index=st.none() | st.binary(max_size=20),
+)  # fmt: skip
 BYE = st.builds(Bye, reason=WORDS)
 HEARTBEAT = st.builds(Heartbeat, frames=NUMBERS)
 FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
@@ -76,8 +78,11 @@ FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
         lease=NUMBERS,
         frames=st.lists(st.lists(NUMBERS, max_size=4), min_size=1, max_size=4),
         decode_s=st.floats(0, 1e9),
+        indexes=st.dictionaries(WORDS, st.binary(max_size=20), max_size=3),
     ),
-    st.builds(Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, dropped=st.booleans()),
+    st.builds(
+        Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, dropped=st.booleans(), fatal=st.booleans()
+    ),
     HEARTBEAT,
     BYE,
 )
@@ -102,6 +107,7 @@ PRIVATE: st.SearchStrategy[Private] = st.one_of(
         token=WORDS,
         keys=st.none() | WORDS,
         insecure=st.booleans(),
+        transforms=st.none() | st.lists(WORDS, max_size=3),
     ),
     st.builds(Share, arena=NUMBERS, root=WORDS, memory=st.booleans()),
     st.builds(Unshare, arena=NUMBERS),
@@ -176,8 +182,14 @@ def test_what_is_left_out_takes_its_default() -> None:
     hello = {"worker": "w", "host": "h", "pid": 1, "software": "s"}
     assert unpack_from_worker(body(type="hello", **hello)) == Hello("w", "h", 1, "s", token="")
     assert unpack_from_trainer(changed(LEASE, clips=[["a.avi", 2]])) == LEASE
+    result = unpack_from_worker(body(type="result", lease=1, frames=[[0]]))
+    assert result == Result(1, [[0]], decode_s=0.0, indexes={})
+    failed = unpack_from_worker(body(type="failed", lease=1, at=0, reason="no"))
+    assert failed == Failed(1, 0, "no", dropped=False, fatal=False)
     settings = unpack_private(msgspec.msgpack.encode({"type": "settings", "trainers": ["t"]}))
-    assert settings == WorkerSettings(["t"], root=None, token="", keys=None, insecure=False)
+    assert settings == WorkerSettings(
+        ["t"], root=None, token="", keys=None, insecure=False, transforms=[]
+    )
 
 
 def test_messages_are_what_they_were_when_this_was_written() -> None:
@@ -371,6 +383,11 @@ FAILED = Failed(1, 0, "no")
         (RESULT, {"frames": [[0]] * (_CLIPS + 1)}),
         (RESULT, {"frames": [[0] * (_FRAMES + 1)]}),
         (RESULT, {"decode_s": -0.1}),
+        (RESULT, {"indexes": {"p" * 4097: b""}}),
+        (RESULT, {"indexes": {"p": bytes(INDEX_BYTES + 1)}}),
+        (RESULT, {"indexes": {"p": "text"}}),
+        (RESULT, {"indexes": {str(i): b"" for i in range(_CLIPS + 1)}}),
+        (FAILED, {"fatal": 1}),
         (FAILED, {"lease": -1}),
         (FAILED, {"at": -1}),
         (FAILED, {"reason": "r" * 4097}),
@@ -420,6 +437,8 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, spec_with(frames=0)),
         (LEASE, spec_with(size=[4, 4, 4])),
         (LEASE, spec_with(size=None)),
+        (LEASE, spec_with(transform="os.path:join; x")),
+        (LEASE, spec_with(transform="__main__:f")),
         (LEASE, spec_with(resize=3)),
         (LEASE, spec_with(pixels="bgr24")),
         (LEASE, spec_with(fps=0.0)),
@@ -440,6 +459,7 @@ def test_a_trainers_field_that_cannot_be_meant_is_refused(
         {"type": "settings", "trainers": []},
         {"type": "settings", "trainers": "tcp://h:1"},
         {"type": "settings"},
+        {"type": "settings", "trainers": ["t"], "transforms": "any"},
         {"type": "share", "arena": -1, "root": "/", "memory": True},
         {"type": "share", "arena": 1, "root": "/"},
         {"type": "share", "arena": 1, "root": None, "memory": True},
@@ -456,8 +476,10 @@ def test_a_private_field_that_cannot_be_meant_is_refused(fields: dict[str, Any])
 def test_the_largest_fields_are_accepted() -> None:
     hello = Hello("w" * 256, "h" * 256, 2**64 - 1, "s" * 256, "t" * 256)
     result = Result(2**64 - 1, [[1] * 2] * (_CLIPS - 1) + [[0] * _FRAMES])
+    result.indexes = {"p" * 4096: bytes(INDEX_BYTES)} | {str(i): b"" for i in range(_CLIPS - 1)}
     failed = Failed(1, 2**64 - 1, "r" * 4096)
     for message in (hello, result, failed):
         assert unpack_from_worker(pack(message)) == message
-    lease = Lease(1, SPEC, [Clip("a" * 4096, 2**64 - 1)] * _CLIPS, Place(2**64 - 1, 2**64 - 1))
+    clips = [Clip("a" * 4096, 2**64 - 1, index=bytes(INDEX_BYTES))] + [Clip("a", 1)] * (_CLIPS - 1)
+    lease = Lease(1, SPEC, clips, Place(2**64 - 1, 2**64 - 1))
     assert unpack_from_trainer(pack(lease)) == lease
