@@ -233,6 +233,10 @@ class Stream:
         finally:
             engine.post(lambda: engine.end(source, number))
 
+    def close_client(self) -> None:
+        """End this stream and all others of its client."""
+        self._client.close()
+
     def __repr__(self) -> str:
         return (
             f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "

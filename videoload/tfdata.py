@@ -5,18 +5,27 @@ batches of 19 MB a second; unaligned 220) and releases it when the tensor dies. 
 only queued: the queue is worked off when a py_func finishes or an eager tensor is freed. A
 generator that blocks for a free slot therefore blocks the very release that it waits for. So while
 it waits, it makes and drops a tiny tensor every 50 ms.
+
+Such a generator runs in a thread of TensorFlow's, which must have left Python before the
+interpreter ends: one that is caught inside is killed there, and whoever destroys its iterator then
+waits for it for ever. So at exit the clients are closed first, and the threads are waited for.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import sys
+import time
 import weakref
 from collections.abc import Iterator
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload import interrupts
 from videoload.errors import ClosedError, VideoloadError
 
 if TYPE_CHECKING:
@@ -27,6 +36,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PREFETCH = 2  # tf.data itself runs one further ahead
+_LEAVE_S = 2.0
+
+_streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that TensorFlow may be reading
 
 
 def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
@@ -49,9 +61,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
     steps = stream.steps(start_step, epochs)
     finished = 0  # iterations read to their end
-
-    def flush() -> None:
-        tf.constant(0)
+    interrupts.listen()
+    _streams.add(stream)
 
     # TensorFlow keeps `batches` for ever, in its global graph: the stream lives with the dataset.
     home = weakref.ref(stream)
@@ -60,13 +71,21 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         nonlocal finished
         turn = finished
         ahead = turn * len(steps)
+        asked = time.monotonic()
+
+        def idle() -> None:
+            tf.constant(0)
+            if interrupts.since(asked):
+                raise ClosedError("interrupted by Ctrl-C")
+
         if (stream := home()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
         try:
             for clips, labels, _ in stream.read(
-                range(steps.start + ahead, steps.stop + ahead), flush
+                range(steps.start + ahead, steps.stop + ahead), idle
             ):
                 yield clips, labels
+                asked = time.monotonic()
         except VideoloadError as error:
             _log.error("the stream stopped: %s", str(error))  # a kept record keeps no frames
             raise
@@ -85,3 +104,23 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return made.prefetch(_PREFETCH).with_options(options)
+
+
+@atexit.register
+def _leave_python() -> None:
+    """Close what TensorFlow may be reading, and wait until its threads are out of Python."""
+    for stream in list(_streams):
+        stream.close_client()
+    deadline = time.monotonic() + _LEAVE_S
+    quiet = 0  # looks in a row at which nobody was inside
+    while quiet < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+        quiet = 0 if any(map(_in_generator, sys._current_frames().values())) else quiet + 1
+
+
+def _in_generator(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("script_ops.py"):  # TensorFlow's way into Python
+            return True
+        frame = frame.f_back
+    return False

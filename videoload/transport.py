@@ -311,6 +311,35 @@ def check_dial(
         _load(Path(keys) / f"{_TRAINER}.key")
 
 
+def is_name(endpoint: str) -> bool:
+    """Whether the address names a host that has to be looked up."""
+    if not endpoint.startswith("tcp://"):
+        return False
+    try:
+        ipaddress.ip_address(urlsplit(endpoint).hostname or "")
+    except ValueError:
+        return True
+    return False
+
+
+def resolve(endpoint: str) -> list[str]:
+    """The addresses that a name stands for, each once, as endpoints. A host with addresses of both
+    families is one trainer, not two: then those of IPv4 count. Blocks, maybe for many seconds.
+
+    Raises TransportError with the resolver's reason.
+    """
+    parts = urlsplit(endpoint)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:  # UnicodeError: a label of 64 characters
+        raise TransportError(getattr(error, "strerror", None) or str(error)) from None
+    hosts = {str(address[0]): family for family, *_, address in found}
+    four = [host for host, family in hosts.items() if family == socket.AF_INET]
+    return [f"tcp://{host}:{parts.port}" for host in four] or [
+        f"tcp://[{host}]:{parts.port}" for host in hosts
+    ]
+
+
 def is_local(endpoint: str) -> bool:
     """Whether only this host can reach the address."""
     if endpoint.startswith(("ipc://", "inproc://")):

@@ -1,9 +1,9 @@
 """A worker: receive a lease, decode, answer. One process, one thread, no state that matters.
 
-It dials every trainer that it was told of and takes their leases in turn. A trainer that cannot be
-reached, goes away or falls silent is dialled again, for ever, on a fresh socket. Heartbeats are
-sent by the decode loop itself, between two frames: a worker that hangs inside a decoder falls
-silent, and that is how its trainer finds out.
+It dials every trainer that it was told of and shares its time fairly among them (`links`). A
+trainer that cannot be reached, goes away or falls silent is dialled again, for ever, on a fresh
+socket. Heartbeats are sent by the decode loop itself, between two frames: a worker that hangs
+inside a decoder falls silent, and that is how its trainer finds out.
 
 Workers that the trainer's own host started have a private channel to it (a socket pair) over which
 shared memory comes, and they end with it, whatever they are doing. Others send pixels.
@@ -21,7 +21,6 @@ import signal
 import socket
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from itertools import groupby
 from types import FrameType
@@ -32,34 +31,24 @@ import zmq
 
 from videoload.decode import Decoder, Request, ShortVideoError
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
+from videoload.links import Link, Links, Resolve
 from videoload.slots import Window
-from videoload.transport import Dealer, PrivateChannel
-from videoload.video import SOFTWARE
+from videoload.transport import PrivateChannel, resolve
 from videoload.wire import (
     INDEX_BYTES,
     Bye,
     Clip,
     Failed,
-    FromTrainer,
-    Heartbeat,
-    Hello,
     Lease,
-    Refused,
     Result,
     Share,
     Unshare,
-    Welcome,
     WorkerSettings,
 )
 
 _log = logging.getLogger(__name__)
 
-_POLL_MS = 200  # a signal is seen at most so long after it came
-_UNREACHABLE_S = 3.0  # a trainer that cannot be reached for so long is complained about
-_REMIND_S = 60.0  # ... and so often after that
-_WELCOME_S = 5.0  # a HELLO without an answer for so long is said again, on a fresh socket
-_SILENCE_BEATS = 40  # a trainer silent for so many beats is dialled again
-_REFUSED_S = 5.0  # wait so long after a REFUSED
+_CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
 
 
@@ -71,10 +60,21 @@ class Orphaned(BaseException):
     """The process that started this worker is gone."""
 
 
-class Worker:
-    """Serves the trainers in ``settings``; ``channel`` leads to the process that started it."""
+class _HungUp(BaseException):
+    """The trainer that wanted this lease is gone; raised at the next frame."""
 
-    def __init__(self, settings: WorkerSettings, channel: PrivateChannel | None = None) -> None:
+
+class Worker:
+    """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
+    ``resolve`` finds the addresses that a trainer's name stands for."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        channel: PrivateChannel | None = None,
+        *,
+        resolve: Resolve = resolve,
+    ) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = channel
         self._transforms = settings.transforms
@@ -85,7 +85,8 @@ class Worker:
         self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
         self._frames = 0
         self._stop_reason: str | None = None
-        self._links = [_Link(self._context, address, settings) for address in settings.trainers]
+        self._at_work_for: Link | None = None
+        self._links = Links(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
         """End at the next frame, or within 200 ms; may be called from a signal handler."""
@@ -103,36 +104,37 @@ class Worker:
         except Orphaned:
             pass
         finally:
-            for link in self._links:
-                link.close()
+            self._links.close()
             self._context.term()
 
     def _turn(self) -> None:
-        now = time.monotonic()
+        self._links.keep(time.monotonic(), self._frames)
         poller = zmq.Poller()
         for link in self._links:
-            link.keep(now, self._frames)
             if link.dealer is not None:
                 poller.register(link.dealer.socket, zmq.POLLIN)
         if self._channel is not None:
             poller.register(self._channel.socket, zmq.POLLIN)
-        poller.poll(_POLL_MS)
+        if poller.poll(self._links.wait_ms()):
+            self._links.read()
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._read_channel()
-        for link in self._links:  # one lease of each trainer in turn
-            lease = link.next_lease()
-            if lease is not None:
-                self._work(link, lease)
+        got = self._links.next_lease()
+        if got is not None:
+            self._work(*got)
 
-    def _work(self, link: _Link, lease: Lease) -> None:
+    def _work(self, link: Link, lease: Lease) -> None:
         began = time.perf_counter()
         frames: list[list[int]] = []
         at = 0
+        self._at_work_for = link
         try:
             decoder, out, shared = self._place(lease)
             for at, last in _visits(lease.clips):
                 frames += self._visit(decoder, lease, out, at, last)
+        except _HungUp:
+            self._new_indexes.clear()  # of files that this worker will not ask about again
         except _ClipError as error:
             link.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
@@ -142,6 +144,8 @@ class Worker:
             answer = Result(lease.lease, frames, seconds, self._new_indexes)
             link.say(answer, None if shared else out)
             self._new_indexes.clear()
+        finally:
+            link.used_s += time.perf_counter() - began
 
     def _visit(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
@@ -196,7 +200,7 @@ class Worker:
         if self._channel is None:
             return
         try:
-            while got := self._channel.receive(_WELCOME_S if wait_for is not None else 0):
+            while got := self._channel.receive(_CHANNEL_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
                     decoder = self._decoders.get(message.root) or self._decoder(message.root)
@@ -216,137 +220,9 @@ class Worker:
         self._frames += 1
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
-        now = time.monotonic()
-        for link in self._links:
-            link.beat(now, self._frames)
-
-
-class _Link:
-    """One trainer, as a worker sees it: dialling -> greeted -> welcomed, and back to dialling."""
-
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], address: str, settings: WorkerSettings
-    ) -> None:
-        self._context = context
-        self._address = address
-        self._settings = settings
-        self._complain_at = time.monotonic() + _UNREACHABLE_S
-        self._complained = False
-        self._rest_until = 0.0
-        self._beat_s: float | None = None
-        self._greeted: float | None = None
-        self._heard = self._said = 0.0
-        self.dealer: Dealer | None = None
-        self._dial()
-
-    def keep(self, now: float, frames: int) -> None:
-        """Say HELLO, beat, or dial again, whichever is due."""
-        if now < self._rest_until:
-            return
-        if self.dealer is None:
-            self._dial()
-        if self._greeted is None:
-            self._greet(now)
-        elif self._beat_s is None:
-            if now - self._greeted > _WELCOME_S:
-                self._complain(now, "does not answer; still trying")
-                self._hang_up()
-        elif self.dealer and self.dealer.socket.poll(0):
-            self._heard = now  # it was this worker, at a long lease, that did not listen
-            self.beat(now, frames)
-        elif now - self._heard > _SILENCE_BEATS * self._beat_s:
-            _log.warning("trainer %s has fallen silent; dialling again", self._address)
-            self._hang_up()
-        else:
-            self.beat(now, frames)
-
-    def beat(self, now: float, frames: int) -> None:
-        """A heartbeat, if one is due."""
-        if self._beat_s is None or now - self._said < self._beat_s:
-            return
-        if not self.say(Heartbeat(frames)):
-            _log.info("trainer %s hung up; dialling again", self._address)
-            self._complain_at = now + _UNREACHABLE_S
-            self._hang_up()
-
-    def next_lease(self) -> Lease | None:
-        """The next lease, if one came; what else came is dealt with."""
-        while self.dealer is not None:
-            try:
-                message = self.dealer.receive()
-            except ProtocolError as error:
-                _log.error("trainer %s: %s", self._address, error)
-                self._rest()
-                return None
-            if message is None:
-                return None
-            self._heard = time.monotonic()
-            if isinstance(message, Lease):
-                return message
-            self._take(message)
-        return None
-
-    def say(
-        self, message: Hello | Heartbeat | Result | Failed | Bye,
-        pixels: npt.NDArray[np.uint8] | None = None,
-    ) -> bool:  # fmt: skip
-        """False if the trainer is not there now; an answer is then dropped, and missed by nobody:
-        the trainer gives the lease to another."""
-        if self.dealer is None or not self.dealer.send(message, pixels):
-            return False
-        self._said = time.monotonic()
-        return True
-
-    def close(self, *, drain: bool = False) -> None:
-        """Hang up for good."""
-        if self.dealer is not None:
-            self.dealer.close(drain=drain)
-            self.dealer = None
-
-    def _take(self, message: FromTrainer) -> None:
-        match message:
-            case Welcome():
-                self._beat_s = message.beat_s
-                self._complained = False
-                _log.info("serving trainer %s", self._address)
-            case Refused():
-                _log.error("trainer %s refuses this worker: %s", self._address, message.reason)
-                self._rest()
-            case Bye():
-                _log.info("trainer %s: %s; waiting for the next", self._address, message.reason)
-                self._complain_at = time.monotonic() + _UNREACHABLE_S
-                self._hang_up()
-            case _:
-                pass
-
-    def _dial(self) -> None:
-        self.dealer = Dealer(
-            self._context, self._address,
-            keys=self._settings.keys, insecure=self._settings.insecure,
-        )  # fmt: skip
-
-    def _greet(self, now: float) -> None:
-        hello = Hello(
-            uuid.uuid4().hex, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token
-        )
-        if self.say(hello):
-            self._greeted = self._heard = now
-        elif now > self._complain_at:
-            self._complain(
-                now, "cannot be reached (or does not know this worker's key); still trying"
-            )
-
-    def _complain(self, now: float, what: str) -> None:
-        _log.warning("trainer %s %s", self._address, what)
-        self._complain_at = now + _REMIND_S
-
-    def _rest(self) -> None:
-        self._hang_up()
-        self._rest_until = time.monotonic() + _REFUSED_S
-
-    def _hang_up(self) -> None:
-        self.close()
-        self._greeted = self._beat_s = None
+        self._links.beat(time.monotonic(), self._frames)
+        if self._at_work_for is not None and self._at_work_for.dealer is None:
+            raise _HungUp
 
 
 class _ClipError(Exception):
@@ -409,7 +285,7 @@ def main() -> int:
     _die_with_parent()
     channel = PrivateChannel(socket.socket(fileno=int(sys.argv[1])))
     try:
-        first = channel.receive(_WELCOME_S)
+        first = channel.receive(_CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
         return serve(first[0], channel)

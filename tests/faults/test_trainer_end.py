@@ -252,20 +252,7 @@ FITTING = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "how",
-    [
-        "trains",
-        pytest.param(
-            "waits",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="Python runs signal handlers in the main thread alone, and that one is in "
-                "TensorFlow until a batch comes",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("how", ["trains", "waits"])
 def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
     pytest.importorskip("tensorflow")
     trainer = programs.script(FITTING, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})

@@ -35,11 +35,13 @@ ORDER = (
     "decode",
     "serial",
     "transport",
+    "links",
     "worker",
     "supervisor",
     "stats",
     "engine",
     "client",
+    "interrupts",
     "tfdata",
     "scan",
     "tables",
@@ -58,7 +60,7 @@ HOMES = {
     "keras": {"demo"},
     "typer": {"cli"},
     "rich": {"cli", "demo", "tables"},
-    "numpy": set(ORDER) - {"errors", "supervisor", "scan", "tables", "cli"},
+    "numpy": set(ORDER) - {"errors", "supervisor", "interrupts", "scan", "tables", "cli"},
 }
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.

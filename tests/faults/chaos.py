@@ -1,0 +1,768 @@
+"""One client under fire: faults of every kind while it streams, and the stream must not change.
+
+    python -m tests.faults.chaos --batches 20000 --faults 300 --seed 1
+
+Two local workers and three that dial in (one straight, one through a proxy, one through a proxy
+under CURVE keys) decode shuffled epochs of small videos, some of them bad. A script that follows
+from the seed alone says what happens, to whom, and after which batch; a fault whose target is not
+there waits for it. The batches must equal those of `decode_serially`, byte for byte; at the end
+nothing may be left over: descriptors, threads, processes, memory.
+
+Exit status 0, or 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tests.conftest import SECOND, children_of, digests
+from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.videos import make_avi
+from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially, engine
+from videoload.transport import Router, make_keys
+
+PROJECT = Path(__file__).parents[2]
+BATCH = 4
+LOCALS = 2
+STALL_S = 1.5 * SECOND
+PATIENCE_S = 15 * SECOND  # the longest that anything here waits for anything
+RSS_MB = 32.0  # more than that at the end than after the warm-up is a leak
+
+STRAIGHT, PROXIED, SEALED = "dialled in", "through a proxy", "CURVE through a proxy"
+ROLES = (STRAIGHT, PROXIED, SEALED)
+LOCAL = "local"
+EVERYBODY = "everybody"
+FURTHER = "a further worker"
+
+KILL, CRASH, HANG, LEAVE, SLOW = (
+    "SIGKILL",
+    "SIGSEGV",
+    "SIGSTOP past the deadline",
+    "SIGTERM",
+    "slow (SIGSTOP/SIGCONT pulses)",
+)
+DEADLY = {KILL: signal.SIGKILL, CRASH: signal.SIGSEGV, LEAVE: signal.SIGTERM}
+CUT_ALL = "cut all connections"
+ALL_AT_ONCE = "SIGKILL to all at once"
+JOIN = "a worker joins, later leaves"
+
+
+# The script
+
+
+@dataclass(frozen=True)
+class Planned:
+    """``what`` happens to ``whom`` after ``batch`` batches, and is undone ``undo`` batches on."""
+
+    batch: int
+    what: str
+    whom: str
+    undo: int = 0
+    fault: Fault | None = None  # of a proxy
+
+
+def plan_faults(batches: int, faults: int, seed: int) -> list[Planned]:
+    """What happens, in order. Every kind to every target in turn, in a drawn order; one in seven
+    comes on the heels of the one before."""
+    draw = random.Random(seed)
+    kinds = [
+        *[(what, LOCAL) for what in (KILL, CRASH, HANG, LEAVE, SLOW)] * 3,
+        *[(what, role) for role in ROLES for what in (KILL, CRASH, HANG, LEAVE, SLOW)],
+        *[(str(kind), role) for role in (PROXIED, SEALED) for kind in Kind],
+        *[(CUT_ALL, role) for role in (PROXIED, SEALED)],
+        (ALL_AT_ONCE, EVERYBODY),
+        (JOIN, FURTHER),
+    ]
+    mean = 0.9 * batches / faults
+    at = 0.03 * batches
+    planned: list[Planned] = []
+    deck: list[tuple[str, str]] = []
+    while len(planned) < faults:
+        if not deck:
+            deck = draw.sample(kinds, len(kinds))
+        what, whom = deck.pop()
+        close = draw.random() < 1 / 7
+        at += draw.randrange(3) if close else mean * 7 / 6 * draw.uniform(0.4, 1.6)
+        fault = None
+        if what in set(Kind):
+            way = draw.choice(list(Way))
+            words = [b""] if whom is SEALED else [b"", *HELD_BY[way]]
+            fault = Fault(Kind(what), way, draw.choice(words), draw.uniform(0.1, 0.6))
+        undo = draw.randrange(10, 40)
+        planned.append(Planned(min(int(at), int(0.97 * batches)), what, whom, undo, fault))
+    return planned
+
+
+# MessagePack's names of the messages that go either way.
+HELD_BY = {
+    Way.UP: [b"\xa6result", b"\xa9heartbeat"],
+    Way.DOWN: [b"\xa5lease", b"\xa9heartbeat"],
+}
+
+
+# The videos
+
+
+def make_videos(root: Path) -> Catalog:
+    """Small good videos of three codecs, and two bad ones."""
+    for number in range(26):
+        codec, pixels = [("mpeg4", "yuv420p"), ("mjpeg", "yuvj420p")][number % 4 == 3]
+        make_avi(
+            root / f"{'ab'[number % 2]}/{number:02}.avi",
+            frames=14 + 3 * number, codec=codec, pixels=pixels, size=(40, 40 + 2 * (number % 5)),
+            b_frames=2 * (number % 3 == 1 and codec == "mpeg4"), seed=number,
+        )  # fmt: skip
+    good = (root / "a/00.avi").read_bytes()
+    (root / "a/header.avi").write_bytes(good[:700])
+    (root / "b/text.avi").write_text("not a video\n" * 100)
+    return Catalog.from_folder(root)
+
+
+BAD = {"a/header.avi", "b/text.avi"}
+
+
+def clip_of(epoch_batches: int, videos: int) -> ClipSpec:
+    """Clips of 4 frames of 32x32, so many of each video that an epoch has about so many batches."""
+    return ClipSpec(
+        frames=4, stride=2, resize=36, size=(32, 32), crop="random", flip=True,
+        sampling="random", clips_per_video=max(1, epoch_batches * BATCH // videos),
+    )  # fmt: skip
+
+
+def samples_of(batch: Any) -> Iterator[tuple[int, bytes]]:
+    """What makes a sample of a batch: its video and its frames."""
+    info = batch[2]
+    for video, frames in zip(info.video, info.frames, strict=True):
+        yield int(video), frames.tobytes()
+
+
+# The fleet
+
+
+@contextmanager
+def keys_at(address: str) -> Iterator[None]:
+    """A client with keys uses them at ``address`` alone: the same client then takes workers that
+    have keys and, at its other loopback addresses, workers that have none."""
+
+    def router(context: Any, endpoint: str, *, keys: Any = None, insecure: bool = False) -> Router:
+        return Router(
+            context, endpoint, keys=keys if endpoint == address else None, insecure=insecure
+        )
+
+    with mock.patch.object(engine, "Router", router):
+        yield
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Look until it is so. Raises TimeoutError."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {PATIENCE_S:g} s: {what}")
+        time.sleep(0.01)
+
+
+class Fleet:
+    """The workers that dial in, by role, and who of all workers is where."""
+
+    def __init__(self, client: Client, root: Path, log: Path, stack: ExitStack) -> None:
+        self._client = client
+        self._root = root
+        self._log = log
+        self._dial: dict[str, tuple[str, ...]] = {}
+        self._all: list[subprocess.Popen[bytes]] = []
+        self.by_role: dict[str, subprocess.Popen[bytes]] = {}
+        stack.callback(self._end)
+
+    def can(self, role: str, *dial: str) -> None:
+        """How a role is started: the arguments after ``videoload worker``."""
+        self._dial[role] = dial
+
+    def start(self, role: str) -> None:
+        """Start (again) the worker of a role."""
+        environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        with self._log.open("ab") as log:
+            worker = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "videoload", "worker"),
+                    *("--root", str(self._root), *self._dial[role]),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+            )
+        self._all.append(worker)
+        self.by_role[role] = worker
+
+    def reap(self) -> None:
+        """Forget those that have ended."""
+        self._all = [worker for worker in self._all if worker.poll() is None]
+
+    def connected(self) -> set[int]:
+        """Process ids of all workers that the client knows."""
+        return {int(stats.name.split(":")[-1]) for stats in self._client._engine.worker_stats()}
+
+    def local(self) -> list[int]:
+        """The local workers that are connected."""
+        theirs = {worker.pid for worker in self._all}
+        return sorted(self.connected() & {*children_of(os.getpid())} - theirs)
+
+    def pid(self, role: str) -> int | None:
+        """The worker of a role, if it is connected."""
+        worker = self.by_role[role]
+        there = worker.poll() is None and worker.pid in self.connected()
+        return worker.pid if there else None
+
+    def complete(self, roles: tuple[str, ...] = ROLES) -> bool:
+        """Whether all are there that should be, and nobody else."""
+        self.reap()
+        wanted = {self.by_role[role].pid for role in roles}
+        return self.connected() == wanted | {*self.local()} and len(self.local()) == LOCALS
+
+    def _end(self) -> None:
+        for worker in self._all:
+            worker.kill()
+            worker.wait()
+
+
+# What is found
+
+
+@dataclass
+class Strike:
+    """A worker was made to stop working at ``began`` (s), while it owed clips of batch ``step``;
+    that batch came ``took_s`` later."""
+
+    kind: str
+    local: bool
+    began: float
+    step: int
+    took_s: float | None = None
+
+
+@dataclass
+class Left:
+    """What a process holds."""
+
+    descriptors: int
+    threads: int
+    children: int
+    rss_mb: float
+
+    @classmethod
+    def now(cls) -> Left:
+        """Of this process."""
+        gc.collect()
+        status = dict(
+            line.split(":", 1)
+            for line in Path("/proc/self/status").read_text().splitlines()
+            if ":" in line
+        )
+        return cls(
+            len(os.listdir("/proc/self/fd")),
+            int(status["Threads"]),
+            len(children_of(os.getpid())),
+            int(status["VmRSS"].split()[0]) / 1024,
+        )
+
+    def beyond(self, before: Left) -> list[str]:
+        """What is more than before."""
+        found = [
+            f"{name}: {here} now, {there} before"
+            for name, here, there in (
+                ("descriptors", self.descriptors, before.descriptors),
+                ("threads", self.threads, before.threads),
+                ("child processes", self.children, before.children),
+            )
+            if here > there
+        ]
+        if self.rss_mb > before.rss_mb + RSS_MB:
+            found.append(f"resident: {self.rss_mb:.0f} MB now, {before.rss_mb:.0f} MB before")
+        return found
+
+
+@dataclass
+class Report:
+    """What a run was, and all that was wrong with it."""
+
+    batches: int
+    epochs: int
+    seed: int
+    injected: list[tuple[int, str, str]] = field(default_factory=list)  # batch, what, whom
+    strikes: list[Strike] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    differing: list[int] = field(default_factory=list)  # batches
+    blamed: list[str] = field(default_factory=list)  # videos that faults from outside made bad
+    lost: int = 0
+    doubled: int = 0
+    seconds: float = 0.0
+    serial_s: float = 0.0
+    longest_s: float = 0.0
+    pauses: int = 0  # longer than 1 s
+    digest: str = ""
+    before: Left | None = None
+    after: Left | None = None
+
+    def survived(self) -> list[bool]:
+        """For each injected fault: all batches until the next one (16 at least) are right."""
+        marks = [batch for batch, _, _ in self.injected] + [self.batches]
+        return [
+            not any(first <= bad < max(last, first + 16) for bad in self.differing)
+            for first, last in pairwise(marks)
+        ]
+
+    def tables(self) -> list[Table]:
+        """For people, and for Markdown."""
+        faults = Table(box=box.MARKDOWN, title=None)
+        for name in ("fault", "whom", "injected", "survived"):
+            faults.add_column(name, justify="left" if name in ("fault", "whom") else "right")
+        injected = Counter((what, whom) for _, what, whom in self.injected)
+        survived = Counter(
+            (what, whom)
+            for (_, what, whom), well in zip(self.injected, self.survived(), strict=True)
+            if well
+        )
+        for (what, whom), times in sorted(injected.items()):
+            faults.add_row(what, whom, str(times), str(survived[what, whom]))
+        faults.add_row("all", "", str(injected.total()), str(survived.total()))
+        waits = Table(box=box.MARKDOWN, title=None)
+        for name in ("time until its batch came", "whom", "times", "p50 s", "p99 s"):
+            waits.add_column(name, justify="left" if name in ("whom",) else "right")
+        for kind in (KILL, CRASH, LEAVE, HANG, ALL_AT_ONCE):
+            for local in (True, False):
+                took = sorted(
+                    strike.took_s
+                    for strike in self.strikes
+                    if strike.kind == kind and strike.local == local and strike.took_s is not None
+                )
+                if took:
+                    waits.add_row(
+                        kind, "local" if local else "dialled in", str(len(took)),
+                        f"{took[len(took) // 2]:.2f}", f"{took[int(0.99 * len(took))]:.2f}",
+                    )  # fmt: skip
+        assert self.before is not None
+        assert self.after is not None
+        rest = Table(box=box.MARKDOWN, title=None)
+        rest.add_column("what")
+        rest.add_column("found", justify="right")
+        for name, value in (
+            ("batches (of 4 clips)", f"{self.batches} in {self.epochs} epochs"),
+            ("seconds", f"{self.seconds:.0f}"),
+            ("seconds of decode_serially", f"{self.serial_s:.0f}"),
+            ("SHA-256 equal to decode_serially's", "no" if self.differing else "yes"),
+            ("samples lost / doubled", f"{self.lost} / {self.doubled}"),
+            ("videos wrongly taken for bad", str(len(self.blamed))),
+            ("longest pause between two batches", f"{self.longest_s:.2f} s"),
+            ("pauses of more than 1 s", str(self.pauses)),
+            ("descriptors", f"{self.before.descriptors} -> {self.after.descriptors}"),
+            ("threads", f"{self.before.threads} -> {self.after.threads}"),
+            ("child processes", f"{self.before.children} -> {self.after.children}"),
+            ("resident", f"{self.before.rss_mb:.0f} -> {self.after.rss_mb:.0f} MB"),
+        ):
+            rest.add_row(name, value)
+        return [rest, faults, waits]
+
+
+# The run
+
+
+class Chaos:
+    """Carries out the script against a fleet."""
+
+    def __init__(
+        self, client: Client, fleet: Fleet, proxies: dict[str, Proxy], report: Report
+    ) -> None:
+        self._client = client
+        self._fleet = fleet
+        self._proxies = proxies
+        self._report = report
+        self._waiting: list[Planned] = []
+        self._undo: list[tuple[int, Callable[[], None]]] = []
+        self._busy: set[str] = set()  # roles that are not as they should be, by our own doing
+        self._armed: list[tuple[Planned, Proxy, int]] = []
+        self._open: list[Strike] = []
+        self._batch = 0
+
+    def after(self, batch: int, due: list[Planned]) -> None:
+        """``batch`` batches are here; do what is due."""
+        self._batch = batch
+        now = time.monotonic()
+        for strike in [s for s in self._open if s.step < batch]:
+            strike.took_s = now - strike.began
+            self._open.remove(strike)
+        for _, undo in [u for u in self._undo if u[0] <= batch]:
+            undo()
+        self._undo = [u for u in self._undo if u[0] > batch]
+        self._waiting += due
+        self._waiting = [planned for planned in self._waiting if not self._try(planned)]
+        self._fleet.reap()
+
+    def settle(self) -> None:
+        """Undo what is still to be undone."""
+        for _, undo in self._undo:
+            undo()
+        self._undo.clear()
+
+    def unfinished(self) -> list[Planned]:
+        """What did not happen, for want of a target or of a message that it fits."""
+        left = Counter(fault for proxy in self._proxies.values() for fault in proxy.armed)
+        never = [planned for planned in self._waiting if planned.fault not in left]
+        return never + [planned for planned in self._all_armed if planned.fault in left]
+
+    @property
+    def _all_armed(self) -> list[Planned]:
+        return [planned for planned, _, _ in self._armed]
+
+    def _try(self, planned: Planned) -> bool:
+        """False if its target is not there."""
+        what, whom = planned.what, planned.whom
+        if whom in self._proxies and (planned.fault is not None or what == CUT_ALL):
+            done = self._break_wire(planned, self._proxies[whom])
+        elif whom == LOCAL:
+            done = self._hit_local(planned)
+        elif whom == EVERYBODY:
+            done = self._hit_all(planned)
+        elif whom == FURTHER:
+            done = self._join(planned)
+        else:
+            done = self._hit_remote(planned)
+        if done:
+            self._report.injected.append((self._batch, what, whom))
+        return done
+
+    def _later(
+        self, planned: Planned, undo: Callable[[], None], batches: int | None = None
+    ) -> None:
+        self._undo.append((self._batch + (batches or planned.undo), undo))
+
+    def _break_wire(self, planned: Planned, proxy: Proxy) -> bool:
+        if planned.whom in self._busy or self._fleet.pid(planned.whom) is None:
+            return False
+        if planned.fault is None:
+            proxy.cut_all()
+            return True
+        proxy.arm(planned.fault)
+        self._armed.append((planned, proxy, self._batch))
+        if planned.fault.kind is Kind.HOLD:
+            self._busy.add(planned.whom)
+
+            def release() -> None:
+                proxy.release()
+                self._busy.discard(planned.whom)
+
+            self._later(planned, release)
+        return True
+
+    def _hit_local(self, planned: Planned) -> bool:
+        there = self._fleet.local()
+        if not there:
+            return False
+        pid = there[planned.undo % len(there)]
+        if planned.what == SLOW:
+            self._pulse(planned, pid)
+        else:
+            self._strike(planned.what, pid, DEADLY.get(planned.what, signal.SIGSTOP), local=True)
+        return True
+
+    def _hit_remote(self, planned: Planned) -> bool:
+        role = planned.whom
+        pid = self._fleet.pid(role)
+        if pid is None or role in self._busy:
+            return False
+        if planned.what == SLOW:
+            self._pulse(planned, pid)
+            return True
+        self._busy.add(role)
+        if planned.what == HANG:
+            self._strike(HANG, pid, signal.SIGSTOP, local=False)
+
+            def wake() -> None:
+                _signal(pid, signal.SIGCONT)
+                self._busy.discard(role)
+
+            self._later(planned, wake)
+        else:
+            self._strike(planned.what, pid, DEADLY[planned.what], local=False)
+            self._later(planned, lambda: self._start_again(role))
+        return True
+
+    def _start_again(self, role: str) -> None:
+        self._fleet.start(role)
+        self._busy.discard(role)
+
+    def _hit_all(self, planned: Planned) -> bool:
+        there = self._fleet.local()
+        roles = [r for r in ROLES if r not in self._busy and self._fleet.pid(r) is not None]
+        if len(there) + len(roles) < 4:
+            return False
+        for role in roles:
+            pid = self._fleet.pid(role)
+            if pid is not None:
+                self._busy.add(role)
+                self._strike(ALL_AT_ONCE, pid, signal.SIGKILL, local=False)
+                self._later(planned, lambda role=role: self._start_again(role))  # type: ignore[misc]
+        for pid in there:
+            self._strike(ALL_AT_ONCE, pid, signal.SIGKILL, local=True)
+        return True
+
+    def _join(self, planned: Planned) -> bool:
+        if FURTHER in self._busy:
+            return False
+        self._busy.add(FURTHER)
+        self._fleet.start(FURTHER)
+        pid = self._fleet.by_role[FURTHER].pid
+
+        def leave() -> None:
+            _signal(pid, signal.SIGTERM)
+            self._busy.discard(FURTHER)
+
+        self._later(planned, leave, 10 * planned.undo)
+        return True
+
+    def _pulse(self, planned: Planned, pid: int) -> None:
+        for pulse in range(3):
+            at = self._batch + 2 * pulse
+            if pulse:
+                self._undo.append((at, lambda: _signal(pid, signal.SIGSTOP)))
+            else:
+                _signal(pid, signal.SIGSTOP)
+            self._undo.append((at + 1, lambda: _signal(pid, signal.SIGCONT)))
+
+    def _strike(self, kind: str, pid: int, number: signal.Signals, *, local: bool) -> None:
+        """Signal a worker from the client's I/O thread, where what it owes cannot change
+        meanwhile."""
+        done = threading.Event()
+        client = self._client._engine
+
+        def strike() -> None:
+            try:
+                for peer, colleague in client._colleagues.items():
+                    if colleague.pid == pid:
+                        leases = client._table._workers[peer].leases.values()
+                        steps = [lease.piece.batch.step for lease in leases if lease.piece]
+                        began = time.monotonic()
+                        strikes = [Strike(kind, local, began, step) for step in steps[:1]]
+                        self._report.strikes += strikes
+                        self._open += strikes
+                _signal(pid, number)
+            finally:
+                done.set()
+
+        client.post(strike)
+        if not done.wait(PATIENCE_S):
+            raise TimeoutError("the client's I/O thread does not answer")
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: int = 500) -> Report:
+    """Stream at least ``batches`` batches under ``faults`` faults; ``folder`` is for the videos,
+    the keys and what the workers print."""
+    catalog = make_videos(folder / "videos")
+    clip = clip_of(epoch_batches, len(catalog))
+    options: dict[str, Any] = {"shuffle": True, "seed": seed}
+    per_epoch = len(catalog) * clip.clips_per_video // BATCH
+    epochs = -(-batches // per_epoch)
+    report = Report(epochs * per_epoch, epochs, seed)
+
+    began = time.monotonic()
+    expected: list[str] = []
+    owed: Counter[tuple[int, int, bytes]] = Counter()
+    for batch in decode_serially(catalog, clip, BATCH, epochs=epochs, info=True, **options):
+        owed.update((len(expected) // per_epoch, *sample) for sample in samples_of(batch))
+        expected += digests([batch])
+    report.serial_s = time.monotonic() - began
+
+    script: dict[int, list[Planned]] = {}
+    for planned in plan_faults(report.batches, faults, seed):
+        script.setdefault(planned.batch, []).append(planned)
+
+    empty = Left.now()
+    trainer_keys, worker_keys = make_keys(folder / "keys")
+    with ExitStack() as stack:
+        sealed_at = f"tcp://127.0.0.1:{_free_port()}"
+        with keys_at(sealed_at):
+            client = stack.enter_context(
+                Client(
+                    workers=LOCALS,
+                    listen=["tcp://127.0.0.1:*", sealed_at],
+                    keys=trainer_keys,
+                    stall_s=STALL_S,
+                )
+            )
+        plain = client.endpoints[0]
+        proxies = {
+            PROXIED: stack.enter_context(Proxy(plain, seed)),
+            SEALED: stack.enter_context(Proxy(sealed_at, seed + 1)),
+        }
+        fleet = Fleet(client, folder / "videos", folder / "workers.log", stack)
+        for role, endpoint in ((STRAIGHT, plain), (FURTHER, plain), (PROXIED, None)):
+            fleet.can(role, "--connect", endpoint or proxies[PROXIED].endpoint)
+        fleet.can(SEALED, "--connect", proxies[SEALED].endpoint, "--keys", str(worker_keys))
+        for role in ROLES:
+            fleet.start(role)
+        try:
+            wait_until(fleet.complete, "all workers are there")
+        except TimeoutError:
+            print(fleet.connected(), fleet.local(), {r: w.pid for r, w in fleet.by_role.items()})
+            print((folder / "workers.log").read_text())
+            raise
+        stream = client.stream(catalog, clip, BATCH, **options)
+        chaos = Chaos(client, fleet, proxies, report)
+        got = _read(client, stream, epochs, per_epoch, chaos, script, owed, report)
+        chaos.settle()
+        for proxy in proxies.values():
+            proxy.release()
+        never = chaos.unfinished()
+        for planned in never:
+            with suppress(ValueError):
+                report.injected.remove(
+                    next(i for i in report.injected if i[1:] == (planned.what, planned.whom))
+                )
+        for proxy in proxies.values():
+            proxy.disarm()
+        if FURTHER in fleet.by_role:
+            fleet.by_role[FURTHER].terminate()
+        for role in ROLES:
+            if fleet.by_role[role].poll() is not None:
+                fleet.start(role)
+        try:
+            wait_until(fleet.complete, "all workers are there again")
+        except TimeoutError as error:
+            report.wrong.append(str(error))
+        # What a blocked stream's own end leaves in flight is given a moment.
+        report.after = Left.now()
+        report.blamed = [bad.path for bad in stream.quarantine if bad.path not in BAD]
+        del stream, chaos
+    _judge(report, got, expected, owed, empty)
+    return report
+
+
+def _read(
+    client: Client,
+    stream: Stream,
+    epochs: int,
+    per_epoch: int,
+    chaos: Chaos,
+    script: dict[int, list[Planned]],
+    owed: Counter[tuple[int, int, bytes]],
+    report: Report,
+) -> list[str]:
+    got: list[str] = []
+    heard = time.monotonic()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            if time.monotonic() - heard > PATIENCE_S:
+                report.wrong.append(f"no batch for {PATIENCE_S:g} s after {len(got)}: closed")
+                client.close()
+                return
+
+    watchdog = threading.Thread(target=watch)
+    watchdog.start()
+    began = time.monotonic()
+    try:
+        for batch in stream.batches(epochs=epochs, info=True):
+            now = time.monotonic()
+            if got:
+                report.longest_s = max(report.longest_s, now - heard)
+                report.pauses += now - heard > 1
+            owed.subtract((len(got) // per_epoch, *sample) for sample in samples_of(batch))
+            got += digests([batch])
+            del batch
+            if len(got) == int(0.02 * report.batches):
+                report.before = Left.now()
+            chaos.after(len(got), script.get(len(got), []))
+            heard = time.monotonic()
+    except VideoloadError as error:
+        report.wrong.append(f"after {len(got)} batches: {error!r}")
+    finally:
+        over.set()
+        watchdog.join()
+    report.seconds = time.monotonic() - began
+    return got
+
+
+def _judge(
+    report: Report,
+    got: list[str],
+    expected: list[str],
+    owed: Counter[tuple[int, int, bytes]],
+    empty: Left,
+) -> None:
+    report.differing = [
+        at for at in range(len(expected)) if at >= len(got) or got[at] != expected[at]
+    ]
+    report.digest = hashlib.sha256("".join(got).encode()).hexdigest()
+    report.lost = sum(count for count in owed.values() if count > 0)
+    report.doubled = -sum(count for count in owed.values() if count < 0)
+    if report.differing:
+        first = report.differing[0]
+        report.wrong.append(f"{len(report.differing)} batches differ, the first is {first}")
+    if report.lost or report.doubled:
+        report.wrong.append(f"{report.lost} samples lost, {report.doubled} doubled")
+    if report.blamed:
+        report.wrong.append(f"good videos taken for bad: {', '.join(report.blamed)}")
+    assert report.before is not None
+    assert report.after is not None
+    report.wrong += report.after.beyond(report.before)
+    closed = Left.now()
+    report.wrong += [f"after closing, {what}" for what in closed.beyond(empty) if "res" not in what]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--batches", type=int, default=20_000)
+    parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log", type=Path, help="keep what the workers print here")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed)
+        if asked.log:
+            asked.log.write_bytes((Path(folder) / "workers.log").read_bytes())
+    console = Console(width=110, highlight=False)
+    for table in report.tables():
+        console.print(table)
+    console.print(f"SHA-256 {report.digest}")
+    for what in report.wrong:
+        console.print(f"WRONG: {what}", markup=False)
+    return 1 if report.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
