@@ -28,6 +28,7 @@ from videoload.quarantine import Quarantine
 from videoload.slots import Arena, aligned_copy
 from videoload.stats import Meter, StreamStats
 from videoload.supervisor import cores
+from videoload.transport import PIXEL_BYTES
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -115,6 +116,11 @@ class Client:
             from videoload.decode import native_size  # FFmpeg, in a trainer that asks for it only
 
             clip = native_size(catalog, clip)
+        if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
+            raise SpecError(
+                f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
+                "are taken from workers that dial in; make clips smaller, or let listen= out"
+            )
         batch_bytes = batch_size * clip.clip_bytes
         source = Source(
             next(self._streams),

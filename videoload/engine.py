@@ -36,6 +36,7 @@ from cachetools import LRUCache
 
 from videoload.catalog import Catalog
 from videoload.clips import ClipSpec
+from videoload.complaints import Complaints
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
 from videoload.plan import Plan, Sample
@@ -43,7 +44,7 @@ from videoload.quarantine import Quarantine
 from videoload.slots import SHARED, Arena
 from videoload.stats import WorkerStats
 from videoload.supervisor import Supervisor
-from videoload.transport import Doorkeeper, Peer, Router, private_endpoint
+from videoload.transport import PIXEL_BYTES, Doorkeeper, Peer, Router, private_endpoint
 from videoload.wire import (
     Bye,
     Clip,
@@ -71,6 +72,7 @@ _REMIND_S = 60.0
 _START_S = 30.0
 _INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
+_IN_ONE_GO = 64  # messages taken at one address before the others and the clock have their turn
 
 
 @dataclass(eq=False, slots=True)
@@ -178,6 +180,7 @@ class Engine:
         )
         self._lonely_since: float | None = None
         self._software: str | None = None  # of the first worker that came
+        self._refusals = Complaints(_log)
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
@@ -241,6 +244,7 @@ class Engine:
         self._table.add_stream(
             source.id, source.plan, source.quarantine,
             clip_frames=source.spec.frames, slots=source.arena.slots, ordered=source.ordered,
+            lease_clips=PIXEL_BYTES // source.spec.clip_bytes,
         )  # fmt: skip
         if self._supervisor is not None:
             shared = source.arena.fd if SHARED else None
@@ -329,6 +333,7 @@ class Engine:
             self._reap()
             self._obey(self._table.tick(now))
             self._notice_loneliness(now)
+            self._refusals.tell(now)
             if now >= next_here:
                 next_here = now + _HERE_S
                 self._say_here()
@@ -355,9 +360,9 @@ class Engine:
             self._calls.popleft()()
 
     def _receive(self, router: Router) -> None:
-        """Take all that has come."""
-        while not self._stopping:
-            got = router.receive()
+        """Take what has come; a flood waits for its next turn."""
+        for _ in range(_IN_ONE_GO):
+            got = None if self._stopping else router.receive()
             if got is None:
                 return
             peer, message = got
@@ -366,7 +371,8 @@ class Engine:
                     raise message
                 self._take(peer, message)
             except ProtocolError as error:
-                _log.warning("refused a message at %s: %s", router.endpoint, str(error))
+                what = f"refused a message at {router.endpoint}: {error}"
+                self._refusals.add(what, time.monotonic())
                 router.send(peer[1], Refused(str(error)))
                 self._gone(peer, died=False)
             finally:

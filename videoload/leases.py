@@ -97,6 +97,7 @@ class _Stream:
     quarantine: Quarantine
     clip_frames: int
     ordered: bool
+    lease_clips: int
     free: list[int]
     runs: dict[int, _Run] = field(default_factory=dict)
     owner: _Run | None = None
@@ -195,10 +196,13 @@ class LeaseTable:
         clip_frames: int,
         slots: int,
         ordered: bool,
+        lease_clips: int = _LEASE_CLIPS,
     ) -> None:
-        """Make a stream known; it does nothing before a run starts."""
+        """Make a stream known; it does nothing before a run starts. ``lease_clips``: so many of
+        its clips fit into one message."""
+        most = max(1, min(lease_clips, _LEASE_CLIPS))
         self._streams[stream] = _Stream(
-            stream, plan, quarantine, clip_frames, ordered, list(range(slots))[::-1]
+            stream, plan, quarantine, clip_frames, ordered, most, list(range(slots))[::-1]
         )
 
     def drop_stream(self, stream: int) -> list[Command]:
@@ -537,7 +541,7 @@ class LeaseTable:
             batch = run.cutting or self._open_batch(run)
             if batch is None:
                 continue
-            size = min(self._piece_size(len(batch.samples)), len(batch.samples) - batch.cut)
+            size = min(self._piece_size(batch), len(batch.samples) - batch.cut)
             self._choose_stand_ins(batch, batch.cut, size)
             piece = _Piece(batch, batch.cut, size)
             batch.pieces.add(piece)
@@ -567,6 +571,7 @@ class LeaseTable:
         run.filling[step] = run.cutting = batch
         return batch
 
-    def _piece_size(self, batch: int) -> int:
+    def _piece_size(self, batch: _Batch) -> int:
         """A batch is spread over the workers, so that it is complete as early as can be."""
-        return max(1, min(_LEASE_CLIPS, -(-batch // max(1, self.workers))))
+        share = -(-len(batch.samples) // max(1, self.workers))
+        return max(1, min(batch.run.stream.lease_clips, share))

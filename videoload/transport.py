@@ -5,6 +5,10 @@ ROUTER_MANDATORY tells at once that a worker is gone (otherwise its messages van
 keeps a DEALER from queueing for a trainer that is not there, and LINGER is bounded, so that no
 close hangs. High-water marks bound nothing here: leases do.
 
+What a stranger at a port can cost is bounded as well. A frame larger than any lease hangs up on
+its sender (MAXMSGSIZE); who connects and says nothing is hung up on (HANDSHAKE_IVL); a peer that
+sends faster than it is listened to is held back by TCP (RCVHWM, well above what a worker owes).
+
 An address beyond this host needs CURVE keys on both sides (`make_keys`), because whoever reaches a
 trainer's port could send it any pixels, and whoever answers a worker could read any video.
 """
@@ -44,6 +48,12 @@ from videoload.wire import (
 
 Peer = tuple["Router", bytes]
 
+PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
+_BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
+_HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
+_RECEIVED = 64  # messages of one worker that wait to be taken in; it owes two answers and beats
+_KNOCKS = 64  # connection attempts that are decided on in one go
+
 _TRAINER, _WORKER, _ADMITTED = "trainer", "worker", "admitted"
 _DRAIN_MS = 2000  # a leaving worker waits so long for its last words to be sent
 _CHANNEL_S = 5.0  # a worker that does not read its channel for so long is as good as dead
@@ -66,12 +76,16 @@ class Router:
         *,
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        pixel_bytes: int = PIXEL_BYTES,
     ) -> None:
         """Bind ``endpoint``. Raises TransportError: address in use, no keys where they are due."""
         _check(endpoint, keys, insecure)
         self.socket = context.socket(zmq.ROUTER)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
+        self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        self.socket.setsockopt(zmq.RCVHWM, _RECEIVED)
         self.socket.setsockopt(zmq.IPV6, 1)
         try:
             if keys is not None:
@@ -96,9 +110,12 @@ class Router:
         except zmq.Again:
             return None
         frames: list[bytes] = []
-        while self.more and len(frames) < 2:
-            frames.append(self.socket.recv())
         try:
+            while self.more and len(frames) < 2:
+                frame = self.socket.recv(copy=False)
+                if len(frame) > _BODY_BYTES:
+                    raise ProtocolError(f"a message of {len(frame)} bytes, pixels apart")
+                frames.append(frame.bytes)
             return (self, identity), unpack_from_worker(frames)
         except ProtocolError as error:
             return (self, identity), error
@@ -154,8 +171,10 @@ class Doorkeeper:
         self.socket = self._authenticator.zap_socket
 
     def answer(self) -> None:
-        """Decide on the connection attempts that wait."""
-        while self.socket.poll(0):
+        """Decide on connection attempts that wait; those beyond a good many go on waiting."""
+        for _ in range(_KNOCKS):
+            if not self.socket.poll(0):
+                return
             # The coroutine never waits: it is async only for the asyncio flavour's sake.
             answer = self._authenticator.handle_zap_message(self.socket.recv_multipart())
             with suppress(StopIteration):
@@ -181,6 +200,8 @@ class Dealer:
         _check(endpoint, keys, insecure)
         self.socket = context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.IMMEDIATE, 1)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
+        self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.IPV6, 1)
         self.socket.setsockopt(zmq.RECONNECT_IVL, 100)

@@ -254,7 +254,12 @@ def _failure(lease: Lease, at: int, error: Exception) -> Failed:
     return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
 
 
-def serve(settings: WorkerSettings, channel: PrivateChannel | None = None) -> int:
+def serve(
+    settings: WorkerSettings,
+    channel: PrivateChannel | None = None,
+    *,
+    resolve: Resolve = resolve,
+) -> int:
     """Run a worker in this process until a signal ends it; returns the exit status: 0 after
     SIGTERM or when the starting process is gone, 130 after Ctrl-C. Raises TransportError."""
     logging.basicConfig(
@@ -264,7 +269,7 @@ def serve(settings: WorkerSettings, channel: PrivateChannel | None = None) -> in
         force=True,
     )
     _limit_memory()
-    worker = Worker(settings, channel)
+    worker = Worker(settings, channel, resolve=resolve)
     status = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:

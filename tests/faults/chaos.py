@@ -48,7 +48,7 @@ PROJECT = Path(__file__).parents[2]
 BATCH = 4
 LOCALS = 2
 STALL_S = 1.5 * SECOND
-PATIENCE_S = 15 * SECOND  # the longest that anything here waits for anything
+PATIENCE_S = 30 * SECOND  # the longest that anything here waits for anything
 RSS_MB = 32.0  # more than that at the end than after the warm-up is a leak
 
 STRAIGHT, PROXIED, SEALED = "dialled in", "through a proxy", "CURVE through a proxy"
@@ -317,6 +317,7 @@ class Report:
     wrong: list[str] = field(default_factory=list)
     differing: list[int] = field(default_factory=list)  # batches
     blamed: list[str] = field(default_factory=list)  # videos that faults from outside made bad
+    never: list[Planned] = field(default_factory=list)  # their targets did not come back in time
     lost: int = 0
     doubled: int = 0
     seconds: float = 0.0
@@ -375,6 +376,7 @@ class Report:
             ("seconds of decode_serially", f"{self.serial_s:.0f}"),
             ("SHA-256 equal to decode_serially's", "no" if self.differing else "yes"),
             ("samples lost / doubled", f"{self.lost} / {self.doubled}"),
+            ("faults injected", f"{len(self.injected)} of {len(self.injected) + len(self.never)}"),
             ("videos wrongly taken for bad", str(len(self.blamed))),
             ("longest pause between two batches", f"{self.longest_s:.2f} s"),
             ("pauses of more than 1 s", str(self.pauses)),
@@ -403,7 +405,7 @@ class Chaos:
         self._waiting: list[Planned] = []
         self._undo: list[tuple[int, Callable[[], None]]] = []
         self._busy: set[str] = set()  # roles that are not as they should be, by our own doing
-        self._armed: list[tuple[Planned, Proxy, int]] = []
+        self._armed: list[tuple[int, Planned]] = []  # armed after so many batches
         self._open: list[Strike] = []
         self._batch = 0
 
@@ -419,6 +421,7 @@ class Chaos:
         self._undo = [u for u in self._undo if u[0] > batch]
         self._waiting += due
         self._waiting = [planned for planned in self._waiting if not self._try(planned)]
+        self._note_armed()
         self._fleet.reap()
 
     def settle(self) -> None:
@@ -426,22 +429,28 @@ class Chaos:
         for _, undo in self._undo:
             undo()
         self._undo.clear()
+        self._note_armed()
+        self._report.injected.sort()
 
     def unfinished(self) -> list[Planned]:
         """What did not happen, for want of a target or of a message that it fits."""
-        left = Counter(fault for proxy in self._proxies.values() for fault in proxy.armed)
-        never = [planned for planned in self._waiting if planned.fault not in left]
-        return never + [planned for planned in self._all_armed if planned.fault in left]
+        return self._waiting + [planned for _, planned in self._armed]
 
-    @property
-    def _all_armed(self) -> list[Planned]:
-        return [planned for planned, _, _ in self._armed]
+    def _note_armed(self) -> None:
+        """Those that have happened by now."""
+        armed = {id(fault) for proxy in self._proxies.values() for fault in proxy.armed}
+        for at, planned in list(self._armed):
+            if id(planned.fault) not in armed:
+                self._armed.remove((at, planned))
+                self._report.injected.append((at, planned.what, planned.whom))
 
     def _try(self, planned: Planned) -> bool:
         """False if its target is not there."""
         what, whom = planned.what, planned.whom
-        if whom in self._proxies and (planned.fault is not None or what == CUT_ALL):
-            done = self._break_wire(planned, self._proxies[whom])
+        if planned.fault is not None:
+            return self._break_wire(planned, planned.fault, self._proxies[whom])
+        if what == CUT_ALL:
+            done = self._cut_all(whom)
         elif whom == LOCAL:
             done = self._hit_local(planned)
         elif whom == EVERYBODY:
@@ -459,15 +468,18 @@ class Chaos:
     ) -> None:
         self._undo.append((self._batch + (batches or planned.undo), undo))
 
-    def _break_wire(self, planned: Planned, proxy: Proxy) -> bool:
+    def _cut_all(self, role: str) -> bool:
+        if role in self._busy or self._fleet.pid(role) is None:
+            return False
+        self._proxies[role].cut_all()
+        return True
+
+    def _break_wire(self, planned: Planned, fault: Fault, proxy: Proxy) -> bool:
         if planned.whom in self._busy or self._fleet.pid(planned.whom) is None:
             return False
-        if planned.fault is None:
-            proxy.cut_all()
-            return True
-        proxy.arm(planned.fault)
-        self._armed.append((planned, proxy, self._batch))
-        if planned.fault.kind is Kind.HOLD:
+        proxy.arm(fault)
+        self._armed.append((self._batch, planned))
+        if fault.kind is Kind.HOLD:
             self._busy.add(planned.whom)
 
             def release() -> None:
@@ -640,12 +652,7 @@ def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: in
         chaos.settle()
         for proxy in proxies.values():
             proxy.release()
-        never = chaos.unfinished()
-        for planned in never:
-            with suppress(ValueError):
-                report.injected.remove(
-                    next(i for i in report.injected if i[1:] == (planned.what, planned.whom))
-                )
+        report.never = chaos.unfinished()
         for proxy in proxies.values():
             proxy.disarm()
         if FURTHER in fleet.by_role:

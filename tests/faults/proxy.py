@@ -211,10 +211,9 @@ class Proxy:
             server.close()
             for connection in list(self._connections):
                 connection.cut()
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            self._open.set()
+            while self._connections:  # they see that they were cut
+                await asyncio.sleep(0.01)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -242,7 +241,13 @@ class Proxy:
     async def _pump(self, pump: _Pump) -> None:
         with suppress(asyncio.IncompleteReadError, OSError):
             await self._open.wait()
-            pump.writer.write(await pump.reader.readexactly(GREETING_BYTES))
+            left = GREETING_BYTES
+            while left:  # piece by piece: each end waits for the other's first bytes
+                data = await pump.reader.read(left)
+                if not data:
+                    return
+                left -= len(data)
+                await self._send(pump, data)
             message: Message = []
             while not pump.connection.over:
                 frame = await read_frame(pump.reader)

@@ -39,6 +39,7 @@ ORDER = (
     "worker",
     "supervisor",
     "stats",
+    "complaints",
     "engine",
     "client",
     "interrupts",
@@ -60,7 +61,8 @@ HOMES = {
     "keras": {"demo"},
     "typer": {"cli"},
     "rich": {"cli", "demo", "tables"},
-    "numpy": set(ORDER) - {"errors", "supervisor", "interrupts", "scan", "tables", "cli"},
+    "numpy": set(ORDER)
+    - {"errors", "complaints", "supervisor", "interrupts", "scan", "tables", "cli"},
 }
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.

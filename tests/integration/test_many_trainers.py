@@ -1,0 +1,251 @@
+"""Several trainers, the same workers: each gets its own stream, and its share of the work."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, Program, Programs, digests, wait_until
+from tests.videos import Videos
+from videoload import Catalog, Client, ClipSpec, Stream, TransportError, decode_serially
+from videoload.transport import is_name, resolve
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=16)
+BATCH = 4
+LISTEN = "tcp://127.0.0.1:*"
+# More than three quarters of the work for one of two would not be sharing.
+FAIR = (0.25, 4.0)
+
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> dict[int, list[str]]:
+    """By seed."""
+    return {
+        seed: digests(
+            decode_serially(
+                videos.catalog, CLIP, BATCH, shuffle=True, seed=seed, epochs=2, info=True
+            )
+        )
+        for seed in (1, 2)
+    }
+
+
+def make(client: Client, videos: Videos, seed: int) -> Stream:
+    return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=seed)
+
+
+def share_workers(programs: Programs, videos: Videos, count: int, *endpoints: str) -> list[Program]:
+    """So many workers that dial all these trainers."""
+    more = [flag for endpoint in endpoints[1:] for flag in ("--connect", endpoint)]
+    return [programs.worker(endpoints[0], videos.root, *more) for _ in range(count)]
+
+
+def clips(client: Client) -> int:
+    """Clips that workers have decoded for this trainer."""
+    return sum(worker.clips for worker in client._engine.worker_stats())
+
+
+def decode_s(client: Client) -> float:
+    """Seconds that workers have spent on this trainer, as their RESULTs say."""
+    return sum(w.clips / w.clips_per_s for w in client._engine.worker_stats() if w.clips)
+
+
+@contextmanager
+def reading(*streams: Stream) -> Iterator[None]:
+    """Threads that read these streams as fast as they can, until the block is left."""
+    over = threading.Event()
+
+    def read(stream: Stream) -> None:
+        for _ in stream.batches(epochs=10**6):
+            if over.is_set():
+                return
+
+    threads = [threading.Thread(target=read, args=(stream,)) for stream in streams]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
+    videos: Videos, serial: dict[int, list[str]], programs: Programs
+) -> None:
+    got: dict[int, list[str]] = {}
+    at_the_end: list[int] = []
+    with Client(workers=0, listen=LISTEN) as one, Client(workers=0, listen=LISTEN) as other:
+        share_workers(programs, videos, 2, one.endpoints[0], other.endpoints[0])
+        for client in (one, other):
+            client.wait_for_workers(2, timeout_s=20 * SECOND)
+
+        def read(client: Client, seed: int) -> None:
+            stream = make(client, videos, seed)
+            got[seed] = digests(stream.batches(epochs=2, info=True))
+            if not at_the_end:
+                at_the_end.extend((clips(client), clips(other if client is one else one)))
+
+        threads = [threading.Thread(target=read, args=reader) for reader in ((one, 1), (other, 2))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert got == serial
+    first, second = at_the_end
+    assert FAIR[0] < second / first < FAIR[1], "both get on, not one after the other"
+
+
+def test_heavy_clips_do_not_starve_light_ones(
+    videos: Videos, programs: Programs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A lease of the heavy kind takes a hundred times as long. Turn by turn, lease by lease, the
+    # light ones would have a hundredth of the time.
+    long = Catalog(["jump/long.avi"] * 40, [0] * 40, ["jump"], root=videos.root)
+    short = Catalog(["run/mjpeg.avi"] * 40, [0] * 40, ["run"], root=videos.root)
+    heavy = ClipSpec(frames=110, resize=128, size=(128, 128), sampling="random")
+    light = ClipSpec(frames=1, resize=32, size=(32, 32), sampling="random")
+    with Client(workers=0, listen=LISTEN) as one, Client(workers=0, listen=LISTEN) as other:
+        share_workers(programs, videos, 1, one.endpoints[0], other.endpoints[0])
+        for client in (one, other):
+            client.wait_for_workers(1, timeout_s=20 * SECOND)
+        with reading(
+            one.stream(long, heavy, 8, shuffle=True), other.stream(short, light, 8, shuffle=True)
+        ):
+            wait_until(lambda: clips(one) > 8 and clips(other) > 8, 20 * SECOND)
+            before = decode_s(one), decode_s(other)
+            clips_before = clips(one), clips(other)
+            wait_until(lambda: clips(one) >= clips_before[0] + 48, 40 * SECOND)
+            after = decode_s(one), decode_s(other)
+            clips_after = clips(one), clips(other)
+    spent = [end - begin for begin, end in zip(before, after, strict=True)]
+    counts = [end - begin for begin, end in zip(clips_before, clips_after, strict=True)]
+    with capsys.disabled():
+        print(f"\n    heavy and light: {counts} clips, {spent[0]:.2f} and {spent[1]:.2f} s")
+    assert FAIR[0] < spent[1] / spent[0] < FAIR[1]
+    assert counts[1] > 10 * counts[0]
+
+
+TRAINER = """
+    import sys
+    import videoload as vl
+
+    root, clip = sys.argv[1], vl.ClipSpec(frames=8, stride=2, resize=36, size=(32, 32))
+    with vl.Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        print("listening at", client.endpoints[0], flush=True)
+        stream = client.stream(vl.Catalog.from_folder(root), clip, 4, shuffle=True)
+        for number, _ in enumerate(stream.batches(epochs=10**6)):
+            if number == 20:
+                print("it trains", flush=True)
+"""
+
+
+def test_a_trainer_that_is_killed_disturbs_no_other(
+    videos: Videos, serial: dict[int, list[str]], programs: Programs
+) -> None:
+    victim = programs.script(TRAINER, str(videos.root))
+    victim.wait_for("listening at", 20 * SECOND)
+    endpoint = re.findall("listening at (.*)", victim.out)[0]
+    got: list[str] = []
+    with Client(workers=0, listen=LISTEN) as client:
+        workers = share_workers(programs, videos, 2, client.endpoints[0], endpoint)
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        victim.wait_for("it trains", 20 * SECOND)
+        for batch in make(client, videos, 1).batches(epochs=2, info=True):
+            got += digests([batch])
+            if len(got) == len(serial[1]) // 3:
+                victim.signal(signal.SIGKILL)
+                victim.wait(5 * SECOND)
+        assert got == serial[1]
+        assert len(client._engine.worker_stats()) == 2
+        for worker in workers:
+            worker.wait_for(f"trainer {endpoint} hung up; dialling again", 5 * SECOND)
+            assert worker.err.count("serving trainer") == 2
+            assert "Traceback" not in worker.err
+
+
+# Names
+
+NAMED = """
+    import sys
+    from pathlib import Path
+
+    from videoload.wire import WorkerSettings
+    from videoload.worker import serve
+
+    port, root, hosts = sys.argv[1:]
+    settings = WorkerSettings([f"tcp://trainers:{port}"], root=root, insecure=True)
+    serve(settings, resolve=lambda _: [
+        f"tcp://{host}:{port}" for host in Path(hosts).read_text().split()
+    ])
+"""
+
+
+def named_worker(programs: Programs, videos: Videos, client: Client, hosts: Path) -> Program:
+    """A worker that dials the name "trainers", which stands for what the file says."""
+    port = client.endpoints[0].rpartition(":")[2]
+    return programs.script(NAMED, port, str(videos.root), str(hosts))
+
+
+def test_all_addresses_of_a_name_are_served(
+    videos: Videos, serial: dict[int, list[str]], programs: Programs, tmp_path: Path
+) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 127.0.0.2")
+    with Client(workers=0, listen=LISTEN) as one:
+        there = one.endpoints[0].replace("127.0.0.1", "127.0.0.2")
+        with Client(workers=0, listen=there) as other:
+            worker = named_worker(programs, videos, one, hosts)
+            for client, seed in ((one, 1), (other, 2)):
+                client.wait_for_workers(1, timeout_s=20 * SECOND)
+                got = digests(make(client, videos, seed).batches(epochs=2, info=True))
+                assert got == serial[seed]
+                label = f"tcp://trainers:{there.rpartition(':')[2]} ({client.endpoints[0]})"
+                assert f"serving trainer {label}" in worker.err
+
+
+def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.2")  # where nobody listens
+    with Client(workers=0, listen=LISTEN) as client:
+        worker = named_worker(programs, videos, client, hosts)
+        worker.wait_for("cannot be reached (or does not know this worker's key)", 10 * SECOND)
+        hosts.write_text("127.0.0.1")
+        client.wait_for_workers(1, timeout_s=10 * SECOND)
+        for _ in make(client, videos, 1).batches():
+            pass
+
+
+def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
+    videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen=LISTEN) as client:
+        worker = programs.worker(
+            client.endpoints[0], videos.root, "--connect", "tcp://no-such.invalid:5555",
+            "--insecure",
+        )  # fmt: skip
+        worker.wait_for("trainer tcp://no-such.invalid:5555 cannot be reached: ", 6 * SECOND)
+        assert re.search(r"cannot be reached: \w.+; still trying\n", worker.err)
+        client.wait_for_workers(1, timeout_s=1 * SECOND)  # the other trainer has it meanwhile
+        assert worker.process.poll() is None
+
+
+def test_what_is_a_name_and_what_it_stands_for() -> None:
+    assert is_name("tcp://trainer:5555")
+    assert is_name("tcp://trainers.jobs.svc.cluster.local:5555")
+    for literal in ("tcp://10.0.0.1:5555", "tcp://[::1]:5555", "ipc://@videoload-1"):
+        assert not is_name(literal)
+    assert resolve("tcp://localhost:5555") == ["tcp://127.0.0.1:5555"]
+    assert resolve("tcp://[::1]:5555") == ["tcp://[::1]:5555"]
+    for unknown in ("tcp://no-such.invalid:5555", f"tcp://{'a' * 64}.example:5555"):
+        with pytest.raises(TransportError):
+            resolve(unknown)

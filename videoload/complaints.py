@@ -1,0 +1,36 @@
+"""Warnings that whoever reaches a port can cause: told, but never faster than one a second.
+
+A flood of noise would otherwise fill a disk with lines that all say the same. The first is told at
+once; those of the next second are counted, and the last of them is told with their number.
+"""
+
+from __future__ import annotations
+
+import logging
+
+_EVERY_S = 1.0
+
+
+class Complaints:
+    """Warnings of one kind. Time is passed in, in seconds."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._quiet_until = float("-inf")
+        self._held = 0
+        self._last = ""
+
+    def add(self, text: str, now: float) -> None:
+        """Tell it now, or count it."""
+        self._held += 1
+        self._last = text
+        self.tell(now)
+
+    def tell(self, now: float) -> None:
+        """Tell what was held back, if it is time."""
+        if not self._held or now < self._quiet_until:
+            return
+        more = f" (and {self._held - 1} more since the last line)" if self._held > 1 else ""
+        self._log.warning("%s%s", self._last, more)
+        self._held = 0
+        self._quiet_until = now + _EVERY_S
