@@ -24,6 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs of a docstring are filled, not broken as in the code
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Decodes AVI files into clip batches while the model trains.",
 )

@@ -110,10 +110,10 @@ def test_heavy_clips_do_not_starve_light_ones(
 ) -> None:
     # A lease of the heavy kind takes a hundred times as long. Turn by turn, lease by lease, the
     # light ones would have a hundredth of the time.
-    long = Catalog(["jump/long.avi"] * 40, [0] * 40, ["jump"], root=videos.root)
-    short = Catalog(["run/mjpeg.avi"] * 40, [0] * 40, ["run"], root=videos.root)
-    heavy = ClipSpec(frames=110, resize=128, size=(128, 128), sampling="random")
-    light = ClipSpec(frames=1, resize=32, size=(32, 32), sampling="random")
+    long = Catalog(["jump/long.avi"], [0], ["jump"], root=videos.root)
+    short = Catalog(["run/mjpeg.avi"], [0], ["run"], root=videos.root)
+    heavy = ClipSpec(110, resize=128, size=(128, 128), sampling="random", clips_per_video=40)
+    light = ClipSpec(1, resize=32, size=(32, 32), sampling="random", clips_per_video=40)
     with Client(workers=0, listen=LISTEN) as one, Client(workers=0, listen=LISTEN) as other:
         share_workers(programs, videos, 1, one.endpoints[0], other.endpoints[0])
         for client in (one, other):

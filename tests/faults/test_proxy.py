@@ -1,0 +1,278 @@
+"""The proxy breaks what it says and nothing else; and whatever it breaks, no stream changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from tests.conftest import SECOND, Programs, digests, wait_until
+from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.videos import Videos
+from videoload import Client, ClipSpec, decode_serially
+from videoload.transport import make_keys
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=8)
+BATCH = 4
+EPOCHS = 12
+RESULT, LEASE, HEARTBEAT = b"\xa6result", b"\xa5lease", b"\xa9heartbeat"
+HELLO, WELCOME = b"\xa5hello", b"\xa7welcome"
+
+
+# The proxy alone
+
+
+class Ends:
+    """A DEALER that reaches a ROUTER by way of a proxy."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], seed: int) -> None:
+        self.router, self.dealer = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+        for made in (self.router, self.dealer):
+            made.setsockopt(zmq.LINGER, 0)
+            made.setsockopt(zmq.RCVTIMEO, int(5000 * SECOND))
+        port = self.router.bind_to_random_port("tcp://127.0.0.1")
+        self.proxy = Proxy(f"tcp://127.0.0.1:{port}", seed)
+
+    def up(self, *messages: bytes | list[bytes]) -> None:
+        """Messages to the ROUTER."""
+        for message in messages:
+            self.dealer.send_multipart(message if isinstance(message, list) else [message])
+
+    def got(self, count: int = 1) -> list[list[bytes]]:
+        """What came at the ROUTER."""
+        return [self.router.recv_multipart()[1:] for _ in range(count)]
+
+
+@contextmanager
+def through_a_proxy(seed: int = 0) -> Iterator[Ends]:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    ends = Ends(context, seed)
+    try:
+        with ends.proxy:
+            ends.dealer.connect(ends.proxy.endpoint)
+            yield ends
+    finally:
+        ends.dealer.close()
+        ends.router.close()
+        context.term()
+
+
+def test_without_faults_messages_of_any_size_pass_both_ways() -> None:
+    messages = [[b"a"], [b"", b"b" * 255, b"c" * 256], [b"d" * 3_000_000, b""]]
+    with through_a_proxy() as ends:
+        ends.up(*messages)
+        assert ends.got(3) == messages
+        ends.dealer.send(b"who")
+        identity, _ = ends.router.recv_multipart()
+        ends.router.send_multipart([identity, b"e" * 300, b"f"])
+        assert ends.dealer.recv_multipart() == [b"e" * 300, b"f"]
+        assert not ends.proxy.done
+        assert ends.proxy.connections == ends.proxy.accepted == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Kind.DUPLICATE, [b"1", b"2", b"2", b"3", b"4"]),
+        (Kind.DROP, [b"1", b"3", b"4"]),
+        (Kind.SWAP, [b"1", b"3", b"2", b"4"]),
+        (Kind.DELAY, [b"1", b"2", b"3", b"4"]),
+    ],
+)
+def test_a_fault_happens_to_the_first_message_that_it_fits_and_to_no_other(
+    kind: Kind, expected: list[bytes]
+) -> None:
+    with through_a_proxy() as ends:
+        fault = Fault(kind, Way.UP, b"2", delay_s=0.2 * SECOND)
+        ends.proxy.arm(fault)
+        assert ends.proxy.armed == [fault]
+        began = time.monotonic()
+        ends.up(b"1", b"2", b"3", b"4")
+        assert [body for (body,) in ends.got(len(expected))] == expected
+        assert (time.monotonic() - began >= 0.2 * SECOND) == (kind is Kind.DELAY)
+        ends.up(b"2")
+        assert ends.got() == [[b"2"]]
+        assert ends.proxy.done == {kind: 1}
+        assert ends.proxy.armed == []
+
+
+def test_what_is_held_comes_in_order_when_it_is_released() -> None:
+    with through_a_proxy() as ends:
+        ends.proxy.arm(Fault(Kind.HOLD, Way.UP, b"2"))
+        ends.up(b"1", b"2", b"3")
+        assert ends.got() == [[b"1"]]
+        wait_until(lambda: ends.proxy.done[Kind.HOLD] == 1, 5 * SECOND)
+        assert not ends.router.poll(200)
+        ends.proxy.release()
+        assert ends.got(2) == [[b"2"], [b"3"]]
+
+
+@pytest.mark.parametrize("kind", [Kind.CUT, Kind.CUT_WITHIN])
+def test_after_a_cut_the_message_is_lost_and_a_new_connection_is_made(kind: Kind) -> None:
+    with through_a_proxy() as ends:
+        ends.up(b"1")
+        ends.got()
+        ends.proxy.arm(Fault(kind, Way.UP, b"22"))
+        ends.up([b"2" * 100, b"3"])
+        wait_until(lambda: ends.proxy.accepted == 2, 5 * SECOND, "it is dialled again")
+        ends.up(b"4")
+        assert ends.got() == [[b"4"]]
+        assert ends.proxy.connections == 1
+
+
+def test_a_truncated_frame_is_shorter_and_what_follows_is_whole() -> None:
+    with through_a_proxy(seed=3) as ends:
+        ends.proxy.arm(Fault(Kind.TRUNCATE))
+        ends.up([b"2" * 100], [b"3"])
+        (short,), following = ends.got(2)
+        assert len(short) < 100
+        assert short == b"2" * len(short)
+        assert following == [b"3"]
+
+
+def test_flipped_bytes_keep_the_length() -> None:
+    with through_a_proxy() as ends:
+        ends.proxy.arm(Fault(Kind.FLIP))
+        ends.up([b"2" * 10, b"3"])
+        ((flipped, rest),) = ends.got()
+        assert len(flipped) == 10
+        assert flipped != b"2" * 10
+        assert rest == b"3"
+
+
+def test_a_frame_that_lies_about_its_length_takes_bytes_of_the_next() -> None:
+    with through_a_proxy() as ends:
+        ends.proxy.arm(Fault(Kind.LIE))
+        ends.up([b"2" * 10, b"3" * 100])
+        ends.up(*[b"4"] * 3)
+        wait_until(lambda: ends.proxy.done[Kind.LIE] == 1, 5 * SECOND)
+        for _ in range(2 if ends.router.poll(500) else 0):
+            if ends.router.poll(200):
+                assert ends.got() != [[b"2" * 10, b"3" * 100]]
+
+
+def test_the_same_seed_breaks_the_same_bytes() -> None:
+    found = []
+    for seed in (5, 5, 6):
+        with through_a_proxy(seed) as ends:
+            ends.proxy.arm(Fault(Kind.FLIP), Fault(Kind.TRUNCATE))
+            ends.up([b"2" * 1000], [b"3" * 1000])
+            found.append(ends.got(2))
+    assert found[0] == found[1] != found[2]
+
+
+def test_when_nobody_listens_a_connection_ends_at_once() -> None:
+    with through_a_proxy() as ends:
+        ends.router.close()
+        wait_until(lambda: ends.proxy.accepted >= 2, 5 * SECOND, "it is dialled again")
+        assert ends.proxy.connections == 0
+
+
+# Workers behind it
+
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    return digests(
+        decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS, info=True)
+    )
+
+
+UP = [(Way.UP, word) for word in (RESULT, HEARTBEAT, RESULT)]
+DOWN = [(Way.DOWN, word) for word in (LEASE, HEARTBEAT, LEASE)]
+
+
+@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("kind", list(Kind))
+def test_no_fault_on_the_wire_changes_the_stream(
+    kind: Kind, way: Way, videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    # Nobody else is there: the worker behind the proxy must come back by itself.
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        Proxy(client.endpoints[0], seed=1) as proxy,
+    ):
+        programs.worker(proxy.endpoint, videos.root)
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        waiting = [Fault(kind, to, word) for to, word in (UP if way is Way.UP else DOWN)]
+        got = []
+        for batch in stream.batches(epochs=EPOCHS, info=True):
+            got += digests([batch])
+            if not proxy.armed and waiting and len(got) % 24 == 12:
+                proxy.arm(waiting.pop())
+            if kind is Kind.HOLD and proxy.done[kind]:
+                # Held since some batch; those that were under way are here.
+                proxy.release()
+        happened = proxy.done[kind]
+        assert not stream.quarantine
+    assert got == serial
+    assert happened >= 2
+
+
+@pytest.mark.parametrize("kind", [Kind.DROP, Kind.DUPLICATE, Kind.TRUNCATE, Kind.SWAP])
+@pytest.mark.parametrize(("way", "word"), [(Way.UP, HELLO), (Way.DOWN, WELCOME)])
+def test_a_broken_greeting_is_said_again(
+    kind: Kind, way: Way, word: bytes, videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        Proxy(client.endpoints[0]) as proxy,
+    ):
+        proxy.arm(Fault(kind, way, word))
+        programs.worker(proxy.endpoint, videos.root)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        got = digests(stream.batches(epochs=1, info=True))
+        assert proxy.done == {kind: 1}
+    assert got == serial[: len(got)]
+
+
+def test_what_is_held_past_the_deadline_goes_to_others_and_comes_too_late(
+    videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    with (
+        Client(workers=1, listen="tcp://127.0.0.1:*") as client,
+        Proxy(client.endpoints[0]) as proxy,
+    ):
+        programs.worker(proxy.endpoint, videos.root)
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        got = []
+        for batch in stream.batches(epochs=EPOCHS, info=True):
+            got += digests([batch])
+            if len(got) == 20:
+                proxy.arm(Fault(Kind.HOLD, Way.UP, RESULT))
+            if len(got) == len(serial) // 2:  # not before the others have passed it
+                proxy.release()
+        assert proxy.done[Kind.HOLD] == 1
+    assert got == serial
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_under_curve_any_byte_may_be_broken(
+    kind: Kind, videos: Videos, serial: list[str], programs: Programs, tmp_path: Path
+) -> None:
+    trainer, worker = make_keys(tmp_path / "keys")
+    with (
+        Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer) as client,
+        Proxy(client.endpoints[0], seed=2) as proxy,
+    ):
+        programs.worker(proxy.endpoint, videos.root, "--keys", str(worker))
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        got = []
+        for batch in stream.batches(epochs=EPOCHS, info=True):
+            got += digests([batch])
+            if len(got) in (20, 60, 100):
+                proxy.arm(Fault(kind, Way.UP if len(got) != 60 else Way.DOWN))
+            if len(got) % 40 == 10:
+                proxy.release()
+        assert proxy.done[kind] >= 1
+        assert not stream.quarantine
+    assert got == serial

@@ -1,0 +1,89 @@
+"""Train, validation and test streams share the workers of one client, and none is in another's
+way."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.conftest import SECOND, digests, wait_until
+from tests.videos import Videos
+from videoload import Client, ClipSpec, Stream, decode_serially
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=12)
+BATCH, SLOTS = 4, 4
+
+
+def serial(videos: Videos, seed: int) -> list[str]:
+    return digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, seed=seed, info=True))
+
+
+def make(client: Client, videos: Videos, seed: int, slots: int = SLOTS) -> Stream:
+    return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=seed, slots=slots)
+
+
+def decoded(client: Client) -> int:
+    return sum(worker.clips for worker in client._engine.worker_stats())
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
+    workers: int, videos: Videos, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Client(workers=workers) as client:
+        client.wait_for_workers(workers, timeout_s=20 * SECOND)
+        unread = make(client, videos, 1).batches(info=True)
+        slow = make(client, videos, 2).batches(info=True)
+        kept, sipped = digests([next(unread)]), digests([next(slow)])
+        # A generator keeps the slot of the batch that it gave last.
+        full = 2 * SLOTS * BATCH
+        wait_until(lambda: decoded(client) == full, 10 * SECOND, "they fill their slots")
+
+        train = make(client, videos, 3)
+        asked = time.monotonic()
+        got: list[str] = []
+        for batch in train.batches(info=True):
+            got += digests([batch])
+            if len(got) == 1:
+                first_s = time.monotonic() - asked
+            if len(got) % 6 == 0:
+                sipped += digests([next(slow)])
+        assert got == serial(videos, 3)
+        assert len(sipped) == 1 + len(train) // 6
+        # What is decoded is what was read, and slots that are full: nobody was decoded in vain.
+        expected = full + (len(got) + len(sipped) - 1) * BATCH
+        wait_until(lambda: decoded(client) == expected, 10 * SECOND, "and no more than that")
+
+        sipped += digests(slow)
+        assert sipped == serial(videos, 2)
+        kept += digests(unread)
+        assert kept == serial(videos, 1)
+    with capsys.disabled():
+        print(f"\n    first batch beside two full streams: {1000 * first_s:.0f} ms")
+    assert first_s < 2 * SECOND
+
+
+def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slots(
+    videos: Videos, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The big stream has a hundred slots to fill. Behind it, the small one would wait for them all.
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        full = 100
+        big = client.stream(
+            videos.catalog, CLIP, BATCH, shuffle=True, seed=1, slots=full
+        ).batches(epochs=5, info=True)  # fmt: skip
+        next(big)
+        small = make(client, videos, 2)
+        got = digests(small.batches(info=True))
+        before = decoded(client) - len(got) * BATCH
+        assert got == serial(videos, 2)
+        wait_until(lambda: decoded(client) == (len(got) + full) * BATCH, 20 * SECOND)
+        big.close()
+    with capsys.disabled():
+        print(f"\n    beside {len(got) * BATCH} clips waited for, {before} that were not")
+    # The worker holds two leases, so a few of the big one's come between; not a hundred batches.
+    assert before < full * BATCH / 2

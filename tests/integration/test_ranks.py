@@ -1,0 +1,138 @@
+"""Data-parallel training in two processes: each rank has its own client, its own worker and its
+own shard, and TensorFlow keeps them in step."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from tests.conftest import SECOND, Programs
+from tests.videos import Videos
+from videoload import Catalog, ClipSpec, decode_serially
+
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
+
+RANKS, BATCH, EPOCHS = 2, 2, 2
+CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+
+RANK = """
+    import json
+    import os
+    import sys
+
+    import tensorflow as tf
+
+    # Before anything else that TensorFlow does: it takes up the connection to the other rank.
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+    import keras
+    import videoload as vl
+
+    root, rank = sys.argv[1], json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    clip = vl.ClipSpec(
+        frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=4
+    )
+    seen = []
+
+    class Saw(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs):
+            self.losses = [*getattr(self, "losses", ()), logs["loss"]]
+
+    keras.utils.set_random_seed(1)
+    with vl.Client(workers=1) as client:
+        stream = client.stream(
+            vl.Catalog.from_folder(root), clip, 2, shuffle=True, seed=3,
+            shard=(rank, strategy.num_replicas_in_sync),
+        )
+
+        def note(clips, labels):
+            seen.append([int(clips.numpy().astype("int64").sum()), *labels.numpy().tolist()])
+            return labels
+
+        def mine(context):
+            dataset = stream.dataset(epochs=2)
+
+            def look(clips, labels):
+                labels = tf.ensure_shape(tf.py_function(note, (clips, labels), tf.int64), (2,))
+                return clips, labels
+
+            return dataset.map(look)
+
+        with strategy.scope():
+            model = keras.Sequential([
+                keras.Input(clip.shape, dtype="uint8"),
+                keras.layers.Rescaling(1 / 255),
+                keras.layers.GlobalAveragePooling3D(),
+                keras.layers.Dense(3),
+            ])
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            model.compile("sgd", loss)
+        saw = Saw()
+        model.fit(
+            strategy.distribute_datasets_from_function(mine),
+            epochs=2, steps_per_epoch=len(stream), callbacks=[saw], verbose=0,
+        )
+        weights = [round(float(value), 5) for value in model.get_weights()[0].ravel()]
+        print("saw", json.dumps([len(stream), seen, len(saw.losses), weights]), flush=True)
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in found]
+
+
+def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
+    videos: Videos, programs: Programs
+) -> None:
+    pytest.importorskip("tensorflow")
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(RANKS)]}
+    ranks = [
+        programs.script(
+            RANK, str(videos.root),
+            env={
+                "TF_CONFIG": json.dumps({
+                    "cluster": cluster, "task": {"type": "worker", "index": rank},
+                }),
+                "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "",
+            },
+        )
+        for rank in range(RANKS)
+    ]  # fmt: skip
+    for rank in ranks:
+        assert rank.wait(60 * SECOND) == 0, rank.err
+    told = [
+        json.loads(line.removeprefix("saw "))
+        for rank in ranks
+        for line in rank.out.splitlines()
+        if line.startswith("saw ")
+    ]
+    (steps, first, trained, weights), (_, second, _, other_weights) = told
+    assert len(first) == len(second) == trained == steps * EPOCHS
+    assert weights == other_weights, "they trained in step"
+    for rank, seen in enumerate((first, second)):
+        expected = [
+            [int(clips.astype("int64").sum()), *labels.tolist()]
+            for clips, labels in decode_serially(
+                Catalog.from_folder(videos.root), CLIP, BATCH, shuffle=True, seed=3,
+                shard=(rank, RANKS), epochs=EPOCHS,
+            )
+        ]  # fmt: skip
+        assert seen == expected
+    whole = [
+        {
+            (int(video), *frames.tolist())
+            for _, _, info in decode_serially(
+                videos.catalog, CLIP, BATCH, shuffle=True, seed=3, shard=shard, info=True
+            )
+            for video, frames in zip(info.video, info.frames, strict=True)
+        }
+        for shard in ((0, 2), (1, 2), (0, 1))
+    ]
+    assert whole[0] | whole[1] == whole[2]
