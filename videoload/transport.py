@@ -87,6 +87,9 @@ class Router:
         self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
         self.socket.setsockopt(zmq.RCVHWM, _RECEIVED)
         self.socket.setsockopt(zmq.IPV6, 1)
+        # Makes libzmq refuse ZMTP 1.0, which any noise can pass for: its handshake aborts the process
+        # if it meets a socket that is being closed (4.3.5, zmtp_engine.cpp:422).
+        self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
         try:
             if keys is not None:
                 public, secret = _own_keys(keys, _TRAINER)

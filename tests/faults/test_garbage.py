@@ -141,6 +141,29 @@ def test_bytes_that_are_not_zeromq_disturb_nothing(
     assert all(message.startswith("refused a message at ") for message in caplog.messages)
 
 
+def test_noise_at_the_moment_of_closing_does_not_abort_the_trainer(
+    videos: Videos, programs: Programs
+) -> None:
+    # What begins with another byte than 0xff is ZMTP 1.0 to libzmq, and that handshake cannot bear
+    # that the socket is being closed. A process of its own: it would take this one along.
+    script = """
+        import random, socket
+        from videoload import Client
+
+        draw = random.Random(1)
+        for _ in range(150):
+            with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+                port = int(client.endpoints[0].rpartition(":")[2])
+                callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+                for caller in callers:
+                    caller.sendall(bytes([draw.randrange(1, 200), 0]) + draw.randbytes(300))
+            for caller in callers:
+                caller.close()
+    """
+    trainer = programs.script(script)
+    assert trainer.wait(30 * SECOND) == 0, trainer.err[-2000:]
+
+
 def test_messages_that_are_not_of_this_protocol_disturb_nothing(
     videos: Videos, serial: list[str]
 ) -> None:

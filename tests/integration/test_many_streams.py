@@ -82,7 +82,6 @@ def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slo
         before = decoded(client) - len(got) * BATCH
         assert got == serial(videos, 2)
         wait_until(lambda: decoded(client) == (len(got) + full) * BATCH, 20 * SECOND)
-        big.close()
     with capsys.disabled():
         print(f"\n    beside {len(got) * BATCH} clips waited for, {before} that were not")
     # The worker holds two leases, so a few of the big one's come between; not a hundred batches.

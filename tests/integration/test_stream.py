@@ -449,6 +449,18 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         assert len(client._engine.worker_stats()) == 1
 
 
+def test_workers_with_keys_and_local_ones_serve_one_client(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    trainer, worker = make_keys(tmp_path / "keys")
+    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer) as client:
+        programs.worker(client.endpoints[0], videos.root, "--keys", str(worker))
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
+        assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
+        assert all(w.clips for w in client._engine.worker_stats())
+
+
 def test_an_address_that_others_reach_needs_keys(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match=r"needs keys.*videoload keygen"):
         Client(workers=0, listen="tcp://0.0.0.0:*")

@@ -50,6 +50,7 @@ class Desk:
     def stream(
         self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
         ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
+        lease_clips: int = 16,
     ) -> None:  # fmt: skip
         options = StreamOptions(
             batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
@@ -58,8 +59,9 @@ class Desk:
         catalog = Catalog([f"v{i}.avi" for i in range(videos)], [0] * videos, ["class"])
         self.quarantines[stream] = Quarantine(catalog, plan, options)
         self.table.add_stream(
-            stream, plan, self.quarantines[stream], clip_frames=2, slots=slots, ordered=ordered
-        )
+            stream, plan, self.quarantines[stream],
+            clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips,
+        )  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:
         """Workers say HELLO; those with a capital letter are local."""
@@ -244,6 +246,14 @@ def test_pieces_get_smaller_when_more_workers_are_there() -> None:
     desk.join("b", "c", "d")
     more = grants(desk.answer(*first))
     assert [len(lease.samples) for lease in (*first, *more)] == [4, 4, 1, 1]
+
+
+@pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 16)])
+def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, most: int) -> None:
+    desk = Desk("a", batch=40, lease_clips=lease_clips)
+    sizes = [len(lease.samples) for lease in desk.decode_all(*desk.start(steps=range(1)))]
+    assert max(sizes) == most
+    assert sum(sizes) == 40
 
 
 def test_the_last_smaller_batch_is_decoded_as_it_is() -> None:

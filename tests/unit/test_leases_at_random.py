@@ -15,8 +15,9 @@ must get all of its batches.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ from videoload.errors import SpecError, TooManyBadVideos
 from videoload.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
 from videoload.plan import Plan, Sample, StreamOptions
 from videoload.quarantine import Quarantine
+
+T = TypeVar("T")
 
 STALL_S, SILENCE_S = 10.0, 2.0
 MOST_WORKERS, MOST_READERS = 5, 4
@@ -470,19 +473,37 @@ class Machine(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(credit=st.integers(1, 3), streams=st.lists(STREAMS, min_size=1, max_size=2))
-    def begin(self, credit: int, streams: list[dict[str, object]]) -> None:
+    @initialize(
+        credit=st.integers(1, 3),
+        streams=st.lists(STREAMS, min_size=1, max_size=2),
+        workers=st.lists(st.booleans(), min_size=1, max_size=4),
+        steps=st.integers(3, 12),
+    )
+    def begin(
+        self, credit: int, streams: list[dict[str, object]], workers: list[bool], steps: int
+    ) -> None:
         self.world = World(credit)
         for stream in streams:
             self.world.add_stream(**stream)  # type: ignore[arg-type]
+        for local in workers:
+            self.world.join(local=local)
+        for made in self.world.streams:
+            self.world.start(made, range(steps))
 
-    def worker(self, pick: int, *, alive: bool = True) -> Fellow | None:
-        found = [w for w in self.world.workers.values() if w.alive is alive]
-        return found[pick % len(found)] if found else None
+    def workers(self) -> list[Fellow]:
+        return [worker for worker in self.world.workers.values() if worker.alive]
 
-    def reader(self, pick: int) -> Reader:
-        found = list(self.world.readers.values())
-        return found[pick % len(found)]
+    def at_work(self) -> list[Fellow]:
+        return [worker for worker in self.workers() if worker.queue and not worker.silent]
+
+    def writers(self) -> list[Fellow]:
+        return [worker for worker in self.workers() if worker.queue and worker.local]
+
+    def senders(self) -> list[Fellow]:
+        return [w for w in [*self.world.workers.values(), *self.world.gone] if w.sent]
+
+    def readers(self) -> list[Reader]:
+        return list(self.world.readers.values())
 
     # Workers
 
@@ -491,93 +512,85 @@ class Machine(RuleBasedStateMachine):
     def a_worker_joins(self, local: bool) -> None:
         self.world.join(local=local)
 
-    @precondition(lambda self: self.world.workers)
-    @rule(pick=PICK, which=PICK, row=PICK)
-    def a_local_worker_writes_a_row(self, pick: int, which: int, row: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None and worker.local and worker.queue:
-            lease = worker.queue[which % len(worker.queue)]
-            self.world.write(lease, row % len(lease.samples))
-
-    @precondition(lambda self: self.world.workers)
-    @rule(pick=PICK, which=st.sampled_from([0, 0, 0, 1, 2]))
-    def a_worker_finishes_a_lease(self, pick: int, which: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None and worker.queue and not worker.silent:
-            self.world.finish(worker, which % len(worker.queue))
-
-    @precondition(lambda self: self.world.workers)
+    @precondition(lambda self: self.at_work())
     @rule(pick=PICK, leases=st.integers(1, 4))
     def a_worker_does_its_work(self, pick: int, leases: int) -> None:
-        worker = self.worker(pick)
+        worker = one_of(self.at_work(), pick)
         for _ in range(leases):
-            if worker is not None and worker.alive and worker.queue and not worker.silent:
+            if worker.alive and worker.queue:
                 self.world.finish(worker)
-                if worker.sent and worker.name in self.world.workers:
-                    worker.old.append(worker.sent.pop())
-                    self.world.arrive(worker, worker.old[-1])
+            if worker.sent and worker.name in self.world.workers:
+                self.arrives(worker, -1)
 
-    @precondition(lambda self: any(w.queue for w in self.world.workers.values()))
+    @precondition(lambda self: self.at_work())
+    @rule(pick=PICK, which=st.sampled_from([0, 0, 1]))
+    def a_worker_finishes_a_lease(self, pick: int, which: int) -> None:
+        worker = one_of(self.at_work(), pick)
+        self.world.finish(worker, which % len(worker.queue))
+
+    @precondition(lambda self: self.at_work())
     @rule(pick=PICK, at=st.integers(-1, 9))
     def a_worker_fails_a_good_clip(self, pick: int, at: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None and worker.queue and not worker.silent:
-            worker.sent.append((worker.queue.pop(0), Failure(at, dropped=False)))
+        worker = one_of(self.at_work(), pick)
+        worker.sent.append((worker.queue.pop(0), Failure(at, dropped=False)))
 
-    @precondition(lambda self: self.world.workers or self.world.gone)
+    @precondition(lambda self: self.writers())
+    @rule(pick=PICK, which=PICK, row=PICK)
+    def a_local_worker_writes_a_row(self, pick: int, which: int, row: int) -> None:
+        lease = one_of(one_of(self.writers(), pick).queue, which)
+        self.world.write(lease, row % len(lease.samples))
+
+    @precondition(lambda self: self.senders())
     @rule(pick=PICK, which=PICK)
     def an_answer_arrives(self, pick: int, which: int) -> None:
-        found = [w for w in [*self.world.workers.values(), *self.world.gone] if w.sent]
-        if found:
-            worker = found[pick % len(found)]
-            worker.old.append(worker.sent.pop(which % len(worker.sent)))
-            self.world.arrive(worker, worker.old[-1])
+        worker = one_of(self.senders(), pick)
+        self.arrives(worker, which % len(worker.sent))
 
-    @precondition(lambda self: any(w.old for w in self.world.workers.values()))
+    def arrives(self, worker: Fellow, which: int) -> None:
+        worker.old.append(worker.sent.pop(which))
+        self.world.arrive(worker, worker.old[-1])
+
+    @precondition(lambda self: any(worker.old for worker in self.workers()))
     @rule(pick=PICK, which=PICK)
     def an_answer_arrives_again(self, pick: int, which: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None and worker.old:
-            self.world.arrive(worker, worker.old[which % len(worker.old)])
+        worker = one_of([worker for worker in self.workers() if worker.old], pick)
+        self.world.arrive(worker, one_of(worker.old, which))
 
-    @precondition(lambda self: self.world.workers)
+    @precondition(lambda self: self.workers())
+    @rule(pick=PICK, ticks=st.sampled_from([9, 9, 42]), speaks=st.booleans())
+    def a_worker_is_silent(self, pick: int, ticks: int, speaks: bool) -> None:
+        worker = one_of(self.workers(), pick)
+        worker.silent = True
+        for _ in range(ticks):
+            self.world.pass_time(0.25)
+        worker.silent = not speaks
+
+    @precondition(lambda self: any(worker.silent for worker in self.workers()))
     @rule(pick=PICK)
-    def a_worker_falls_silent_or_speaks_again(self, pick: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None:
-            worker.silent = not worker.silent
+    def a_worker_speaks_again(self, pick: int) -> None:
+        one_of([worker for worker in self.workers() if worker.silent], pick).silent = False
 
-    @precondition(lambda self: self.world.workers)
+    @precondition(lambda self: self.workers())
     @rule(pick=PICK)
     def a_worker_dies(self, pick: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None:
-            self.world.die(worker)
+        self.world.die(one_of(self.workers(), pick))
 
     @precondition(lambda self: any(not w.alive for w in self.world.workers.values()))
     @rule(pick=PICK)
     def a_dead_worker_is_reaped(self, pick: int) -> None:
-        worker = self.worker(pick, alive=False)
-        assert worker is not None
-        self.world.leave(worker, died=True)
+        dead = [worker for worker in self.world.workers.values() if not worker.alive]
+        self.world.leave(one_of(dead, pick), died=True)
 
-    @precondition(lambda self: self.world.workers)
+    @precondition(lambda self: self.workers())
     @rule(pick=PICK)
     def a_worker_says_bye(self, pick: int) -> None:
-        worker = self.worker(pick)
-        if worker is not None:
-            self.world.leave(worker, died=False)
+        self.world.leave(one_of(self.workers(), pick), died=False)
 
     # Time
 
-    @rule(seconds=st.sampled_from([0.25, 0.5, 0.9]))
+    @rule(seconds=st.sampled_from([0.25, 0.9]))
     def time_passes(self, seconds: float) -> None:
         self.world.pass_time(seconds)
-
-    @rule(ticks=st.sampled_from([12, 48]))
-    def much_time_passes(self, ticks: int) -> None:
-        for _ in range(ticks):
-            self.world.pass_time(0.25)
 
     @rule(seconds=st.sampled_from([1.5, 1000.0]))
     def the_process_sleeps(self, seconds: float) -> None:
@@ -588,31 +601,33 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.world.readers) < MOST_READERS)
     @rule(pick=PICK, start=st.integers(0, 8), count=st.integers(0, 12))
     def a_consumer_starts(self, pick: int, start: int, count: int) -> None:
-        stream = self.world.streams[pick % len(self.world.streams)]
+        stream = one_of(self.world.streams, pick)
         if not stream.stopped:
             self.world.start(stream, range(start, start + count))
 
-    @precondition(lambda self: self.world.readers)
+    @precondition(lambda self: self.readers())
     @rule(pick=PICK)
     def a_consumer_waits(self, pick: int) -> None:
-        self.world.want(self.reader(pick))
+        self.world.want(one_of(self.readers(), pick))
 
-    @precondition(lambda self: any(r.inbox for r in self.world.readers.values()))
-    @rule(pick=PICK, batches=st.integers(1, 3))
-    def a_consumer_takes_batches(self, pick: int, batches: int) -> None:
-        reader = self.reader(pick)
+    @precondition(lambda self: any(reader.inbox for reader in self.readers()))
+    @rule(pick=PICK, batches=st.integers(1, 3), keeps=st.booleans())
+    def a_consumer_takes_batches(self, pick: int, batches: int, keeps: bool) -> None:
+        reader = one_of([reader for reader in self.readers() if reader.inbox], pick)
         for _ in range(min(batches, len(reader.inbox))):
             self.world.take(reader)
+            if not keeps:
+                self.world.give_back(self.world.held[-1])
 
     @precondition(lambda self: self.world.held)
     @rule(pick=PICK)
     def a_consumer_gives_a_slot_back(self, pick: int) -> None:
-        self.world.give_back(self.world.held[pick % len(self.world.held)])
+        self.world.give_back(one_of(self.world.held, pick))
 
-    @precondition(lambda self: self.world.readers)
+    @precondition(lambda self: self.readers())
     @rule(pick=PICK)
     def a_consumer_ends(self, pick: int) -> None:
-        self.world.end(self.reader(pick))
+        self.world.end(one_of(self.readers(), pick))
 
     # What must always hold
 
@@ -625,10 +640,14 @@ class Machine(RuleBasedStateMachine):
             self.world.play_fair()
 
 
+def one_of(things: Sequence[T], pick: int) -> T:
+    return things[pick % len(things)]
+
+
 TestLeasesAtRandom = Machine.TestCase
 TestLeasesAtRandom.settings = settings(
     deadline=None,
-    max_examples=100,
+    max_examples=200,
     stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -1,0 +1,264 @@
+"""Much of everything at the trainer's port: it costs others no byte and little time, and nothing of
+it stays."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import zmq
+
+from tests.conftest import SECOND, Programs, digests, wait_until
+from tests.videos import Videos
+from videoload import Client, ClipSpec, ProtocolError, SpecError, decode_serially
+from videoload.complaints import Complaints
+from videoload.transport import PIXEL_BYTES, Router
+from videoload.wire import VERSION, FromWorker, Heartbeat, pack
+
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
+BATCH = 4
+CONNECTIONS = 4_000
+
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    return digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, info=True))
+
+
+def rss_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@contextmanager
+def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Callable[[], int]]:
+    """A thread that reads epochs until the block is left, each of which must be the serial one;
+    gives a function that tells how many it has read."""
+    over = threading.Event()
+    epochs: list[bool] = []
+    stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+
+    def read() -> None:
+        while not over.is_set():
+            epochs.append(digests(stream.batches(info=True)) == serial)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield lambda: len(epochs)
+    finally:
+        over.set()
+        thread.join()
+    assert epochs
+    assert all(epochs)
+
+
+@contextmanager
+def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    made = context.socket(zmq.DEALER)
+    made.setsockopt(zmq.LINGER, 0)
+    made.setsockopt(zmq.SNDTIMEO, int(10_000 * SECOND))
+    made.connect(endpoint)
+    try:
+        yield made
+    finally:
+        made.close()
+        context.term()
+
+
+def test_thousands_of_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
+    videos: Videos, serial: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw = random.Random(1)
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
+    bodies = [
+        b"GET / HTTP/1.1\r\n\r\n", b"", draw.randbytes(300), greeting[:10],
+        greeting, greeting + draw.randbytes(200),
+    ]  # fmt: skip
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        address = ("127.0.0.1", int(client.endpoints[0].rpartition(":")[2]))
+        with reading(client, videos, serial) as epochs:
+            wait_until(epochs, 10 * SECOND)
+            gc.collect()
+            before_fds, before_mb, before_epochs = descriptors(), rss_mb(), epochs()
+            began = time.monotonic()
+            silent = [socket.create_connection(address, timeout=15 * SECOND) for _ in range(100)]
+            held: list[socket.socket] = []
+            for number in range(CONNECTIONS):
+                with suppress(ConnectionError):
+                    caller = socket.create_connection(address, timeout=10 * SECOND)
+                    held.append(caller)
+                    caller.sendall(bodies[number % len(bodies)])
+                if len(held) > 50:
+                    held.pop(draw.randrange(50)).close()
+            took_s = time.monotonic() - began
+            for caller in held:
+                caller.close()
+            for caller in silent:
+                with suppress(ConnectionResetError):
+                    while caller.recv(1000):  # its greeting; then the end
+                        pass
+                caller.close()
+            assert epochs() > before_epochs, "the stream goes on meanwhile"
+            wait_until(lambda: descriptors() <= before_fds, 5 * SECOND, "descriptors come back")
+            gc.collect()
+            grown_mb = rss_mb() - before_mb
+    with capsys.disabled():
+        print(f"\n    {CONNECTIONS} connections in {took_s:.1f} s, {grown_mb:+.0f} MB")
+    assert grown_mb < 64
+
+
+FLOOD = """
+    import random
+    import sys
+
+    import zmq
+    from videoload.wire import VERSION, Heartbeat, Result, pack
+
+    draw = random.Random(2)
+    noise = [
+        [draw.randbytes(100)], [VERSION, draw.randbytes(50)], [b"videoload/999", b""],
+        [b""] * 9, [*pack(Result(1, [[0]])), bytes(10_000)],
+        [VERSION, pack(Heartbeat())[1], b"more"],
+    ]
+    made = zmq.Context().socket(zmq.DEALER)
+    made.connect(sys.argv[1])
+    sent = 0
+    while True:
+        for message in noise:
+            made.send_multipart(message)
+        sent += len(noise)
+        if sent == 600:
+            print("it floods", flush=True)
+        if sent == 12_000:
+            print("it has sent twelve thousand", flush=True)
+"""
+
+
+def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
+    videos: Videos, serial: list[str], programs: Programs, caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def refused() -> list[str]:
+        return [line for line in caplog.messages if line.startswith("refused a message at ")]
+
+    with Client(workers=0, listen=["tcp://127.0.0.1:*", "tcp://127.0.0.1:*"]) as client:
+        programs.worker(client.endpoints[1], videos.root)  # the flood comes at the other address
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        with reading(client, videos, serial) as epochs:
+            wait_until(epochs, 10 * SECOND)
+            gc.collect()
+            before_mb, before_epochs = rss_mb(), epochs()
+            began = time.monotonic()
+            floods = [programs.script(FLOOD, client.endpoints[0]) for _ in range(2)]
+            for flood in floods:
+                flood.wait_for("it floods", 10 * SECOND)
+                flood.wait_for("it has sent twelve thousand", 20 * SECOND)
+            wait_until(lambda: len(refused()) >= 3, 10 * SECOND, "it is told of, now and then")
+            # Ticks are made as well, or the worker would be passed over in silence.
+            wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream goes on")
+            assert all(flood.process.poll() is None for flood in floods)
+            for flood in floods:
+                flood.end()
+            took_s = time.monotonic() - began
+            gc.collect()
+            grown_mb = rss_mb() - before_mb
+        assert len(client._engine.worker_stats()) == 1
+    more = sum(int(line.rpartition("(and ")[2].split()[0]) for line in refused()[1:])
+    with capsys.disabled():
+        told = f"{more} messages refused in {took_s:.1f} s, {len(refused())} lines"
+        print(f"\n    {told}, {epochs() - before_epochs} epochs meanwhile, {grown_mb:+.0f} MB")
+    assert len(refused()) <= took_s + 2
+    assert grown_mb < 64
+
+
+def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*", pixel_bytes=1)  # 64 MiB all the same
+    try:
+        with dealer(router.endpoint) as made:
+
+            def get() -> FromWorker | ProtocolError:
+                assert router.socket.poll(int(5000 * SECOND))
+                got = router.receive()
+                assert got is not None
+                router.skip()
+                return got[1]
+
+            made.send_multipart([*pack(Heartbeat(1)), bytes(60 << 20)])
+            assert get() == Heartbeat(1)
+            made.send_multipart([VERSION, bytes((64 << 20) + 1)])
+            # It dials again, and what it says then is heard: the large one has never come.
+            made.send_multipart(pack(Heartbeat(2)))
+            wait_until(lambda: _said_again(made, router, 3), 10 * SECOND, "it is back")
+    finally:
+        router.close()
+        context.term()
+
+
+def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
+    """Whether a message comes through."""
+    with suppress(zmq.Again):
+        made.send_multipart(pack(Heartbeat(number)), zmq.DONTWAIT)
+    got = router.receive()
+    if got is None:
+        return False
+    router.skip()
+    assert got[1] in (Heartbeat(2), Heartbeat(number))
+    return True
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*")
+    try:
+        with dealer(router.endpoint) as made:
+            made.send_multipart([VERSION, bytes((64 << 20) + 1)])
+            assert router.socket.poll(int(10_000 * SECOND))
+            got = router.receive()
+            assert got is not None
+            assert str(got[1]) == f"a message of {(64 << 20) + 1} bytes, pixels apart"
+            router.skip()
+    finally:
+        router.close()
+        context.term()
+
+
+def test_leases_are_cut_to_what_a_message_may_hold(videos: Videos) -> None:
+    huge = ClipSpec(frames=400, size=(1024, 1024))
+    assert huge.clip_bytes > PIXEL_BYTES
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        pytest.raises(SpecError, match=r"a clip of 1.3 GB: no more than 1.1 are taken"),
+    ):
+        client.stream(videos.catalog, huge, 1)
+
+
+def test_complaints_are_told_once_a_second_with_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaints = Complaints(logging.getLogger("videoload.test"))
+    for now in (0.0, 0.1, 0.2, 0.9):
+        complaints.add(f"noise at {now}", now)
+    complaints.tell(0.95)
+    assert caplog.messages == ["noise at 0.0"]
+    complaints.tell(1.0)
+    complaints.tell(5.0)
+    complaints.add("noise at 6", 6.0)
+    assert caplog.messages[1:] == ["noise at 0.9 (and 2 more since the last line)", "noise at 6"]

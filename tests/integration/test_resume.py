@@ -1,0 +1,129 @@
+"""A training that was killed goes on as if nothing had been: resume is one integer."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, Program, Programs, wait_until
+from tests.videos import Videos
+
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
+
+EVERY = 4  # batches from one saving to the next
+EPOCHS = 4
+KILLED_AFTER = 10  # batches: in mid-epoch, and two batches after a saving
+
+# What the README shows, with EVERY = 4 for its 100.
+RESUME = """
+        last = Path("last.keras")
+        model = keras.saving.load_model(last) if last.exists() else build_model()
+        done = int(model.optimizer.iterations)  # batches trained on so far
+        for clips, labels in stream.batches(start_step=done, epochs=4):
+            loss = model.train_on_batch(clips, labels)
+            tell(done, loss)
+            done += 1
+            if done % 4 == 0:
+                model.save("new.keras")
+                os.replace("new.keras", last)  # in one step: killed whenever, one is complete
+"""
+
+# The callback of services/trainer, with Keras's own loop.
+FIT = """
+        class Tell(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                self.model.reset_metrics()  # the loss of this batch, not of all so far
+
+            def on_train_batch_end(self, batch, logs=None):
+                tell(position.batches - 1, logs["loss"])
+
+        position = Position(Path("run"), "this stream", 4, Event())
+        done = position.batches
+        model = keras.saving.load_model(position.model_file) if done else build_model()
+        model.fit(
+            stream.dataset(start_step=done, epochs=4), steps_per_epoch=4 * len(stream) - done,
+            shuffle=False, callbacks=[position, Tell()], verbose=0,
+        )
+"""
+
+SCRIPT = """
+    import os
+    import signal
+    import sys
+    from pathlib import Path
+    from threading import Event
+
+    import keras
+    import tensorflow as tf
+    import videoload as vl
+    from services.trainer.position import Position
+
+    tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(5)
+
+    def build_model():
+        model = keras.Sequential([
+            keras.Input(clip.shape, dtype="uint8"),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.Conv3D(4, 3, activation="relu"),
+            keras.layers.GlobalAveragePooling3D(),
+            keras.layers.Dense(3),
+        ])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adam(0.01), loss)
+        return model
+
+    def tell(step, loss):
+        print("step", step, float(loss).hex(), flush=True)
+        if step + 1 == int(sys.argv[2]):
+            signal.pause()  # here it is killed
+
+    catalog = vl.Catalog.from_folder(sys.argv[1])
+    clip = vl.ClipSpec(
+        frames=4, stride=2, resize=36, size=(32, 32), crop="random", flip=True,
+        sampling="random", clips_per_video=3,
+    )
+    with vl.Client(workers=1) as client:
+        stream = client.stream(catalog, clip, batch_size=4, shuffle=True, seed=5)
+"""
+
+
+def curve(run: Program) -> dict[int, str]:
+    """The loss of each step that a run has told of so far."""
+    lines = [line.split() for line in run.out.splitlines(keepends=True) if line.endswith("\n")]
+    return {int(step): loss for _, step, loss in lines}
+
+
+@pytest.mark.parametrize("how", [RESUME, FIT], ids=["a loop", "fit"])
+def test_a_training_that_was_killed_in_mid_epoch_has_the_loss_curve_of_one_that_was_not(
+    how: str, videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow")
+
+    def train(name: str, steps: int = 0) -> Program:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return programs.script(
+            SCRIPT + how, str(videos.root), str(steps),
+            cwd=folder, env={"TF_CPP_MIN_LOG_LEVEL": "2"},
+        )  # fmt: skip
+
+    unbroken, victim = train("unbroken"), train("broken", KILLED_AFTER)
+    wait_until(
+        lambda: len(curve(victim)) >= KILLED_AFTER or victim.process.poll() is not None,
+        40 * SECOND, "it trains",
+    )  # fmt: skip
+    victim.signal(signal.SIGKILL)
+    assert victim.wait(5 * SECOND) == -signal.SIGKILL, victim.err
+    again = train("broken")
+    for run in (unbroken, again):
+        assert run.wait(60 * SECOND) == 0, run.err
+
+    whole, begun, rest = curve(unbroken), curve(victim), curve(again)
+    steps = range(len(videos.catalog) * 3 // 4 * EPOCHS)
+    assert list(whole) == list(steps)
+    assert begun == {step: whole[step] for step in steps[:KILLED_AFTER]}
+    saved = KILLED_AFTER // EVERY * EVERY
+    assert rest == {step: whole[step] for step in steps[saved:]}
