@@ -81,7 +81,10 @@ def demo(
 def worker(
     connect: Annotated[
         list[str],
-        typer.Option(metavar="tcp://HOST:PORT", help="The trainer; more than once for several."),
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            help="The trainer; more than once for several, or a name with several addresses.",
+        ),
     ],
     root: Annotated[
         Path, typer.Option(metavar="DIR", help="The videos; nothing outside of it is opened.")

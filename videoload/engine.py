@@ -72,6 +72,7 @@ _REMIND_S = 60.0
 _START_S = 30.0
 _INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
+_PEERS_KEPT = 4096  # workers that dialled in, to know one again that was cut off
 _IN_ONE_GO = 64  # messages taken at one address before the others and the clock have their turn
 
 
@@ -178,9 +179,10 @@ class Engine:
         self._indexes: LRUCache[tuple[Path | None, str], bytes] = LRUCache(
             _INDEX_BYTES_KEPT, lambda packed: len(packed) + 300
         )
+        self._peer_of: LRUCache[tuple[str, str, int], Peer] = LRUCache(_PEERS_KEPT)
         self._lonely_since: float | None = None
         self._software: str | None = None  # of the first worker that came
-        self._refusals = Complaints(_log)
+        self._refusals, self._mixtures = Complaints(_log), Complaints(_log)
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
@@ -334,6 +336,7 @@ class Engine:
             self._obey(self._table.tick(now))
             self._notice_loneliness(now)
             self._refusals.tell(now)
+            self._mixtures.tell(now)
             if now >= next_here:
                 next_here = now + _HERE_S
                 self._say_here()
@@ -383,7 +386,9 @@ class Engine:
         now = time.monotonic()
         if isinstance(message, Hello):
             self._admit(peer, message, now)
-        elif not self._table.heard(peer, now):
+        elif not self._table.heard(
+            peer, now, message.frames if isinstance(message, Heartbeat) else None
+        ):
             router.send(identity, Bye("this trainer does not know you"))
         elif isinstance(message, Result):
             self._take_result(peer, message)
@@ -406,7 +411,14 @@ class Engine:
             for other, colleague in list(self._colleagues.items()):
                 if colleague.started_here and colleague.pid == hello.pid and other != peer:
                     self._gone(other, died=False)
-        self._note_software(hello)
+        if not started_here:
+            who = (hello.worker, hello.host, hello.pid)
+            last = self._peer_of.get(who, peer)
+            self._peer_of[who] = peer
+            if last != peer:  # cut off, and here again
+                self._gone(last, died=False)
+                self._table.worker_returned(last)
+        self._note_software(hello, now)
         name = f"{hello.host}:{hello.pid}"
         with self._joined:
             self._colleagues[peer] = _Colleague(name, hello.pid, started_here)
@@ -470,13 +482,13 @@ class Engine:
             )
             _log.warning("no worker is connected; waiting for one at %s", where or "this host")
 
-    def _note_software(self, hello: Hello) -> None:
+    def _note_software(self, hello: Hello, now: float) -> None:
         if self._software is None:
             self._software = hello.software
         elif self._software != hello.software:
-            _log.warning(
-                "worker %s:%d decodes with %s, others with %s: pixels may differ",
-                hello.host, hello.pid, hello.software, self._software,
+            self._mixtures.add(
+                f"worker {hello.host}:{hello.pid} decodes with {hello.software}, others with "
+                f"{self._software}: pixels may differ", now,
             )  # fmt: skip
 
     # Commands
@@ -523,7 +535,10 @@ class Engine:
     def _kill(self, command: Kill) -> None:
         assert isinstance(command.worker, tuple)
         colleague = self._colleagues.get(command.worker)
-        if colleague is not None and self._supervisor is not None:
+        if colleague is not None and not colleague.started_here:
+            _log.warning("worker %s lost its leases; starting afresh with it", colleague.name)
+            self._gone(command.worker, died=False)
+        elif colleague is not None and self._supervisor is not None:
             _log.warning("worker process %d hangs; killing it", colleague.pid)
             self._supervisor.kill(colleague.pid)
 

@@ -40,6 +40,8 @@ WorkerId = Hashable
 _LEASE_CLIPS = 16
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them.
 _DEATHS = 2
+# A worker that idles for so many ticks (5 s) while it holds leases will never answer them.
+_IDLE_TICKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """This local worker is stuck: kill it. Report `worker_left` once it is reaped."""
+    """This worker is stuck. A local one: kill it, and report `worker_left` once it is reaped. A
+    remote one: report `worker_left`, and let it say HELLO again."""
 
     worker: WorkerId
 
@@ -162,6 +165,9 @@ class _Worker:
     heard: float
     leases: dict[int, _Lease] = field(default_factory=dict)
     suspect: bool = False
+    frames: int = -1  # that it had decoded at its last beat
+    idle_beat: bool = False  # at its last beat it had decoded nothing since the one before
+    idle_ticks: int = 0  # in a row, with such a beat while it held leases
 
 
 class LeaseTable:
@@ -176,6 +182,7 @@ class LeaseTable:
         self._streams: dict[int, _Stream] = {}
         self._runs: dict[int, _Run] = {}
         self._workers: dict[WorkerId, _Worker] = {}
+        self._blamed: dict[WorkerId, _Piece] = {}  # over whose loss which piece was blamed
         self._lease_ids = count(1)
         self._piece_ids = count()
         self._ticked: float | None = None
@@ -265,13 +272,19 @@ class LeaseTable:
             self._workers[worker] = _Worker(worker, local, now)
         return self._grant()
 
-    def heard(self, worker: WorkerId, now: float) -> bool:
-        """A sign of life; False if the worker is not known."""
+    def heard(self, worker: WorkerId, now: float, frames: int | None = None) -> bool:
+        """A sign of life; False if the worker is not known. ``frames``: of a heartbeat, how many
+        it has decoded."""
         known = self._workers.get(worker)
         if known is None:
             return False
         known.heard = now
         known.suspect = False
+        known.idle_beat = frames is not None and frames == known.frames
+        if not known.idle_beat:
+            known.idle_ticks = 0
+        if frames is not None:
+            known.frames = frames
         return True
 
     def worker_left(self, worker: WorkerId, *, died: bool) -> list[Command]:
@@ -289,10 +302,19 @@ class LeaseTable:
             if piece is None:
                 continue
             if lease is at_work and not piece.holders:
+                if piece.size == 1 and not left.local:
+                    self._blamed[worker] = piece
                 commands += self._blame(piece)
             else:
                 self._requeue_if_left(piece)
         return commands + self._grant()
+
+    def worker_returned(self, worker: WorkerId) -> None:
+        """A remote worker that had `worker_left` is back under another name: it was the line that
+        broke, so the clip that it was at is not to blame."""
+        piece = self._blamed.pop(worker, None)
+        if piece is not None and piece.deaths:
+            piece.deaths -= 1
 
     def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
         """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
@@ -315,6 +337,8 @@ class LeaseTable:
         batch.frames[piece.first : piece.first + piece.size] = frames
         batch.left -= piece.size
         batch.pieces.discard(piece)
+        if piece.deaths:  # it was not what killed them
+            self._blamed = {who: what for who, what in self._blamed.items() if what is not piece}
         for other in list(piece.holders):
             self._void(other)
         if batch.left:
@@ -349,7 +373,9 @@ class LeaseTable:
         return self._fail(piece, at, reason, dropped=dropped) + self._grant()
 
     def tick(self, now: float) -> list[Command]:
-        """Time passes. Kills local workers that are stuck, passes over remote ones in silence."""
+        """Time passes. Kills local workers that are stuck, passes over remote ones in silence, and
+        starts afresh with those that live and idle while they hold leases: a lease or its answer
+        was lost on the way."""
         pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
         commands: list[Command] = []
@@ -357,10 +383,14 @@ class LeaseTable:
             if pause > self._silence_s / 2:  # it is this process that slept, not all the workers
                 worker.heard += pause
             silent = now - worker.heard
-            if worker.suspect or silent <= (self._stall_s if worker.local else self._silence_s):
+            worker.idle_ticks += worker.idle_beat and bool(worker.leases)
+            worker.idle_beat = False
+            lost = worker.idle_ticks >= _IDLE_TICKS
+            deadline_s = self._stall_s if worker.local else self._silence_s
+            if worker.suspect or (silent <= deadline_s and not lost):
                 continue
             worker.suspect = True
-            if worker.local:
+            if worker.local or lost:
                 commands.append(Kill(worker.id))
                 continue
             for lease in worker.leases.values():

@@ -16,6 +16,7 @@ nothing up: whoever comes back after a pause is owed `_OWED_S` at most, so it st
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import threading
@@ -52,7 +53,9 @@ _log = logging.getLogger(__name__)
 Resolve = Callable[[str], list[str]]
 
 _POLL_MS = 200  # a signal is seen at most so long after it came
-_NEXT_MS = 2  # after its RESULT, a trainer's next LEASE is here within so long
+# After its RESULT, a trainer's next LEASE is waited for: 2 ms are a round trip, 10 a trainer whose
+# I/O thread has to wait for its other threads. Never longer than a fiftieth of what it is owed.
+_NEXT_S, _NEXT_MOST_S, _NEXT_SHARE = 0.002, 0.010, 0.02
 _UNREACHABLE_S = 3.0  # a trainer that cannot be reached for so long is complained about
 _REMIND_S = 60.0  # ... and so often after that
 _WELCOME_S = 5.0  # a HELLO without an answer for so long is said again, on a fresh socket
@@ -76,7 +79,8 @@ class Links:
         self._settings = settings
         self._names: list[_Name] = []
         self._links: dict[str, Link] = {}
-        self._last: Link | None = None  # who was served last
+        self._last: Link | None = None  # who was served last, and until when
+        self._served = 0.0
         for address in settings.trainers:
             check_dial(address, keys=settings.keys, insecure=settings.insecure)
             if is_name(address):
@@ -105,28 +109,40 @@ class Links:
         for link in self:
             link.beat(now, frames)
 
-    def next_lease(self) -> tuple[Link, Lease] | None:
+    def next_lease(self, now: float) -> tuple[Link, Lease] | None:
         """The lease to work on next, and who wants it."""
         waiting = [link for link in self if link.leases]
-        if not waiting:
+        if not waiting or self._patience_s(now) > 0:
             return None
         chosen = min(waiting, key=lambda link: link.used_s)
         for link in self:
             if not link.leases:
                 link.used_s = max(link.used_s, chosen.used_s - _OWED_S)
-        self._last = chosen
         return chosen, chosen.leases.popleft()
 
-    def wait_ms(self) -> int:
-        """How long to wait for messages: not at all if there is work, but for the next lease of a
-        trainer that was just served and is still owed more than the others. Its clips are so light
-        that the next ones are not here yet, and a heavy one would come between."""
-        waiting = [link.used_s for link in self if link.leases]
-        if not waiting:
-            return _POLL_MS
-        last, self._last = self._last, None
-        owed = last is not None and last.welcomed and not last.leases
-        return _NEXT_MS if owed and last is not None and last.used_s < min(waiting) else 0
+    def served(self, link: Link, seconds: float, now: float) -> None:
+        """A lease of ``link`` took so long."""
+        link.used_s += seconds
+        self._last, self._served = link, now
+
+    def wait_ms(self, now: float) -> int:
+        """How long to wait for messages before `next_lease` has something."""
+        if any(link.leases for link in self):
+            return math.ceil(1000 * self._patience_s(now))
+        return _POLL_MS
+
+    def _patience_s(self, now: float) -> float:
+        """How much longer to wait for the next lease of the trainer that was just served, if it is
+        owed more than the others: its clips are so light that the next ones are not here yet. A
+        heavy lease that came between each time would take nearly all of this worker."""
+        last = self._last
+        if last is None or last.leases or not last.welcomed:
+            return 0.0
+        owed_s = min(link.used_s for link in self if link.leases) - last.used_s
+        if owed_s <= 0:
+            return 0.0
+        patience_s = max(_NEXT_S, min(_NEXT_MOST_S, _NEXT_SHARE * owed_s))
+        return max(0.0, self._served + patience_s - now)
 
     def close(self) -> None:
         """Hang up everywhere, for good."""
@@ -212,6 +228,7 @@ class Link:
         self._context = context
         self._label = label
         self._settings = settings
+        self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._complain_at = time.monotonic() + _UNREACHABLE_S
         self._rest_until = 0.0
         self._beat_s: float | None = None
@@ -307,9 +324,7 @@ class Link:
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:
-        hello = Hello(
-            uuid.uuid4().hex, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token
-        )
+        hello = Hello(self._id, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token)
         if self.say(hello):
             self._greeted = self._heard = now
         elif now > self._complain_at:

@@ -87,14 +87,16 @@ class Router:
         self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
         self.socket.setsockopt(zmq.RCVHWM, _RECEIVED)
         self.socket.setsockopt(zmq.IPV6, 1)
-        # Makes libzmq refuse ZMTP 1.0, which any noise can pass for: its handshake aborts the process
-        # if it meets a socket that is being closed (4.3.5, zmtp_engine.cpp:422).
-        self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
         try:
             if keys is not None:
                 public, secret = _own_keys(keys, _TRAINER)
                 self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
                 self.socket.curve_server = True
+            else:
+                # Makes libzmq refuse ZMTP 1.0, which any noise can pass for, as CURVE does: its
+                # handshake aborts the process if the socket is being closed (4.3.5,
+                # zmtp_engine.cpp:422).
+                self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             self.socket.bind(endpoint)
         except (zmq.ZMQError, TransportError) as error:
             self.socket.close()

@@ -115,12 +115,12 @@ class Worker:
                 poller.register(link.dealer.socket, zmq.POLLIN)
         if self._channel is not None:
             poller.register(self._channel.socket, zmq.POLLIN)
-        if poller.poll(self._links.wait_ms()):
+        if poller.poll(self._links.wait_ms(time.monotonic())):
             self._links.read()
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._read_channel()
-        got = self._links.next_lease()
+        got = self._links.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
 
@@ -128,13 +128,15 @@ class Worker:
         began = time.perf_counter()
         frames: list[list[int]] = []
         at = 0
+        if link is not self._at_work_for:  # what one trainer's files are is not another's to know
+            self._new_indexes.clear()
         self._at_work_for = link
         try:
             decoder, out, shared = self._place(lease)
             for at, last in _visits(lease.clips):
                 frames += self._visit(decoder, lease, out, at, last)
         except _HungUp:
-            self._new_indexes.clear()  # of files that this worker will not ask about again
+            pass
         except _ClipError as error:
             link.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
@@ -145,7 +147,7 @@ class Worker:
             link.say(answer, None if shared else out)
             self._new_indexes.clear()
         finally:
-            link.used_s += time.perf_counter() - began
+            self._links.served(link, time.perf_counter() - began, time.monotonic())
 
     def _visit(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import zmq
 
 from tests.conftest import SECOND, Program, Programs, digests, wait_until
 from tests.videos import Videos
 from videoload import Catalog, Client, ClipSpec, Stream, TransportError, decode_serially
-from videoload.transport import is_name, resolve
+from videoload.transport import Router, is_name, resolve
+from videoload.wire import Clip, Heartbeat, Hello, Lease, Welcome
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -173,6 +176,40 @@ def test_a_trainer_that_is_killed_disturbs_no_other(
             assert "Traceback" not in worker.err
 
 
+def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
+    videos: Videos, programs: Programs
+) -> None:
+    # Thousands of passes over a file, for a trainer that dies when they have begun.
+    long = ClipSpec(frames=100, resize=36, size=(32, 32))
+    clips = [Clip(("jump/long.avi", "walk/gop12.avi")[n % 2], n) for n in range(3000)]
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, LISTEN)
+    with Client(workers=0, listen=LISTEN) as client:
+        try:
+            (worker,) = share_workers(programs, videos, 1, client.endpoints[0], router.endpoint)
+            client.wait_for_workers(1, timeout_s=20 * SECOND)
+            peer = b""
+            frames = 0
+            while not frames:  # it says HELLO, and then that it is at work
+                assert router.socket.poll(int(5000 * SECOND))
+                got = router.receive()
+                assert got is not None
+                (_, peer), message = got
+                if isinstance(message, Hello):
+                    assert router.send(peer, Welcome(0.05))
+                    assert router.send(peer, Lease(1, long, clips))
+                else:
+                    assert isinstance(message, Heartbeat)
+                    frames = message.frames
+        finally:
+            router.close()
+            context.term()
+        began = time.monotonic()
+        next(make(client, videos, 1).batches())
+        assert time.monotonic() - began < 2 * SECOND
+        assert "Traceback" not in worker.err
+
+
 # Names
 
 NAMED = """
@@ -237,6 +274,34 @@ def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
         assert re.search(r"cannot be reached: \w.+; still trying\n", worker.err)
         client.wait_for_workers(1, timeout_s=1 * SECOND)  # the other trainer has it meanwhile
         assert worker.process.poll() is None
+
+
+BLOCKED = """
+    import sys
+    import threading
+
+    from videoload.wire import WorkerSettings
+    from videoload.worker import serve
+
+    endpoint, root = sys.argv[1:]
+    settings = WorkerSettings(["tcp://slow:5555", endpoint], root=root, insecure=True)
+    sys.exit(serve(settings, resolve=lambda _: threading.Event().wait()))
+"""
+
+
+def test_a_resolver_that_does_not_answer_holds_nothing_up(
+    videos: Videos, serial: dict[int, list[str]], programs: Programs
+) -> None:
+    with Client(workers=0, listen=LISTEN) as client:
+        worker = programs.script(BLOCKED, client.endpoints[0], str(videos.root))
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        assert digests(make(client, videos, 1).batches(epochs=2, info=True)) == serial[1]
+        worker.wait_for(
+            "trainer tcp://slow:5555 cannot be reached: its name is still being looked up",
+            6 * SECOND,
+        )
+        worker.signal(signal.SIGTERM)
+        assert worker.wait(2 * SECOND) == 0, worker.err
 
 
 def test_what_is_a_name_and_what_it_stands_for() -> None:

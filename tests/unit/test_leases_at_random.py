@@ -34,7 +34,7 @@ from videoload.quarantine import Quarantine
 T = TypeVar("T")
 
 STALL_S, SILENCE_S = 10.0, 2.0
-MOST_WORKERS, MOST_READERS = 5, 4
+MOST_WORKERS, MOST_READERS = 4, 3
 
 
 class Failure(NamedTuple):
@@ -472,6 +472,7 @@ class Machine(RuleBasedStateMachine):
     """Plays with a `World`."""
 
     world: World
+    lies = 0
 
     @initialize(
         credit=st.integers(1, 3),
@@ -499,6 +500,9 @@ class Machine(RuleBasedStateMachine):
     def writers(self) -> list[Fellow]:
         return [worker for worker in self.workers() if worker.queue and worker.local]
 
+    def silent(self) -> list[Fellow]:
+        return [worker for worker in self.workers() if worker.silent]
+
     def senders(self) -> list[Fellow]:
         return [w for w in [*self.world.workers.values(), *self.world.gone] if w.sent]
 
@@ -515,7 +519,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.at_work())
     @rule(pick=PICK, leases=st.integers(1, 4))
     def a_worker_does_its_work(self, pick: int, leases: int) -> None:
-        worker = one_of(self.at_work(), pick)
+        self.works(one_of(self.at_work(), pick), leases)
+
+    def works(self, worker: Fellow, leases: int) -> None:
         for _ in range(leases):
             if worker.alive and worker.queue:
                 self.world.finish(worker)
@@ -528,9 +534,10 @@ class Machine(RuleBasedStateMachine):
         worker = one_of(self.at_work(), pick)
         self.world.finish(worker, which % len(worker.queue))
 
-    @precondition(lambda self: self.at_work())
+    @precondition(lambda self: self.at_work() and self.lies < 2)
     @rule(pick=PICK, at=st.integers(-1, 9))
     def a_worker_fails_a_good_clip(self, pick: int, at: int) -> None:
+        self.lies += 1
         worker = one_of(self.at_work(), pick)
         worker.sent.append((worker.queue.pop(0), Failure(at, dropped=False)))
 
@@ -556,21 +563,22 @@ class Machine(RuleBasedStateMachine):
         worker = one_of([worker for worker in self.workers() if worker.old], pick)
         self.world.arrive(worker, one_of(worker.old, which))
 
-    @precondition(lambda self: self.workers())
-    @rule(pick=PICK, ticks=st.sampled_from([9, 9, 42]), speaks=st.booleans())
-    def a_worker_is_silent(self, pick: int, ticks: int, speaks: bool) -> None:
-        worker = one_of(self.workers(), pick)
-        worker.silent = True
-        for _ in range(ticks):
-            self.world.pass_time(0.25)
-        worker.silent = not speaks
-
-    @precondition(lambda self: any(worker.silent for worker in self.workers()))
+    @precondition(lambda self: self.at_work())
     @rule(pick=PICK)
-    def a_worker_speaks_again(self, pick: int) -> None:
-        one_of([worker for worker in self.workers() if worker.silent], pick).silent = False
+    def a_worker_is_silent(self, pick: int) -> None:
+        worker = one_of(self.at_work(), pick)
+        worker.silent = True
+        for _ in range(45 if worker.local else 9):
+            self.world.pass_time(0.25)
 
-    @precondition(lambda self: self.workers())
+    @precondition(lambda self: self.silent())
+    @rule(pick=PICK, leases=st.integers(0, 3))
+    def a_silent_worker_answers_after_all(self, pick: int, leases: int) -> None:
+        worker = one_of(self.silent(), pick)
+        worker.silent = False
+        self.works(worker, leases)
+
+    @precondition(lambda self: len(self.workers()) > 1)
     @rule(pick=PICK)
     def a_worker_dies(self, pick: int) -> None:
         self.world.die(one_of(self.workers(), pick))
@@ -581,7 +589,7 @@ class Machine(RuleBasedStateMachine):
         dead = [worker for worker in self.world.workers.values() if not worker.alive]
         self.world.leave(one_of(dead, pick), died=True)
 
-    @precondition(lambda self: self.workers())
+    @precondition(lambda self: len(self.workers()) > 1)
     @rule(pick=PICK)
     def a_worker_says_bye(self, pick: int) -> None:
         self.world.leave(one_of(self.workers(), pick), died=False)
@@ -624,7 +632,7 @@ class Machine(RuleBasedStateMachine):
     def a_consumer_gives_a_slot_back(self, pick: int) -> None:
         self.world.give_back(one_of(self.world.held, pick))
 
-    @precondition(lambda self: self.readers())
+    @precondition(lambda self: len(self.readers()) > 1)
     @rule(pick=PICK)
     def a_consumer_ends(self, pick: int) -> None:
         self.world.end(one_of(self.readers(), pick))
