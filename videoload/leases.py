@@ -173,12 +173,16 @@ class _Worker:
 class LeaseTable:
     """The state of one client: streams, their slots, and the workers."""
 
-    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
+    def __init__(
+        self, *, credit: int, stall_s: float, silence_s: float, deaths: int = _DEATHS
+    ) -> None:
         """``credit``: leases a worker holds at once. ``stall_s``: a local worker silent for so
-        long is killed. ``silence_s``: a remote one silent for so long is passed over."""
+        long is killed. ``silence_s``: a remote one silent for so long is passed over.
+        ``deaths``: a clip that, alone in its lease, so many workers died over is taken for bad."""
         self._credit = credit
         self._stall_s = stall_s
         self._silence_s = silence_s
+        self._deaths = deaths
         self._streams: dict[int, _Stream] = {}
         self._runs: dict[int, _Run] = {}
         self._workers: dict[WorkerId, _Worker] = {}
@@ -441,7 +445,7 @@ class LeaseTable:
         goes on killing workers is taken for bad, and its video with it."""
         if piece.size == 1:
             piece.deaths += 1
-            if piece.deaths >= _DEATHS:
+            if piece.deaths >= self._deaths:
                 reason = f"{piece.deaths} workers died while decoding it"
                 return self._fail(piece, 0, reason, dropped=False)
             self._requeue(piece)

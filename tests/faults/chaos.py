@@ -49,6 +49,10 @@ BATCH = 4
 LOCALS = 2
 STALL_S = 1.5 * SECOND
 PATIENCE_S = 30 * SECOND  # the longest that anything here waits for anything
+# So that the script does not run away from the fleet, a consumer with more than so many faults
+# whose targets are on their way back (a refused worker rests for 5 s) reads no further for a while.
+MOST_WAITING = 3
+TARGET_S = 10 * SECOND
 RSS_MB = 32.0  # more than that at the end than after the warm-up is a leak
 
 STRAIGHT, PROXIED, SEALED = "dialled in", "through a proxy", "CURVE through a proxy"
@@ -420,7 +424,12 @@ class Chaos:
             undo()
         self._undo = [u for u in self._undo if u[0] > batch]
         self._waiting += due
-        self._waiting = [planned for planned in self._waiting if not self._try(planned)]
+        self._try_all()
+        deadline = now + TARGET_S
+        most = MOST_WAITING if batch < 0.97 * self._report.batches else 0
+        while self._held_up() > most and time.monotonic() < deadline:
+            time.sleep(0.01)
+            self._try_all()
         self._note_armed()
         self._fleet.reap()
 
@@ -435,6 +444,13 @@ class Chaos:
     def unfinished(self) -> list[Planned]:
         """What did not happen, for want of a target or of a message that it fits."""
         return self._waiting + [planned for _, planned in self._armed]
+
+    def _try_all(self) -> None:
+        self._waiting = [planned for planned in self._waiting if not self._try(planned)]
+
+    def _held_up(self) -> int:
+        """Faults whose targets come back by themselves."""
+        return sum(planned.whom not in self._busy for planned in self._waiting)
 
     def _note_armed(self) -> None:
         """Those that have happened by now."""
@@ -640,36 +656,35 @@ def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: in
         fleet.can(SEALED, "--connect", proxies[SEALED].endpoint, "--keys", str(worker_keys))
         for role in ROLES:
             fleet.start(role)
-        try:
-            wait_until(fleet.complete, "all workers are there")
-        except TimeoutError:
-            print(fleet.connected(), fleet.local(), {r: w.pid for r, w in fleet.by_role.items()})
-            print((folder / "workers.log").read_text())
-            raise
+        wait_until(fleet.complete, "all workers are there")
         stream = client.stream(catalog, clip, BATCH, **options)
         chaos = Chaos(client, fleet, proxies, report)
         got = _read(client, stream, epochs, per_epoch, chaos, script, owed, report)
-        chaos.settle()
-        for proxy in proxies.values():
-            proxy.release()
-        report.never = chaos.unfinished()
-        for proxy in proxies.values():
-            proxy.disarm()
-        if FURTHER in fleet.by_role:
-            fleet.by_role[FURTHER].terminate()
-        for role in ROLES:
-            if fleet.by_role[role].poll() is not None:
-                fleet.start(role)
-        try:
-            wait_until(fleet.complete, "all workers are there again")
-        except TimeoutError as error:
-            report.wrong.append(str(error))
-        # What a blocked stream's own end leaves in flight is given a moment.
+        _recover(chaos, fleet, proxies, report)
         report.after = Left.now()
         report.blamed = [bad.path for bad in stream.quarantine if bad.path not in BAD]
         del stream, chaos
     _judge(report, got, expected, owed, empty)
     return report
+
+
+def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Report) -> None:
+    """Whole again: all that was broken is mended, and all workers come back."""
+    chaos.settle()
+    for proxy in proxies.values():
+        proxy.release()
+    report.never = chaos.unfinished()
+    for proxy in proxies.values():
+        proxy.disarm()
+    if FURTHER in fleet.by_role:
+        fleet.by_role[FURTHER].terminate()
+    for role in ROLES:
+        if fleet.by_role[role].poll() is not None:
+            fleet.start(role)
+    try:
+        wait_until(fleet.complete, "all workers are there again")
+    except TimeoutError as error:
+        report.wrong.append(str(error))
 
 
 def _read(

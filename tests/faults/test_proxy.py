@@ -184,6 +184,7 @@ def serial(videos: Videos) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "word"), [(Way.UP, RESULT), (Way.DOWN, LEASE)])
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.HOLD])
 def test_no_fault_on_the_wire_changes_the_stream(
@@ -200,14 +201,15 @@ def test_no_fault_on_the_wire_changes_the_stream(
         got = []
         for batch in stream.batches(epochs=EPOCHS, info=True):
             got += digests([batch])
-            if len(got) in (len(serial) // 4, len(serial) // 2):
+            if len(got) == len(serial) // 3:
                 proxy.arm(Fault(kind, way, word))
         happened = proxy.done[kind]
         assert not stream.quarantine
     assert got == serial
-    assert happened == 2
+    assert happened == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.DROP, Kind.DUPLICATE, Kind.TRUNCATE, Kind.SWAP])
 @pytest.mark.parametrize(("way", "word"), [(Way.UP, HELLO), (Way.DOWN, WELCOME)])
 def test_a_broken_greeting_is_said_again(
@@ -225,10 +227,10 @@ def test_a_broken_greeting_is_said_again(
     assert got == serial[: len(got)]
 
 
-@pytest.mark.parametrize("times", [12])
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.CUT, Kind.CUT_WITHIN])
 def test_a_bad_line_is_not_taken_for_a_bad_video(
-    kind: Kind, times: int, videos: Videos, serial: list[str], programs: Programs
+    kind: Kind, videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     # The only worker comes back each time and is given the same clip, and each time it is cut off
     # when it answers: that must not look like a clip that kills its workers.
@@ -243,8 +245,8 @@ def test_a_bad_line_is_not_taken_for_a_bad_video(
         for batch in stream.batches(epochs=2, info=True):
             got += digests([batch])
             if len(got) == 5:
-                proxy.arm(*[Fault(kind, Way.UP, RESULT)] * times)
-        assert proxy.done[kind] == times
+                proxy.arm(*[Fault(kind, Way.UP, RESULT)] * 20)
+        assert proxy.done[kind] == 20
         assert not stream.quarantine
     assert got == serial[: len(got)]
 
@@ -270,6 +272,7 @@ def test_what_is_held_past_the_deadline_goes_to_others_and_comes_too_late(
     assert got == serial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(Kind))
 def test_under_curve_any_byte_may_be_broken(
     kind: Kind, videos: Videos, serial: list[str], programs: Programs, tmp_path: Path

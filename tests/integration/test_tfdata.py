@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import SECOND, Programs, arena_maps, digests, wait_until
 from tests.videos import Videos
-from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
+from videoload import Catalog, Client, ClipSpec, Stream, decode_serially, interrupts
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -34,6 +34,7 @@ def tf() -> Any:
         lambda: iter(range(3)), output_signature=tensorflow.TensorSpec((), tensorflow.int64)
     )
     assert [int(number) for number in numbers.prefetch(1)] == [0, 1, 2]
+    interrupts.listen()  # its two descriptors stay open as long as the process lives
     return tensorflow
 
 

@@ -528,6 +528,31 @@ class Machine(RuleBasedStateMachine):
             if worker.sent and worker.name in self.world.workers:
                 self.arrives(worker, -1)
 
+    @rule(pick=PICK, local=st.booleans(), turns=st.integers(1, 2))
+    def all_but_one_do_their_work(self, pick: int, local: bool, turns: int) -> None:
+        self.keep_alive(local=local)
+        for _ in range(turns):
+            for worker in self.at_work():
+                if worker is not one_of(self.workers(), pick):
+                    self.works(worker, 2)
+            for reader in self.readers():
+                while reader.inbox:
+                    self.world.take(reader)
+                    self.world.give_back(self.world.held[-1])
+                self.world.want(reader)
+            self.world.pass_time(0.25)
+
+    def keep_alive(self, *, local: bool) -> None:
+        """Somebody works, and somebody reads."""
+        if len(self.workers()) - len(self.silent()) < 2 and len(self.world.workers) < MOST_WORKERS:
+            self.world.join(local=local)
+        for reader in self.readers():
+            if reader.done:
+                self.world.end(reader)
+        for stream in self.world.streams:
+            if not stream.stopped and not any(r.stream is stream for r in self.readers()):
+                self.world.start(stream, range(12))
+
     @precondition(lambda self: self.at_work())
     @rule(pick=PICK, which=st.sampled_from([0, 0, 1]))
     def a_worker_finishes_a_lease(self, pick: int, which: int) -> None:
@@ -596,13 +621,12 @@ class Machine(RuleBasedStateMachine):
 
     # Time
 
-    @rule(seconds=st.sampled_from([0.25, 0.9]))
+    @rule(seconds=st.sampled_from([0.25, 0.9, 1.5, 1000.0]))
     def time_passes(self, seconds: float) -> None:
-        self.world.pass_time(seconds)
-
-    @rule(seconds=st.sampled_from([1.5, 1000.0]))
-    def the_process_sleeps(self, seconds: float) -> None:
-        self.world.sleep(seconds)
+        if seconds < 1:
+            self.world.pass_time(seconds)
+        else:
+            self.world.sleep(seconds)
 
     # Consumers
 
@@ -613,7 +637,7 @@ class Machine(RuleBasedStateMachine):
         if not stream.stopped:
             self.world.start(stream, range(start, start + count))
 
-    @precondition(lambda self: self.readers())
+    @precondition(lambda self: len(self.readers()) > 1)
     @rule(pick=PICK)
     def a_consumer_waits(self, pick: int) -> None:
         self.world.want(one_of(self.readers(), pick))
@@ -656,6 +680,6 @@ TestLeasesAtRandom = Machine.TestCase
 TestLeasesAtRandom.settings = settings(
     deadline=None,
     max_examples=200,
-    stateful_step_count=50,
+    stateful_step_count=60,
     suppress_health_check=[HealthCheck.too_slow],
 )

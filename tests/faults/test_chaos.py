@@ -1,0 +1,68 @@
+"""Faults of every kind in one stream: a short run of `tests.faults.chaos`, with all that it
+checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, TABLES, Programs
+from tests.faults.chaos import EVERYBODY, LOCAL, PROXIED, ROLES, SEALED, plan_faults, run
+from tests.faults.proxy import Kind
+from tests.integration.test_sampling import white_video
+from tests.videos import make_avi
+from videoload import Catalog, Client, ClipSpec
+
+BATCHES, FAULTS, SEED = 1200, 46, 4
+
+
+def test_what_happens_follows_from_the_seed_alone() -> None:
+    script = plan_faults(20_000, 300, 1)
+    assert script == plan_faults(20_000, 300, 1) != plan_faults(20_000, 300, 2)
+    assert len(script) == 300
+    assert [planned.batch for planned in script] == sorted(planned.batch for planned in script)
+    assert 0 < script[0].batch < script[-1].batch < 20_000
+    whom = Counter(planned.whom for planned in script)
+    assert {LOCAL, EVERYBODY, *ROLES} < set(whom)
+    for role in (PROXIED, SEALED):
+        there = {planned.what for planned in script if planned.whom == role}
+        assert set(Kind) < there
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180 * SECOND)
+def test_no_fault_changes_a_byte_or_leaves_anything_behind(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    report = run(tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200)
+    pytestconfig.stash.setdefault(TABLES, []).append(
+        f"chaos: {len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
+        f"longest pause {report.longest_s:.2f} s"
+    )
+    assert report.wrong == []
+    assert report.differing == []
+    assert report.lost == report.doubled == 0
+    assert len(report.injected) >= 40
+    assert all(report.survived())
+
+
+def test_a_video_that_kills_dialled_in_workers_is_still_named(
+    tmp_path: Path, programs: Programs
+) -> None:
+    # A worker that was cut off and comes back withdraws the suspicion; one that died does not.
+    for i in range(5):
+        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
+    white_video(tmp_path / "x/white.avi")
+    catalog = Catalog.from_folder(tmp_path)
+    spec = ClipSpec(frames=4, resize=36, size=(32, 32), transform="tests.transforms:crash_on_white")
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(
+            client.endpoints[0], tmp_path, "--processes", "2", "--allow", "tests.transforms"
+        )
+        stream = client.stream(catalog, spec, 3, drop_remainder=False)
+        seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]
+    assert [video.path for video in stream.quarantine] == ["x/white.avi"]
+    assert "workers died while decoding it" in stream.quarantine[0].reason
+    assert len(seen) == 2 * len(catalog)
