@@ -12,7 +12,8 @@ import itertools
 import logging
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -40,6 +41,7 @@ _WAIT_S = 0.2  # a waiting consumer sees Ctrl-C at most so much later
 _SLOTS = 8
 # So many slots are never left in a consumer's hands: it then gets copies, and the stream goes on.
 _KEPT = 2
+_PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 _MOST_BYTES = 2 << 30  # of slots that were not asked for
 
 
@@ -185,15 +187,15 @@ class Stream:
     def __iter__(self) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
         """One epoch. A loop that is left early does not count: the next one reads it again."""
         epoch = self._epoch
-        for clips, labels, _ in self.read(range(epoch * len(self), (epoch + 1) * len(self))):
-            yield clips, labels
+        # Mapped, not looped over: a variable here would hold on to the batch's slot.
+        yield from map(_PAIR, self.read(range(epoch * len(self), (epoch + 1) * len(self))))
         self._epoch = max(self._epoch, epoch + 1)
 
     def batches(self, start_step: int = 0, epochs: int = 1, *, info: bool = False) -> Iterator[Any]:
         """The batches from ``start_step`` to the end of epoch number ``epochs`` (counted from the
         stream's beginning): (clips, labels), with ``info`` also a BatchInfo."""
-        for batch in self.read(self.steps(start_step, epochs)):
-            yield batch if info else batch[:2]
+        batches = self.read(self.steps(start_step, epochs))
+        yield from batches if info else map(_PAIR, batches)
 
     def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
         """The same as a ``tf.data.Dataset`` of (clips, labels), see `videoload.tfdata`."""
@@ -219,7 +221,7 @@ class Stream:
 
     def read(
         self, steps: range, idle: Callable[[], None] | None = None
-    ) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], BatchInfo]]:
+    ) -> Generator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], BatchInfo], None, None]:
         """The batches of ``steps``. ``idle`` is called before a wait and every 50 ms within it.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.

@@ -80,12 +80,12 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
         if (stream := home()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
+        reader = stream.read(range(steps.start + ahead, steps.stop + ahead), idle)
         try:
-            for clips, labels, _ in stream.read(
-                range(steps.start + ahead, steps.stop + ahead), idle
-            ):
-                yield clips, labels
+            for _ in steps:
+                yield next(reader)[:2]  # no variable: it would hold on to the batch's slot
                 asked = time.monotonic()
+            reader.close()
         except VideoloadError as error:
             _log.error("the stream stopped: %s", str(error))  # a kept record keeps no frames
             raise
