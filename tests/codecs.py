@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, cast
 
 import av
 import numpy as np
 import numpy.typing as npt
+from av.video.stream import VideoStream
 
 FRAMES = 40
 Rewrite = Callable[[bytes], bytes]
@@ -52,7 +54,7 @@ def make(kind: Kind, folder: Path) -> Path:
     path = folder / f"{kind.name}.avi"
     with av.open(str(path), "w", format=kind.container) as out:
         sound = out.add_stream("pcm_s16le", rate=8000, layout="mono") if kind.audio else None
-        stream = out.add_stream(kind.codec, rate=kind.rate, options=kind.options)
+        stream = cast(VideoStream, out.add_stream(kind.codec, rate=kind.rate, options=kind.options))
         stream.width, stream.height = kind.size
         stream.pix_fmt = kind.pixels
         stream.codec_context.gop_size = kind.key_every
@@ -79,7 +81,8 @@ def _frame(kind: Kind, ordinal: int) -> av.VideoFrame:
         return av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format=kind.pixels)
     levels = np.arange(256, dtype=np.uint8)
     palette = np.stack([np.full(256, 255, np.uint8), levels, levels[::-1], levels], axis=-1)
-    return av.VideoFrame.from_ndarray((image[..., 0], palette), format="pal8")
+    indices_and_palette: Any = (image[..., 0], palette)
+    return av.VideoFrame.from_ndarray(indices_and_palette, format="pal8")
 
 
 def _without_index(data: bytes) -> bytes:

@@ -18,7 +18,8 @@ def invert(clip: Clip, rng: np.random.Generator) -> Clip:
 
 
 def add_noise(clip: Clip, rng: np.random.Generator) -> Clip:
-    return clip ^ rng.integers(0, 4, clip.shape, np.uint8)
+    noise: Clip = rng.integers(0, 4, clip.shape, np.uint8)
+    return clip ^ noise
 
 
 def wrong_shape(clip: Clip, rng: np.random.Generator) -> Clip:

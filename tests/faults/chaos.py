@@ -412,6 +412,7 @@ class Chaos:
         self._armed: list[tuple[int, Planned]] = []  # armed after so many batches
         self._open: list[Strike] = []
         self._batch = 0
+        self._patient_from = 0  # batches, since it was waited in vain for a target
 
     def after(self, batch: int, due: list[Planned]) -> None:
         """``batch`` batches are here; do what is due."""
@@ -420,25 +421,30 @@ class Chaos:
         for strike in [s for s in self._open if s.step < batch]:
             strike.took_s = now - strike.began
             self._open.remove(strike)
-        for _, undo in [u for u in self._undo if u[0] <= batch]:
+        due_now = [undo for at, undo in self._undo if at <= batch]
+        self._undo = [(at, undo) for at, undo in self._undo if at > batch]
+        for undo in due_now:
             undo()
-        self._undo = [u for u in self._undo if u[0] > batch]
         self._waiting += due
         self._try_all()
         deadline = now + TARGET_S
         most = MOST_WAITING if batch < 0.97 * self._report.batches else 0
-        while self._held_up() > most and time.monotonic() < deadline:
+        while self._held_up() > most and batch >= self._patient_from:
             time.sleep(0.01)
             self._try_all()
+            if time.monotonic() > deadline:
+                self._patient_from = batch + 200
         self._note_armed()
         self._fleet.reap()
 
     def settle(self) -> None:
         """Undo what is still to be undone."""
-        for _, undo in self._undo:
-            undo()
-        self._undo.clear()
         self._note_armed()
+        for proxy in self._proxies.values():
+            proxy.disarm()
+        left, self._undo = self._undo, []
+        for _, undo in left:
+            undo()
         self._report.injected.sort()
 
     def unfinished(self) -> list[Planned]:
@@ -499,6 +505,9 @@ class Chaos:
             self._busy.add(planned.whom)
 
             def release() -> None:
+                if any(waiting is fault for waiting in proxy.armed):  # it has not begun yet
+                    self._later(planned, release)
+                    return
                 proxy.release()
                 self._busy.discard(planned.whom)
 
@@ -674,8 +683,6 @@ def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Repo
     for proxy in proxies.values():
         proxy.release()
     report.never = chaos.unfinished()
-    for proxy in proxies.values():
-        proxy.disarm()
     if FURTHER in fleet.by_role:
         fleet.by_role[FURTHER].terminate()
     for role in ROLES:

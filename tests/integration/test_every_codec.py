@@ -37,7 +37,7 @@ class Ledger:
             f"{name[-44:]:44} {codec:12} {frames:6d}  {keys:8d}  {compared:8d}  {wrong:5d}"
             for name, codec, frames, keys, compared, wrong in self.rows
         ]
-        compared, wrong = (sum(row[i] for row in self.rows) for i in (4, 5))
+        compared, wrong = sum(row[4] for row in self.rows), sum(row[5] for row in self.rows)
         return "\n".join([*lines, f"{len(self.rows)} files, {compared} frames, {wrong} wrong"])
 
 

@@ -91,6 +91,7 @@ class Reader:
     steps: range
     inbox: deque[Ready] = field(default_factory=deque)
     taken: list[int] = field(default_factory=list)
+    asked: bool = False  # it waits, and has said so
 
     @property
     def done(self) -> bool:
@@ -108,6 +109,7 @@ class Fellow:
     old: list[tuple[Grant, Failure | None]] = field(default_factory=list)  # arrived
     alive: bool = True
     silent: bool = False
+    sentenced: bool = False  # told to be killed; it may go on until it is
 
 
 class Held(NamedTuple):
@@ -164,11 +166,13 @@ class World:
         self.obey(self.table.start_run(stream.id, reader.id, steps.start, steps.stop))
 
     def want(self, reader: Reader) -> None:
+        reader.asked = True
         self.obey(self.table.wanted(reader.id))
 
     def take(self, reader: Reader) -> None:
         """The consumer takes a batch that is there."""
         batch = reader.inbox.popleft()
+        reader.asked = False
         if reader.stream.ordered:
             assert batch.step == reader.steps.start + len(reader.taken)
         assert batch.step in reader.steps
@@ -297,6 +301,7 @@ class World:
                     self.close_places(reader.stream)
                     back = [(batch.step, batch.slot) for batch in reader.inbox]
                     reader.inbox.clear()
+                    reader.asked = False  # if it still waits, it says so again
                     for _, slot in back:
                         reader.stream.places[slot].close()
                     self.obey(self.table.recalled(command.run, back))
@@ -304,7 +309,7 @@ class World:
                     worker = self.workers[str(command.worker)]
                     assert worker.local
                     assert worker.silent or not worker.alive
-                    worker.alive = False
+                    worker.sentenced = True
                 case Stop():
                     assert isinstance(command.error, TooManyBadVideos | SpecError)
                     stream = self.streams[command.stream]
@@ -398,11 +403,11 @@ class World:
     # The end
 
     def play_fair(self) -> None:
-        """From now on all do their work; so everybody gets everything."""
+        """From now on all do their work, but for remote workers that never say a word again. So
+        everybody gets everything."""
         for worker in list(self.workers.values()):
-            if not worker.alive or (worker.silent and worker.local):
+            if not worker.alive or worker.sentenced or (worker.silent and worker.local):
                 self.leave(worker, died=True)
-            worker.silent = False
         wanted = sum(len(reader.steps) for reader in self.readers.values())
         for _ in range(60 + 12 * wanted):
             if not any(not r.done and not r.stream.stopped for r in self.readers.values()):
@@ -422,15 +427,15 @@ class World:
 
     def one_fair_turn(self) -> None:
         for local in (True, False):
-            if not any(w.alive and w.local is local for w in self.workers.values()):
+            if not any(w.local is local and not w.silent for w in self.workers.values()):
                 self.join(local=local)
         for reader in list(self.readers.values()):
-            if not reader.inbox and not reader.done and not reader.stream.stopped:
+            if not (reader.inbox or reader.done or reader.asked or reader.stream.stopped):
                 self.want(reader)
         for worker in list(self.workers.values()):
-            while worker.alive and worker.queue:
+            while worker.alive and worker.queue and not worker.silent:
                 self.finish(worker)
-            while worker.sent and worker.name in self.workers:
+            while worker.sent and worker.name in self.workers and not worker.silent:
                 self.arrive(worker, worker.sent.pop(0))
             if not worker.alive and worker.name in self.workers:
                 self.leave(worker, died=True)
@@ -599,7 +604,7 @@ class Play:
             self.world.die(self.one_of(self.workers()))
 
     def a_dead_worker_is_reaped(self) -> None:
-        dead = [worker for worker in self.world.workers.values() if not worker.alive]
+        dead = [w for w in self.world.workers.values() if w.sentenced or not w.alive]
         if dead:
             self.world.leave(self.one_of(dead), died=True)
 
