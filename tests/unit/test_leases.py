@@ -6,6 +6,7 @@ What no single example can show is played at random in `test_leases_at_random`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +39,8 @@ class Desk:
     Its methods are the events, and they return the commands.
     """
 
-    def __init__(self, *workers: str, credit: int = 2, **stream: Any) -> None:
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+    def __init__(self, *workers: str, credit: int = 2, deaths: int = 2, **stream: Any) -> None:
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=deaths)
         self.plans: dict[int, Plan] = {}
         self.quarantines: dict[int, Quarantine] = {}
         self.ready: dict[tuple[int, int], Ready] = {}  # by run and step
@@ -578,6 +579,62 @@ def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
     assert grants(desk.wait(10, "c")) == [desk.lease("c", 3, slot=0, step=0)]
 
 
+# Messages that are lost on the way
+
+
+def beat(desk: Desk, worker: str, *, ticks: int, frames: Iterable[int]) -> list[Seen]:
+    """So many ticks, before each of which the worker tells how many frames it has decoded."""
+    commands: list[Command] = []
+    for _, count in zip(range(ticks), frames, strict=False):
+        desk.now += 0.25
+        assert desk.table.heard(worker, desk.now, count)
+        commands += desk.table.tick(desk.now)
+    return desk._seen(commands)
+
+
+@pytest.mark.parametrize("worker", ["A", "a"])
+def test_a_worker_that_idles_though_it_has_a_lease_starts_afresh(worker: str) -> None:
+    desk = Desk(worker)
+    desk.start(steps=range(1))
+    assert beat(desk, worker, ticks=20, frames=repeat(7)) == []
+    assert beat(desk, worker, ticks=1, frames=repeat(7)) == [Kill(worker)]
+    assert desk.join("B") == []
+    assert desk.leave(worker) == [desk.lease("B", 2, slot=0, step=0)]
+
+
+def test_a_worker_that_makes_progress_does_not_idle() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    for frames in range(5):
+        assert beat(desk, "A", ticks=20, frames=repeat(frames)) == []
+
+
+def test_a_worker_that_answers_does_not_idle() -> None:
+    desk = Desk("A", batch=1)
+    lease, _ = grants(desk.start())
+    for _ in range(5):
+        assert beat(desk, "A", ticks=19, frames=repeat(7)) == []
+        desk.table.heard("A", desk.now)
+        lease = grants(desk.answer(lease))[0]
+        desk.slot_back(0)
+
+
+def test_a_worker_without_a_lease_may_idle() -> None:
+    desk = Desk("A")
+    assert beat(desk, "A", ticks=100, frames=repeat(7)) == []
+    desk.start(steps=range(1))
+    assert beat(desk, "A", ticks=19, frames=repeat(7)) == []
+
+
+def test_a_worker_that_says_nothing_between_two_ticks_does_not_idle_in_that_time() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    beat(desk, "A", ticks=11, frames=repeat(7))  # ten of them idle
+    assert desk.wait(9) == []
+    assert beat(desk, "A", ticks=9, frames=repeat(7)) == []
+    assert beat(desk, "A", ticks=1, frames=repeat(7)) == [Kill("A")]
+
+
 # The fence
 
 
@@ -956,6 +1013,71 @@ def test_a_piece_that_another_worker_has_as_well_is_not_blamed() -> None:
         desk.wait(3)
     assert [desk.die(f"w{i}") for i in range(3)] == [[], [], []]
     assert desk.quarantines[0].videos == []
+
+
+def cut_off(desk: Desk, worker: str) -> None:
+    """A remote worker takes the first piece, and then it cannot be reached any more."""
+    desk.join(worker)
+    desk.die(worker)
+
+
+def test_a_clip_is_not_blamed_for_a_line_that_broke() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for i in range(10):
+        cut_off(desk, f"w{i}")
+        desk.table.worker_returned(f"w{i}")
+    assert desk.quarantines[0].videos == []
+    cut_off(desk, "x")
+    assert desk.quarantines[0].videos == []
+    cut_off(desk, "y")
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_a_worker_that_returns_takes_no_more_than_its_own_death_back() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    cut_off(desk, "a")
+    desk.table.worker_returned("a")
+    desk.table.worker_returned("a")
+    desk.table.worker_returned("z")
+    cut_off(desk, "b")
+    assert desk.quarantines[0].videos == []
+    desk.table.worker_returned("a")
+    cut_off(desk, "c")
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_a_worker_that_returns_too_late_blames_the_stand_in_no_less() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    cut_off(desk, "a")
+    cut_off(desk, "b")
+    assert len(desk.quarantines[0].videos) == 1
+    desk.table.worker_returned("a")  # there is nothing to take back any more
+    cut_off(desk, "c")
+    assert len(desk.quarantines[0].videos) == 1
+    cut_off(desk, "d")
+    assert len(desk.quarantines[0].videos) == 2
+
+
+def test_a_local_worker_does_not_return() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, 1)
+    desk.table.worker_returned("W0")
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_so_many_deaths_as_the_table_is_told_blame_a_clip(deaths: int) -> None:
+    desk = Desk(deaths=deaths, batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, deaths - 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
 
 
 def test_too_many_deaths_stop_the_stream() -> None:

@@ -110,6 +110,8 @@ class Fellow:
     alive: bool = True
     silent: bool = False
     sentenced: bool = False  # told to be killed; it may go on until it is
+    frames: int = 0  # decoded so far, as it tells in its beats
+    lost: int = 0  # messages from or to it
 
 
 class Held(NamedTuple):
@@ -257,6 +259,12 @@ class World:
                     self.write(lease, row)
         self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
 
+    def come_back(self, worker: Fellow) -> None:
+        """A remote worker was only cut off, and says HELLO again."""
+        self.gone.remove(worker)
+        self.join(local=False)
+        self.table.worker_returned(worker.name)
+
     def die(self, worker: Fellow) -> None:
         """A local one is still to be reaped; a remote one cannot be reached any more."""
         worker.alive = False
@@ -274,8 +282,9 @@ class World:
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         for worker in self.workers.values():
-            if worker.alive and not worker.silent:
-                assert self.table.heard(worker.name, self.now)
+            if worker.alive and not worker.silent and not worker.sent:  # answers come before beats
+                worker.frames += bool(worker.queue)  # it is at work
+                assert self.table.heard(worker.name, self.now, worker.frames)
         self.obey(self.table.tick(self.now))
         self.back_again = False
 
@@ -307,9 +316,12 @@ class World:
                     self.obey(self.table.recalled(command.run, back))
                 case Kill():
                     worker = self.workers[str(command.worker)]
-                    assert worker.local
-                    assert worker.silent or not worker.alive
-                    worker.sentenced = True
+                    late = worker.silent or worker.sent or not worker.alive
+                    assert worker.lost or (worker.local and late)
+                    if worker.local:
+                        worker.sentenced = True
+                    else:
+                        self.leave(worker, died=False)
                 case Stop():
                     assert isinstance(command.error, TooManyBadVideos | SpecError)
                     stream = self.streams[command.stream]
@@ -409,7 +421,7 @@ class World:
             if not worker.alive or worker.sentenced or (worker.silent and worker.local):
                 self.leave(worker, died=True)
         wanted = sum(len(reader.steps) for reader in self.readers.values())
-        for _ in range(60 + 12 * wanted):
+        for _ in range(100 + 12 * wanted):
             if not any(not r.done and not r.stream.stopped for r in self.readers.values()):
                 break
             self.one_fair_turn()
@@ -437,7 +449,7 @@ class World:
                 self.finish(worker)
             while worker.sent and worker.name in self.workers and not worker.silent:
                 self.arrive(worker, worker.sent.pop(0))
-            if not worker.alive and worker.name in self.workers:
+            if (worker.sentenced or not worker.alive) and worker.name in self.workers:
                 self.leave(worker, died=True)
         for reader in list(self.readers.values()):  # each wakes up before the next tick
             if reader.inbox:
@@ -612,10 +624,32 @@ class Play:
         if self.workers():
             self.world.leave(self.one_of(self.workers()), died=False)
 
+    def a_lease_is_lost(self) -> None:
+        if self.at_work():
+            worker = self.one_of(self.at_work())
+            worker.queue.pop(self.draw(len(worker.queue)))
+            worker.lost += 1
+
+    def an_answer_is_lost(self) -> None:
+        senders = [worker for worker in self.workers() if worker.sent]
+        if senders:
+            worker = self.one_of(senders)
+            worker.sent.pop(self.draw(len(worker.sent)))
+            worker.lost += 1
+
+    def a_worker_comes_back(self) -> None:
+        cut_off = [worker for worker in self.world.gone if not worker.local]
+        if cut_off and len(self.world.workers) < MOST_WORKERS:
+            self.world.come_back(self.one_of(cut_off))
+
     # Time
 
     def time_passes(self) -> None:
         self.world.pass_time(self.one_of([0.25, 0.9]))
+
+    def much_time_passes(self) -> None:
+        for _ in range(25):
+            self.world.pass_time(0.25)
 
     def the_process_sleeps(self) -> None:
         self.world.sleep(self.one_of([1.5, 1000.0]))
@@ -662,7 +696,11 @@ EVENTS = [
     Play.a_worker_dies,
     Play.a_dead_worker_is_reaped,
     Play.a_worker_says_bye,
+    Play.a_lease_is_lost,
+    Play.an_answer_is_lost,
+    Play.a_worker_comes_back,
     Play.time_passes,
+    Play.much_time_passes,
     Play.the_process_sleeps,
     Play.a_consumer_starts,
     Play.a_consumer_waits,
