@@ -75,6 +75,7 @@ _STOP_S = 10.0
 # Workers are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults
 # 2 met the same clip twice running, and a good video was lost. Four times running is no accident.
 _DEATHS = 4
+_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # what a decoder's bug ends with
 _PEERS_KEPT = 4096  # workers that dialled in, to know one again that was cut off
 _IN_ONE_GO = 64  # messages taken at one address before the others and the clock have their turn
 
@@ -144,6 +145,7 @@ class _Colleague:
     started_here: bool
     clips: int = 0
     decode_s: float = 0.0
+    hung: bool = False  # and was killed for it
 
 
 class Engine:
@@ -452,12 +454,12 @@ class Engine:
             colleague.decode_s += result.decode_s
         self._obey(self._table.result(peer, result.lease, frames))
 
-    def _gone(self, peer: Peer, *, died: bool) -> None:
+    def _gone(self, peer: Peer, *, died: bool, crashed: bool = False) -> None:
         with self._joined:
             colleague = self._colleagues.pop(peer, None)
         if colleague is not None and not colleague.started_here:
             _log.info("worker %s left", colleague.name)
-        self._obey(self._table.worker_left(peer, died=died))
+        self._obey(self._table.worker_left(peer, died=died, crashed=crashed))
 
     def _reap(self) -> None:
         if self._supervisor is None:
@@ -467,7 +469,7 @@ class Engine:
             self._poller = None
             for peer, colleague in list(self._colleagues.items()):
                 if colleague.started_here and colleague.pid == pid:
-                    self._gone(peer, died=True)
+                    self._gone(peer, died=True, crashed=colleague.hung or how in _CRASHES)
 
     def _say_here(self) -> None:
         """Let the workers know that this trainer lives, and find those that are gone."""
@@ -545,6 +547,7 @@ class Engine:
             self._gone(command.worker, died=False)
         elif colleague is not None and self._supervisor is not None:
             _log.warning("worker process %d hangs; killing it", colleague.pid)
+            colleague.hung = True
             self._supervisor.kill(colleague.pid)
 
     # The end

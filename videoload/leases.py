@@ -40,6 +40,7 @@ WorkerId = Hashable
 _LEASE_CLIPS = 16
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them.
 _DEATHS = 2
+_CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed for it
 # A worker that idles for so many ticks (5 s) while it holds leases will never answer them.
 _IDLE_TICKS = 20
 
@@ -147,6 +148,7 @@ class _Piece:
     size: int
     holders: set[_Lease] = field(default_factory=set)
     deaths: int = 0
+    crashes: int = 0  # deaths that look like a decoder's doing
     queued: bool = False  # among its run's orphans
 
 
@@ -291,7 +293,7 @@ class LeaseTable:
             known.frames = frames
         return True
 
-    def worker_left(self, worker: WorkerId, *, died: bool) -> list[Command]:
+    def worker_left(self, worker: WorkerId, *, died: bool, crashed: bool = False) -> list[Command]:
         """A worker is gone for good: a local one is reaped, a remote one said BYE or cannot be
         reached. ``died``: not of its own will, so the lease it was at may be what killed it."""
         left = self._workers.pop(worker, None)
@@ -308,7 +310,7 @@ class LeaseTable:
             if lease is at_work and not piece.holders:
                 if piece.size == 1 and not left.local:
                     self._blamed[worker] = piece
-                commands += self._blame(piece)
+                commands += self._blame(piece, crashed=crashed)
             else:
                 self._requeue_if_left(piece)
         return commands + self._grant()
@@ -440,12 +442,13 @@ class LeaseTable:
             orphan = (piece.batch.step, next(self._piece_ids), piece)
             heappush(piece.batch.run.orphans, orphan)
 
-    def _blame(self, piece: _Piece) -> list[Command]:
+    def _blame(self, piece: _Piece, *, crashed: bool) -> list[Command]:
         """A worker died over this piece. Its clips are granted again one by one; one that then
         goes on killing workers is taken for bad, and its video with it."""
         if piece.size == 1:
             piece.deaths += 1
-            if piece.deaths >= self._deaths:
+            piece.crashes += crashed
+            if piece.deaths >= self._deaths or piece.crashes >= _CRASHES:
                 reason = f"{piece.deaths} workers died while decoding it"
                 return self._fail(piece, 0, reason, dropped=False)
             self._requeue(piece)
@@ -469,7 +472,7 @@ class LeaseTable:
         except VideoloadError as error:
             return self._stop(stream, error)
         self._choose_stand_ins(batch, piece.first, piece.size)
-        piece.deaths = 0
+        piece.deaths = piece.crashes = 0
         self._requeue(piece)
         return []
 
@@ -570,7 +573,7 @@ class LeaseTable:
                     if not piece.holders:  # nobody can still answer for what it was
                         self._choose_stand_ins(piece.batch, piece.first, piece.size)
                     if samples != piece.batch.samples[piece.first : piece.first + piece.size]:
-                        piece.deaths = 0
+                        piece.deaths = piece.crashes = 0
                     return piece
             batch = run.cutting or self._open_batch(run)
             if batch is None:

@@ -1061,6 +1061,32 @@ def test_a_worker_that_returns_too_late_blames_the_stand_in_no_less() -> None:
     assert len(desk.quarantines[0].videos) == 2
 
 
+def test_of_two_deaths_only_the_one_that_was_none_is_taken_back() -> None:
+    desk = Desk(batch=1, deaths=3)
+    desk.start(steps=range(1))
+    cut_off(desk, "a")
+    cut_off(desk, "b")
+    desk.table.worker_returned("a")
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_what_was_answered_takes_no_blame_from_others() -> None:
+    desk = Desk(batch=1, credit=1)
+    desk.start(steps=range(2))
+    cut_off(desk, "a")  # over step 0
+    [first] = grants(desk.join("c"))
+    cut_off(desk, "b")  # over step 1
+    [second] = grants(desk.answer(first))
+    assert list(desk.table._blamed) == ["b"]  # step 0 killed nobody
+    desk.table.worker_returned("b")
+    assert second.worker == "c"
+    desk.die("c")
+    assert desk.quarantines[0].videos == []
+
+
 def test_a_local_worker_does_not_return() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
