@@ -169,12 +169,29 @@ class Decoder:
 
     def _resolve(self, path: str) -> str:
         try:
-            full = os.path.realpath(os.path.join(self._root, path))
+            full = os.path.join(self._root, path)
+            if not self._is_plain(path):
+                full = os.path.realpath(full)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         if os.path.commonpath((full, self._root)) != self._root:
             raise VideoError(path, f"lies outside of the root {self._root}")
         return full
+
+    def _is_plain(self, path: str) -> bool:
+        """Whether the path lies under the root as it stands: no way up, no link on the way. The
+        root is resolved already, so this is half the work of resolving it all again."""
+        at = self._root
+        for part in path.split("/"):
+            if part in ("", ".", ".."):
+                return False
+            at = f"{at}/{part}"
+            try:
+                if stat.S_ISLNK(os.lstat(at).st_mode):
+                    return False
+            except OSError:  # nothing there: said when it is opened
+                return True
+        return True
 
     def _index(self, path: str, full: str, tick: Tick) -> VideoIndex:
         try:
@@ -270,6 +287,9 @@ class _Scaler:
         if frame.format.name in ("yuv420p", "yuvj420p"):
             frame = self._to(self._scale, frame, choice.scaled, frame.format.name)
         frame = self._to(self._convert, frame, choice.scaled, self._spec.pixels)
+        if self._spec.pixels != "yuv420p" and not choice.flip:
+            _copy_lines(frame, choice.corner, out)
+            return
         for pixels, place in zip(
             _planes(frame, choice.corner, self._spec), _places(out, self._spec), strict=True
         ):
@@ -315,6 +335,16 @@ def _cut(frame: VideoFrame, x: int, y: int, width: int, height: int) -> VideoFra
     pixels = cast(Buffer, frame.to_ndarray())
     region = np.ascontiguousarray(pixels[y : y + height, x : x + width])
     return VideoFrame.from_ndarray(region, format="rgb24")
+
+
+def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None:
+    """The crop of a packed frame into ``out`` [height, width, channels], line by line."""
+    x, y = corner
+    height, width, channels = out.shape
+    plane = frame.planes[0]
+    lines = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
+    cut = lines[y : y + height, x * channels : (x + width) * channels]
+    np.copyto(out.reshape(height, width * channels), cut)
 
 
 def _planes(frame: VideoFrame, corner: tuple[int, int], spec: ClipSpec) -> list[Buffer]:
