@@ -1015,6 +1015,54 @@ def test_a_piece_that_another_worker_has_as_well_is_not_blamed() -> None:
     assert desk.quarantines[0].videos == []
 
 
+def crash_over_and_over(desk: Desk, times: int) -> None:
+    """As above, but the deaths look like a decoder's doing."""
+    for i in range(times):
+        desk.join(f"C{i}")
+        desk.table.worker_left(f"C{i}", died=True, crashed=True)
+
+
+def test_two_crashes_are_enough_whatever_is_allowed_of_other_deaths() -> None:
+    desk = Desk(batch=1, deaths=4)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 1)
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    crash_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == [("v0.avi", "3 workers died while decoding it")]
+
+
+def test_a_crash_is_a_death_as_well() -> None:
+    desk = Desk(batch=1, deaths=3)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 1)
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_a_stand_in_is_not_blamed_for_the_crashes_before_it() -> None:
+    desk = Desk(batch=1, deaths=9)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 3)
+    assert len(desk.quarantines[0].videos) == 1
+    desk.quarantines[0].add(394, "the stand-in, found elsewhere")
+    crash_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 2
+    crash_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 3
+
+
+def test_a_crash_over_many_clips_proves_nothing() -> None:
+    desk = Desk(credit=9, deaths=9)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 2)  # the first over all four of them
+    assert desk.quarantines[0].videos == []
+    crash_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
 def cut_off(desk: Desk, worker: str) -> None:
     """A remote worker takes the first piece, and then it cannot be reached any more."""
     desk.join(worker)
