@@ -253,8 +253,9 @@ class Stream:
 
     def _wait(self, reader: Pass, number: int, idle: Callable[[], None] | None) -> Ready:
         engine = self._engine
-        engine.post(lambda: engine.want(number))
         while True:
+            # Said again while it lasts: what was ready may go back when another pass has its turn.
+            engine.post(lambda: engine.want(number))
             if idle is not None:
                 idle()
             batch = reader.take(_WAIT_S if idle is None else 0.05)

@@ -33,6 +33,8 @@ from videoload.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, St
 from videoload.plan import Plan, Sample, StreamOptions
 from videoload.quarantine import Quarantine
 
+pytestmark = pytest.mark.timeout(400)  # Hypothesis takes minutes to make a failure short
+
 T = TypeVar("T")
 
 STALL_S, SILENCE_S = 10.0, 2.0
@@ -271,11 +273,11 @@ class World:
         if not worker.local:
             self.leave(worker, died=True)
 
-    def leave(self, worker: Fellow, *, died: bool) -> None:
+    def leave(self, worker: Fellow, *, died: bool, crashed: bool = False) -> None:
         worker.alive = False
         del self.workers[worker.name]
         self.gone.append(worker)
-        self.obey(self.table.worker_left(worker.name, died=died))
+        self.obey(self.table.worker_left(worker.name, died=died, crashed=crashed))
 
     # Time
 
@@ -618,7 +620,7 @@ class Play:
     def a_dead_worker_is_reaped(self) -> None:
         dead = [w for w in self.world.workers.values() if w.sentenced or not w.alive]
         if dead:
-            self.world.leave(self.one_of(dead), died=True)
+            self.world.leave(self.one_of(dead), died=True, crashed=self.draw(2) == 0)
 
     def a_worker_says_bye(self) -> None:
         if self.workers():
