@@ -256,6 +256,15 @@ class Catalog:
         """The label of each video: int64 [videos], read-only."""
         return self._columns["label"]
 
+    @property
+    def segment_frames(self) -> Ints:
+        """How long each segment is in source frames, -1 where neither its end nor a scan tells:
+        int64 [videos]."""
+        unknown = np.full(len(self), _UNKNOWN)
+        end = self._columns.get("end", unknown)
+        end = np.where(end == _UNKNOWN, self._columns.get("frames", unknown), end)
+        return np.where(end == _UNKNOWN, _UNKNOWN, end - self._columns.get("start", 0))
+
     def __len__(self) -> int:
         return len(self._paths)
 
@@ -263,8 +272,9 @@ class Catalog:
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"video {i} of a catalog of {len(self)}")
-        told = {name: int(column[i]) for name, column in self._columns.items()}
-        return Video(self._paths[i], **{name: n for name, n in told.items() if n != _UNKNOWN})
+        columns = self._columns.items()
+        told = {name: n for name, column in columns if (n := column.item(i)) != _UNKNOWN}
+        return Video(self._paths[i], **told)
 
     def __iter__(self) -> Iterator[Video]:
         return map(self.__getitem__, range(len(self)))
@@ -356,7 +366,7 @@ def _normal(path: str, where: Callable[[int], str], i: int) -> str:
     else:
         normal = posixpath.normpath(path)
         if normal not in (".", "..") and not normal.startswith(("/", "../")):
-            return normal
+            return path if path == normal else normal  # no second copy of what the caller has
         flaw = "does not lie inside the root: make it relative to it"
     raise CatalogError(f"{where(i)}: the path {path!r} {flaw}")
 
@@ -380,10 +390,10 @@ def _distinct(
     paths: list[str], starts: Ints, ends: Ints, where: Callable[[int], str]
 ) -> tuple[str, ...]:
     """The paths, one str for each file, once no segment stands there twice."""
+    if len(set(paths)) == len(paths):
+        return tuple(paths)
     first: dict[str, int] = {}
     file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    if len(first) == len(paths):
-        return tuple(paths)
     rows = np.stack((file, starts, ends))
     order = np.lexsort(rows)
     twice = (np.diff(rows[:, order]) == 0).all(axis=0)

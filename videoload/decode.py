@@ -25,6 +25,7 @@ from videoload.catalog import Catalog
 from videoload.clips import Choice, ClipSpec, Facts, UnfitError, choose
 from videoload.errors import SpecError, TransformError, VideoError
 from videoload.video import (
+    OpenFiles,
     Report,
     StaleIndexError,
     Tick,
@@ -57,7 +58,7 @@ class Request(NamedTuple):
 class Decoder:
     """Decodes clips of the videos under ``root``; one a process, one thread.
 
-    It keeps the indexes of the videos that it has visited, and no file open between two calls.
+    It keeps the indexes of the videos that it has visited, and the last files open until `rest`.
     ``on_index`` is told of each one that it had to make itself, packed, for others to `learn`.
     """
 
@@ -75,6 +76,7 @@ class Decoder:
         self._indexes: LRUCache[str, VideoIndex] = LRUCache(
             _INDEX_BYTES_KEPT, lambda index: index.memory_bytes
         )
+        self._files = OpenFiles()
         self._scalers: LRUCache[tuple[object, ...], _Scaler] = LRUCache(_SCALERS_KEPT)
 
     def decode(
@@ -97,7 +99,7 @@ class Decoder:
         if transform is not None:
             for choice, clip in zip(choices, out, strict=True):
                 _apply(transform, spec, path, clip, choice.key)
-        return np.stack([choice.frames for choice in choices])
+        return np.array([choice.frames for choice in choices])
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of ``path`` (relative to the root). Raises VideoError."""
@@ -109,6 +111,10 @@ class Decoder:
             return read_index(self._resolve(path), tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
+
+    def rest(self) -> None:
+        """Nothing more is to be done for now: keep no file open."""
+        self._files.close()
 
     def learn(self, path: str, packed: bytes) -> None:
         """Take an index that another decoder made. One that is none, or does not fit the file, does
@@ -142,7 +148,7 @@ class Decoder:
                 for scaler, choice, place in places[ordinal]:
                     scaler.write(frame, choice, place)
 
-            read_frames(full, index, sorted(places), write, tick)
+            read_frames(full, index, sorted(places), write, tick, self._files)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
         except UnreadableError as error:
@@ -169,9 +175,9 @@ class Decoder:
 
     def _resolve(self, path: str) -> str:
         try:
-            full = os.path.join(self._root, path)
-            if not self._is_plain(path):
-                full = os.path.realpath(full)
+            if self._is_plain(path):
+                return f"{self._root}/{path}"
+            full = os.path.realpath(os.path.join(self._root, path))
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         if os.path.commonpath((full, self._root)) != self._root:
@@ -279,41 +285,22 @@ class _Scaler:
     def write(self, frame: VideoFrame, choice: Choice, out: Buffer) -> None:
         """Scale, convert, crop and mirror ``frame`` into ``out``: one frame of ``spec.shape``."""
         if (frame.width, frame.height) != self._size:  # the size changed within the file
-            frame = self._to(self._same, frame, self._size, frame.format.name)
+            frame = _to(self._same, frame, self._size, frame.format.name)
         x, y, width, height = choice.region
         if (width, height) != self._size:
-            frame = self._to(self._same, frame, self._size, "rgb24")
+            frame = _to(self._same, frame, self._size, "rgb24")
             frame = _cut(frame, x, y, width, height)
-        if frame.format.name in ("yuv420p", "yuvj420p"):
-            frame = self._to(self._scale, frame, choice.scaled, frame.format.name)
-        frame = self._to(self._convert, frame, choice.scaled, self._spec.pixels)
+        pixels = frame.format.name
+        if pixels in ("yuv420p", "yuvj420p"):
+            frame = _to(self._scale, frame, choice.scaled, pixels)
+        frame = _to(self._convert, frame, choice.scaled, self._spec.pixels)
         if self._spec.pixels != "yuv420p" and not choice.flip:
             _copy_lines(frame, choice.corner, out)
             return
-        for pixels, place in zip(
+        for plane, place in zip(
             _planes(frame, choice.corner, self._spec), _places(out, self._spec), strict=True
         ):
-            np.copyto(place, pixels[:, ::-1] if choice.flip else pixels)
-
-    @staticmethod
-    def _to(
-        reformatter: VideoReformatter, frame: VideoFrame, size: tuple[int, int], pixels: str
-    ) -> VideoFrame:
-        source = frame.format.name
-        source_range = _FULL if source.startswith("yuvj") else int(frame.color_range) or _LIMITED
-        source_matrix = _MATRICES.get(int(frame.colorspace), _BT601)
-        changes = pixels != source
-        return reformatter.reformat(
-            frame,
-            *size,
-            format=pixels,
-            src_colorspace=source_matrix,
-            dst_colorspace=_BT601 if changes else source_matrix,
-            src_color_range=source_range,
-            dst_color_range=_RANGES[pixels] if changes else source_range,
-            interpolation=_SCALING,
-            threads=1,
-        )
+            np.copyto(place, plane[:, ::-1] if choice.flip else plane)
 
 
 # AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
@@ -330,6 +317,25 @@ _LIMITED, _FULL = int(ColorRange.MPEG), int(ColorRange.JPEG)
 _RANGES = {"rgb24": _FULL, "gray": _FULL, "yuv420p": _LIMITED}
 
 
+def _to(
+    reformatter: VideoReformatter, frame: VideoFrame, size: tuple[int, int], pixels: str
+) -> VideoFrame:
+    """The frame at another size, in other pixels, or in both."""
+    source = frame.format.name
+    full = source.startswith("yuvj")
+    source_range = _FULL if full else int(frame.color_range) or _LIMITED
+    source_matrix = _MATRICES.get(int(frame.colorspace), _BT601)
+    matrix, range_ = source_matrix, source_range
+    if pixels != source:
+        matrix, range_ = _BT601, _RANGES[pixels]
+    width, height = size
+    # By position: names cost a microsecond a frame.
+    return reformatter.reformat(
+        frame, width, height, pixels, source_matrix, matrix, _SCALING, source_range, range_,
+        None, None, 1,
+    )  # fmt: skip
+
+
 def _cut(frame: VideoFrame, x: int, y: int, width: int, height: int) -> VideoFrame:
     """A region of an rgb24 frame, as a frame of its own."""
     pixels = cast(Buffer, frame.to_ndarray())
@@ -342,9 +348,10 @@ def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None
     x, y = corner
     height, width, channels = out.shape
     plane = frame.planes[0]
-    lines = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
-    cut = lines[y : y + height, x * channels : (x + width) * channels]
-    np.copyto(out.reshape(height, width * channels), cut)
+    stride = plane.line_size
+    begin = y * stride + x * channels
+    cut = np.ndarray((height, width * channels), np.uint8, memoryview(plane), begin, (stride, 1))
+    np.copyto(out.reshape(cut.shape), cut)
 
 
 def _planes(frame: VideoFrame, corner: tuple[int, int], spec: ClipSpec) -> list[Buffer]:

@@ -66,16 +66,14 @@ _log = logging.getLogger(__name__)
 _CREDIT = 2  # one lease at work and one waiting, so that no worker idles for a round trip
 _BEAT_S = 0.25  # workers beat so often, and the table is ticked
 _SILENCE_S = 2.0  # a remote worker silent for so long is passed over
-_HERE_S = 1.0  # workers hear of this trainer so often
+_HERE_S = 0.5  # workers hear of this trainer so often, and it finds out who is gone
 _LONELY_S = 5.0  # no worker for so long while a consumer waits: say so
 _REMIND_S = 60.0
 _START_S = 30.0
 _INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
-# Workers are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults
-# 2 met the same clip twice running, and a good video was lost. Four times running is no accident.
-_DEATHS = 4
-_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # what a decoder's bug ends with
+_CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
+_MOST_DIALLED_IN = 4096  # workers at once: with insecure=True anybody may say HELLO
 _PEERS_KEPT = 4096  # workers that dialled in, to know one again that was cut off
 _IN_ONE_GO = 64  # messages taken at one address before the others and the clock have their turn
 
@@ -164,9 +162,7 @@ class Engine:
         self._listen = listen
         self._keys = keys
         self._insecure = insecure
-        self._table = LeaseTable(
-            credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S, deaths=_DEATHS
-        )
+        self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
         self._calls: deque[Callable[[], None]] = deque()
         self._wake_in, self._wake_out = socket.socketpair()
@@ -384,7 +380,7 @@ class Engine:
                 what = f"refused a message at {router.endpoint}: {error}"
                 self._refusals.add(what, time.monotonic())
                 router.send(peer[1], Refused(str(error)))
-                self._gone(peer, died=False)
+                self._part_with(peer)
             finally:
                 router.skip()
 
@@ -404,27 +400,19 @@ class Engine:
             dropped, fatal = message.dropped, message.fatal
             self._obey(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Bye):
+            # Also of a local worker: its one thread says BYE when it has left its decoder for good.
             self._gone(peer, died=False)
 
     def _admit(self, peer: Peer, hello: Hello, now: float) -> None:
         router, identity = peer
         started_here = router is self._private
-        if started_here and not hmac.compare_digest(hello.token, self._token):
-            router.send(identity, Refused("this address is for the trainer's own workers"))
+        if started_here:
+            refusal = self._look_at_own(peer, hello)
+        else:
+            refusal = self._look_at_guest(peer, hello)
+        if refusal is not None:
+            router.send(identity, Refused(refusal))
             return
-        if (
-            started_here
-        ):  # the same process may come again on a fresh socket: then it is not at work
-            for other, colleague in list(self._colleagues.items()):
-                if colleague.started_here and colleague.pid == hello.pid and other != peer:
-                    self._gone(other, died=False)
-        if not started_here:
-            who = (hello.worker, hello.host, hello.pid)
-            last = self._peer_of.get(who, peer)
-            self._peer_of[who] = peer
-            if last != peer:  # cut off, and here again
-                self._gone(last, died=False)
-                self._table.worker_returned(last)
         self._note_software(hello, now)
         name = f"{hello.host}:{hello.pid}"
         with self._joined:
@@ -434,6 +422,33 @@ class Engine:
             _log.info("worker %s joined", name)
         router.send(identity, Welcome(_BEAT_S))
         self._obey(self._table.worker_joined(peer, local=started_here and SHARED, now=now))
+
+    def _look_at_own(self, peer: Peer, hello: Hello) -> str | None:
+        """Why this is not one of the trainer's own workers, if it is not."""
+        assert self._supervisor is not None
+        if not hmac.compare_digest(hello.token, self._token):
+            return "this address is for the trainer's own workers"
+        # The last words of a child that is reaped may still be here. Nobody would reap it again.
+        if all(child.pid != hello.pid for child in self._supervisor.children):
+            return "this trainer has no such child"
+        # A worker dials again only when its one thread is between two leases, and forgets them.
+        for other, colleague in list(self._colleagues.items()):
+            if colleague.started_here and colleague.pid == hello.pid and other != peer:
+                self._gone(other, died=False)
+        return None
+
+    def _look_at_guest(self, peer: Peer, hello: Hello) -> str | None:
+        """Why a worker that dialled in is not admitted, if it is not."""
+        who = (hello.worker, hello.host, hello.pid)
+        last = self._peer_of.get(who, peer)
+        if last != peer:  # cut off, and here again
+            self._gone(last, died=False)
+            self._table.worker_returned(last)
+        guests = sum(not colleague.started_here for colleague in self._colleagues.values())
+        if guests >= _MOST_DIALLED_IN and peer not in self._colleagues:
+            return f"{guests} workers have dialled in, and that is the most"
+        self._peer_of[who] = peer
+        return None
 
     def _take_result(self, peer: Peer, result: Result) -> None:
         place = self._table.place(peer, result.lease)
@@ -461,6 +476,15 @@ class Engine:
             _log.info("worker %s left", colleague.name)
         self._obey(self._table.worker_left(peer, died=died, crashed=crashed))
 
+    def _part_with(self, peer: Peer) -> None:
+        """Have no more of a worker that lives. A local one may be writing into shared memory, so
+        its leases are its own until it is killed and reaped."""
+        colleague = self._colleagues.get(peer)
+        if colleague is not None and colleague.started_here and self._supervisor is not None:
+            self._supervisor.kill(colleague.pid)
+        else:
+            self._gone(peer, died=False)
+
     def _reap(self) -> None:
         if self._supervisor is None:
             return
@@ -469,7 +493,7 @@ class Engine:
             self._poller = None
             for peer, colleague in list(self._colleagues.items()):
                 if colleague.started_here and colleague.pid == pid:
-                    self._gone(peer, died=True, crashed=colleague.hung or how in _CRASHES)
+                    self._gone(peer, died=True, crashed=colleague.hung or how in _CRASH_SIGNALS)
 
     def _say_here(self) -> None:
         """Let the workers know that this trainer lives, and find those that are gone."""
@@ -542,13 +566,14 @@ class Engine:
     def _kill(self, command: Kill) -> None:
         assert isinstance(command.worker, tuple)
         colleague = self._colleagues.get(command.worker)
-        if colleague is not None and not colleague.started_here:
-            _log.warning("worker %s lost its leases; starting afresh with it", colleague.name)
-            self._gone(command.worker, died=False)
-        elif colleague is not None and self._supervisor is not None:
+        if colleague is None:
+            return
+        if colleague.started_here:
             _log.warning("worker process %d hangs; killing it", colleague.pid)
             colleague.hung = True
-            self._supervisor.kill(colleague.pid)
+        else:
+            _log.warning("worker %s lost its leases; starting afresh with it", colleague.name)
+        self._part_with(command.worker)
 
     # The end
 

@@ -38,11 +38,14 @@ WorkerId = Hashable
 
 # Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
-# A clip that, alone in its lease, was at work when so many workers died, is what kills them.
-_DEATHS = 2
+# A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
+# are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults 2 met
+# the same clip twice running, and a good video was lost. Four times running is no accident.
+_DEATHS = 4
 _CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed for it
-# A worker that idles for so many ticks (5 s) while it holds leases will never answer them.
-_IDLE_TICKS = 20
+# A worker that idles for so many ticks (3 s) while it holds leases will never answer them: longer
+# than the largest LEASE (1.3 MB) is under way at 4 Mbit/s, or three packets lost in a row cost.
+_IDLE_TICKS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ class _Worker:
     local: bool
     heard: float
     leases: dict[int, _Lease] = field(default_factory=dict)
+    among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
     frames: int = -1  # that it had decoded at its last beat
     idle_beat: bool = False  # at its last beat it had decoded nothing since the one before
@@ -188,6 +192,8 @@ class LeaseTable:
         self._streams: dict[int, _Stream] = {}
         self._runs: dict[int, _Run] = {}
         self._workers: dict[WorkerId, _Worker] = {}
+        # Those that take leases, by how many they hold; who holds that many for longest is first.
+        self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
         self._blamed: dict[WorkerId, _Piece] = {}  # over whose loss which piece was blamed
         self._lease_ids = count(1)
         self._piece_ids = count()
@@ -196,7 +202,7 @@ class LeaseTable:
     @property
     def workers(self) -> int:
         """Workers that take leases now."""
-        return sum(not worker.suspect for worker in self._workers.values())
+        return sum(map(len, self._by_leases))
 
     # Streams and their consumers
 
@@ -242,7 +248,7 @@ class LeaseTable:
         owner = asking.stream.owner
         if owner is not asking and owner is not None and owner.owed:
             return []
-        return self._give_turn(asking) + self._deliver(asking) + self._grant()
+        return self._give_turn(asking) + self._grant()
 
     def recalled(self, run: int, batches: list[tuple[int, int]]) -> list[Command]:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
@@ -276,6 +282,7 @@ class LeaseTable:
         """A worker said HELLO. ``local``: it writes into shared memory."""
         if worker not in self._workers:
             self._workers[worker] = _Worker(worker, local, now)
+            self._file(self._workers[worker])
         return self._grant()
 
     def heard(self, worker: WorkerId, now: float, frames: int | None = None) -> bool:
@@ -285,7 +292,9 @@ class LeaseTable:
         if known is None:
             return False
         known.heard = now
-        known.suspect = False
+        if known.suspect:
+            known.suspect = False
+            self._file(known)
         known.idle_beat = frames is not None and frames == known.frames
         if not known.idle_beat:
             known.idle_ticks = 0
@@ -299,6 +308,8 @@ class LeaseTable:
         left = self._workers.pop(worker, None)
         if left is None:
             return []
+        left.suspect = True  # takes no more
+        self._file(left)
         commands: list[Command] = []
         leases = list(left.leases.values())
         at_work = leases[0] if leases and died else None
@@ -396,6 +407,7 @@ class LeaseTable:
             if worker.suspect or (silent <= deadline_s and not lost):
                 continue
             worker.suspect = True
+            self._file(worker)
             if worker.local or lost:
                 commands.append(Kill(worker.id))
                 continue
@@ -412,9 +424,18 @@ class LeaseTable:
         known = self._workers.get(worker)
         return None if known is None else known.leases.get(lease)
 
+    def _file(self, worker: _Worker) -> None:
+        """Put a worker where `_grant` looks for it, after its leases or its silence changed."""
+        if worker.among is not None:
+            del worker.among[worker]
+        worker.among = None if worker.suspect else self._by_leases[len(worker.leases)]
+        if worker.among is not None:
+            worker.among[worker] = None
+
     def _settle(self, lease: _Lease) -> None:
         """The worker no longer works on this lease."""
         del lease.worker.leases[lease.id]
+        self._file(lease.worker)
         if lease.piece is not None:
             lease.piece.holders.discard(lease)
             lease.piece = None
@@ -471,9 +492,7 @@ class LeaseTable:
             stream.quarantine.add(video, reason, dropped=dropped)
         except VideoloadError as error:
             return self._stop(stream, error)
-        self._choose_stand_ins(batch, piece.first, piece.size)
-        piece.deaths = piece.crashes = 0
-        self._requeue(piece)
+        self._requeue(piece)  # stand-ins are chosen when it is granted again
         return []
 
     def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
@@ -540,27 +559,25 @@ class LeaseTable:
     def _grant(self) -> list[Command]:
         """Leases for every worker that has credit, as far as there is work and slots for it."""
         commands: list[Command] = []
-        for held in range(self._credit):  # first one lease to each idle worker, then a second
-            for worker in self._workers.values():
-                if len(worker.leases) != held or worker.suspect:
-                    continue
-                piece = self._next_piece()
-                if piece is None:
-                    return commands
-                if worker.local:
-                    for other in list(piece.holders):
-                        self._void(other)
-                lease = _Lease(next(self._lease_ids), worker, piece)
-                worker.leases[lease.id] = lease
-                piece.holders.add(lease)
-                rows = slice(piece.first, piece.first + piece.size)
-                batch = piece.batch
-                samples = tuple(batch.samples[rows])
-                commands.append(
-                    Grant(
-                        worker.id, lease.id, batch.run.stream.id, batch.slot, piece.first, samples
-                    )
-                )
+        *with_credit, _ = self._by_leases
+        # First one lease to each idle worker, then a second.
+        while workers := next(filter(None, with_credit), None):
+            piece = self._next_piece()
+            if piece is None:
+                break
+            worker = next(iter(workers))
+            if worker.local:
+                for other in list(piece.holders):
+                    self._void(other)
+            lease = _Lease(next(self._lease_ids), worker, piece)
+            worker.leases[lease.id] = lease
+            self._file(worker)
+            piece.holders.add(lease)
+            batch = piece.batch
+            samples = tuple(batch.samples[piece.first : piece.first + piece.size])
+            commands.append(
+                Grant(worker.id, lease.id, batch.run.stream.id, batch.slot, piece.first, samples)
+            )
         return commands
 
     def _next_piece(self) -> _Piece | None:

@@ -58,9 +58,11 @@ _POLL_MS = 200  # a signal is seen at most so long after it came
 _NEXT_S, _NEXT_MOST_S, _NEXT_SHARE = 0.002, 0.010, 0.02
 _UNREACHABLE_S = 3.0  # a trainer that cannot be reached for so long is complained about
 _REMIND_S = 60.0  # ... and so often after that
-_WELCOME_S = 5.0  # a HELLO without an answer for so long is said again, on a fresh socket
+_WELCOME_S = 2.0  # a HELLO without an answer for so long is said again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for so many beats is dialled again
-_REFUSED_S = 5.0  # wait so long after a REFUSED
+# Wait so long after a REFUSED, and twice as long after each one that follows within a minute: one
+# garbled message costs little, and a worker that is not wanted does not get on anybody's nerves.
+_REST_S, _REST_MOST_S = 0.25, 5.0
 _OWED_S = 0.25  # of decoding: about what a pause of one batch costs
 _QUEUED = 64  # leases of one trainer that are taken in; it grants two
 _LOOK_UP_S = 5.0  # a name is looked up so often while not all of its trainers are there
@@ -126,10 +128,10 @@ class Links:
         self._last, self._served = link, now
 
     def wait_ms(self, now: float) -> int:
-        """How long to wait for messages before `next_lease` has something."""
+        """How long to wait for messages before `next_lease` has something, or a beat is due."""
         if any(link.leases for link in self):
             return math.ceil(1000 * self._patience_s(now))
-        return _POLL_MS
+        return math.ceil(min([_POLL_MS, *(1000 * link.due_s(now) for link in self)]))
 
     def _patience_s(self, now: float) -> float:
         """How much longer to wait for the next lease of the trainer that was just served, if it is
@@ -230,7 +232,7 @@ class Link:
         self._settings = settings
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
         self._complain_at = time.monotonic() + _UNREACHABLE_S
-        self._rest_until = 0.0
+        self._rest_s, self._rest_until = _REST_S, -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
         self._heard = self._said = 0.0
@@ -265,7 +267,8 @@ class Link:
             self._greet(now)
         elif self._beat_s is None:
             if now - self._greeted > _WELCOME_S:
-                self._complain(now, "does not answer; still trying")
+                if now > self._complain_at:
+                    self._complain(now, "does not answer; still trying")
                 self._hang_up()
         elif now - self._heard > _SILENCE_BEATS * self._beat_s and not self.leases:
             _log.warning("trainer %s has fallen silent; dialling again", self._label)
@@ -273,9 +276,13 @@ class Link:
         else:
             self.beat(now, frames)
 
+    def due_s(self, now: float) -> float:
+        """How long until the next heartbeat is due."""
+        return math.inf if self._beat_s is None else max(0.0, self._said + self._beat_s - now)
+
     def beat(self, now: float, frames: int) -> None:
         """A heartbeat, if one is due."""
-        if self._beat_s is None or now - self._said < self._beat_s:
+        if self.due_s(now) > 0:
             return
         if not self.say(Heartbeat(frames)):
             _log.info("trainer %s hung up; dialling again", self._label)
@@ -338,7 +345,10 @@ class Link:
 
     def _rest(self) -> None:
         self._hang_up()
-        self._rest_until = time.monotonic() + _REFUSED_S
+        now = time.monotonic()
+        again = now - self._rest_until < _REMIND_S
+        self._rest_s = min(2 * self._rest_s, _REST_MOST_S) if again else _REST_S
+        self._rest_until = now + self._rest_s
 
     def _hang_up(self) -> None:
         self.close()

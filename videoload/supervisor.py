@@ -10,11 +10,16 @@ The stop ladder, in one place (`stop`): ask (SIGTERM), wait, kill, reap.
 A child that is killed or crashes is started again at once. Children that give up as soon as they
 are started, three in a row, are not: something is wrong with this host (an import, a root), and
 going round for ever would hide it.
+
+A child that hangs is found by whom it serves: the lease table tells the engine. `keep_running` has
+no lease table, so its children count their turns and packets in shared memory, and it looks whether
+they get on.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import signal
@@ -25,6 +30,7 @@ import time
 from contextlib import suppress
 
 from videoload.errors import WorkerError
+from videoload.slots import SHARED, Arena
 from videoload.transport import PrivateChannel
 from videoload.wire import Private, Share, Unshare, WorkerSettings
 
@@ -33,17 +39,21 @@ _log = logging.getLogger(__name__)
 _YOUNG_S = 5.0
 _YOUNG_DEATHS = 3
 _LOOK_S = 0.2
+# An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
+# this even on a crowded host. Nobody waits for it: trainers pass over the silent after 2 s.
+_STALL_S = 30.0
 _ASK_S = 1.2  # between asking and killing; a worker looks up at each frame, and every 200 ms
 
 
-def start(module: str, end: socket.socket) -> subprocess.Popen[bytes]:
-    """``python -m module FD`` with the modules that this process has, and one end of a socket
-    pair, which is closed here. Raises WorkerError."""
+def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
+    """``python -m module FD...`` with the modules that this process has, one end of a socket pair,
+    which is closed here, and further ``descriptors``. Raises WorkerError."""
+    inherited = [end.fileno(), *descriptors]
     try:
         return subprocess.Popen(
             # -P: the folder that the trainer happens to be started in holds no modules of ours.
-            [sys.executable, "-P", "-m", module, str(end.fileno())],
-            pass_fds=[end.fileno()],
+            [sys.executable, "-P", "-m", module, *map(str, inherited)],
+            pass_fds=inherited,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         )
@@ -59,18 +69,34 @@ def cores() -> int:
 
 
 class Child:
-    """One worker process."""
+    """One worker process; with ``pulse``, it can be seen whether it gets on."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
         self.channel, theirs = PrivateChannel.pair()
         self.began = time.monotonic()
+        memory = Arena(1, 2) if pulse and SHARED else None
+        self._pulse = None if memory is None else memory.view(0, 0, (2,))
+        self._last = b""
+        self._looks = 0
         try:
-            self.process = start("videoload.worker", theirs)
+            self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
         except WorkerError:
             self.channel.close()
             raise
+        finally:
+            if memory is not None:
+                memory.close()
         self.pid = self.process.pid
         self.send(settings)
+
+    def look(self) -> int:
+        """How many looks in a row, with this one, it has not got on. They are counted, not timed:
+        it may be this process that slept."""
+        now = b"" if self._pulse is None else self._pulse.tobytes()
+        # Zero before its first turn: it is being imported, which takes as long as the disk does.
+        still = now == self._last and any(now)
+        self._last, self._looks = now, self._looks + 1 if still else 0
+        return self._looks
 
     def send(self, message: Private, descriptor: int | None = None) -> None:
         """A child that is gone is noticed by `reap`, not here."""
@@ -89,9 +115,10 @@ class Child:
 class Supervisor:
     """Keeps ``workers`` worker processes alive until `stop`."""
 
-    def __init__(self, workers: int, settings: WorkerSettings) -> None:
+    def __init__(self, workers: int, settings: WorkerSettings, *, pulse: bool = False) -> None:
         """Starts them. Raises WorkerError if that is not possible."""
         self._settings = settings
+        self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
         self._young_deaths = 0
         self.children: list[Child] = []
@@ -157,21 +184,26 @@ class Supervisor:
         self.children.clear()
 
     def _start(self) -> None:
-        child = Child(self._settings)
+        child = Child(self._settings, pulse=self._pulse)
         self.children.append(child)
         for message, descriptor in self._shares.values():
             child.send(message, descriptor)
 
 
-def keep_running(workers: int, settings: WorkerSettings) -> int:
-    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130)."""
+def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _STALL_S) -> int:
+    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
+    One that does not get on for ``stall_s`` is killed and replaced."""
     stopped_by: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))
-    supervisor = Supervisor(workers, settings)
+    supervisor = Supervisor(workers, settings, pulse=True)
     try:
         while not stopped_by:
-            select.select(supervisor.watched(), [], [], _LOOK_S)
+            ended, *_ = select.select(supervisor.watched(), [], [], _LOOK_S)
+            for child in supervisor.children if not ended else ():  # all of _LOOK_S has passed
+                if child.look() == math.ceil(stall_s / _LOOK_S):
+                    _log.warning("worker process %d hangs; killing it", child.pid)
+                    child.kill()
             for pid, how in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
     finally:

@@ -23,7 +23,8 @@ import shutil
 import socket
 import stat
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -80,17 +81,11 @@ class Router:
     ) -> None:
         """Bind ``endpoint``. Raises TransportError: address in use, no keys where they are due."""
         _check(endpoint, keys, insecure)
-        self.socket = context.socket(zmq.ROUTER)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
-        self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-        self.socket.setsockopt(zmq.RCVHWM, _RECEIVED)
-        self.socket.setsockopt(zmq.IPV6, 1)
-        try:
+        with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, _TRAINER) as self.socket:
+            self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
+            self.socket.setsockopt(zmq.RCVHWM, _RECEIVED)
             if keys is not None:
-                public, secret = _own_keys(keys, _TRAINER)
-                self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
                 self.socket.curve_server = True
             else:
                 # Makes libzmq refuse ZMTP 1.0, which any noise can pass for, as CURVE does: its
@@ -98,11 +93,6 @@ class Router:
                 # zmtp_engine.cpp:422).
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             self.socket.bind(endpoint)
-        except (zmq.ZMQError, TransportError) as error:
-            self.socket.close()
-            if isinstance(error, TransportError):
-                raise
-            raise TransportError(f"cannot listen on {endpoint}: {_reason(error)}") from None
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what anybody would dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
@@ -203,25 +193,14 @@ class Dealer:
     ) -> None:
         """Begin to dial ``endpoint``. Raises TransportError: not an address, or no keys."""
         _check(endpoint, keys, insecure)
-        self.socket = context.socket(zmq.DEALER)
-        self.socket.setsockopt(zmq.IMMEDIATE, 1)
-        self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
-        self.socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-        self.socket.setsockopt(zmq.LINGER, 0)
-        self.socket.setsockopt(zmq.IPV6, 1)
-        self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
-        self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
-        try:
+        with _socket(context, zmq.DEALER, f"dial {endpoint}", keys, _WORKER) as self.socket:
+            self.socket.setsockopt(zmq.IMMEDIATE, 1)
+            self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
+            self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
+            self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
             if keys is not None:
-                public, secret = _own_keys(keys, _WORKER)
-                self.socket.curve_publickey, self.socket.curve_secretkey = public, secret
                 self.socket.curve_serverkey = _load(Path(keys) / f"{_TRAINER}.key")[0]
             self.socket.connect(endpoint)
-        except (zmq.ZMQError, TransportError) as error:
-            self.socket.close()
-            if isinstance(error, TransportError):
-                raise
-            raise TransportError(f"cannot dial {endpoint}: {_reason(error)}") from None
 
     def receive(self) -> FromTrainer | None:
         """The next message, or None. Raises ProtocolError."""
@@ -245,6 +224,31 @@ class Dealer:
     def close(self, *, drain: bool = False) -> None:
         """Hang up; with ``drain``, once what was said is sent, or after two seconds."""
         self.socket.close(linger=_DRAIN_MS if drain else 0)
+
+
+@contextmanager
+def _socket(
+    context: zmq.Context[zmq.Socket[bytes]],
+    kind: int,
+    purpose: str,
+    keys: str | os.PathLike[str] | None,
+    role: str,
+) -> Iterator[zmq.Socket[bytes]]:
+    """A socket with what both sides set, and the ``role``'s own keys. It is closed if ``purpose``
+    fails, with a TransportError."""
+    made = context.socket(kind)
+    try:
+        made.setsockopt(zmq.LINGER, 0)
+        made.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+        made.setsockopt(zmq.IPV6, 1)
+        if keys is not None:
+            made.curve_publickey, made.curve_secretkey = _own_keys(keys, role)
+        yield made
+    except (zmq.ZMQError, TransportError) as error:
+        made.close()
+        if isinstance(error, TransportError):
+            raise
+        raise TransportError(f"cannot {purpose}: {_reason(error)}") from None
 
 
 class PrivateChannel:

@@ -8,8 +8,8 @@ So the first visit to a file decodes it once from end to end and notes (`VideoIn
 count, a checksum of every frame, and for each key frame where its packet lies and which ordinal it
 came out as. Later visits seek to the last key frame at or before the frame wanted, make sure that
 the packet found there is the one noted, and count on from its key frame. A frame is handed out only
-if its checksum is the one noted; each is checked once. Where anything does not add up, the file is
-decoded from its start: slower, never wrong.
+if its checksum is the one noted; it is checked once for each way that leads to it. Where anything
+does not add up, the file is decoded from its start: slower, never wrong.
 
 Damage: a packet that the decoder refuses is skipped, a frame that it repairs is kept, the end of
 what can be read is the end of the video. Everything runs in one thread, because on damaged files
@@ -38,6 +38,7 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from cachetools import LRUCache
 
 from videoload.clips import Facts
 
@@ -50,6 +51,10 @@ _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,
 _MAX_PIXELS = 8192 * 8192
 # A seek costs about as much as decoding a few frames (0.1 ms at 320x240).
 _SEEK_WORTH_FRAMES = 4
+_ROUTES = 32
+_OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
+_MOST_OPEN = 64
+_FRAMES_IN_DECODER = 6
 # What FFmpeg, and PyAV upon strange files, answer with.
 _REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
 _HEADER = struct.Struct("<Q?IQQIII")
@@ -100,31 +105,31 @@ class VideoIndex:
         self.file_bytes = file_bytes
         self.keys = keys
         self.sums = sums
-        self._checked = np.zeros(len(sums), np.bool_)
-        self._keys = [KeyFrame(*row) for row in keys.tolist()]
+        self._checked = np.zeros(len(sums), np.uint32)  # by ordinal, a bit for each route
+        self.starts = [KeyFrame(*row) for row in keys.tolist()]
 
-    def key_before(self, ordinal: int) -> KeyFrame | None:
-        """The last key frame at or before a frame, if there is one that may be sought."""
-        at = bisect_right(self._keys, ordinal, key=_ordinal) - 1
-        return None if at < 0 else self._keys[at]
+    def key_before(self, ordinal: int) -> int:
+        """Which of the ``starts`` is the last at or before a frame; -1 if there is none."""
+        return bisect_right(self.starts, ordinal, key=_ordinal) - 1
 
     def forbid_seeking(self) -> None:
         """A seek gave wrong frames: from now on the file is decoded from its start."""
         self.keys = self.keys[:0]
-        self._keys = []
+        self.starts = []
 
-    def agrees(self, ordinal: int, frame: VideoFrame) -> bool:
-        """Whether this is frame ``ordinal``. Of an undamaged file, each is looked at once."""
-        if self._checked[ordinal]:
+    def agrees(self, ordinal: int, frame: VideoFrame, route: int) -> bool:
+        """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route."""
+        if route < _ROUTES and self._checked[ordinal] >> route & 1:
             return True
         same = _checksum(frame) == int(self.sums[ordinal])
-        self._checked[ordinal] = same and not self.damaged
+        if same and route < _ROUTES and not self.damaged:
+            self._checked[ordinal] |= 1 << route
         return same
 
     @property
     def memory_bytes(self) -> int:
         """What it costs to keep, with what Python adds."""
-        return 1000 + self.keys.nbytes + 3 * len(self.sums) + 36 * len(self.keys)
+        return 1000 + self.keys.nbytes + 6 * len(self.sums) + 36 * len(self.keys)
 
     def to_bytes(self) -> bytes:
         """About 2 bytes a frame and 24 a key frame."""
@@ -203,14 +208,87 @@ def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
     return index, report
 
 
-def read_frames(path: str, index: VideoIndex, wanted: list[int], use: Use, tick: Tick) -> None:
+class OpenFiles:
+    """The files that were read last, still open: the next visit to one of them spares what opening
+    costs, as much as decoding two or three frames, and more where a file is long."""
+
+    def __init__(self) -> None:
+        self._files = _Shelf(_OPEN_BYTES, lambda opened: opened.memory_bytes)
+
+    def take(self, path: str) -> _Opened | None:
+        """The file, if it is here and still the one that the path leads to."""
+        opened = self._files.pop(path, None)
+        if opened is not None and opened.identity != _identity(path):
+            opened.close()
+            return None
+        return opened
+
+    def put(self, opened: _Opened) -> None:
+        """Keep the file until others need its place."""
+        if opened.memory_bytes > _OPEN_BYTES:
+            opened.close()
+        else:
+            self._files[opened.path] = opened
+
+    def close(self) -> None:
+        """Keep none."""
+        while self._files:
+            self._files.popitem()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _Opened:
+    """A file and its decoder."""
+
+    def __init__(self, path: str, facts: Facts) -> None:
+        self.path = path
+        self.identity = _identity(path)
+        self.used = False  # the decoder has done something already
+        self.container = _open(path)
+        try:
+            self.stream = _video_stream(self.container)
+        except UnreadableError:
+            self.close()
+            raise
+        frame_bytes = 2 * facts.width * facts.height
+        self.memory_bytes = max(_FRAMES_IN_DECODER * frame_bytes, _OPEN_BYTES // _MOST_OPEN)
+
+    def close(self) -> None:
+        self.container.close()
+
+
+class _Shelf(LRUCache[str, _Opened]):
+    def popitem(self) -> tuple[str, _Opened]:
+        path, opened = super().popitem()
+        opened.close()
+        return path, opened
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def read_frames(
+    path: str, index: VideoIndex, wanted: list[int], use: Use, tick: Tick, files: OpenFiles
+) -> None:
     """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file.
+    It may be one of ``files``, and is one of them afterwards if it is sound.
 
     Raises UnreadableError, and StaleIndexError if the file is not the one indexed.
     """
     left = deque(wanted)
-    if index.key_before(wanted[-1]) is not None:
-        _by_seeking(path, index, left, use, tick)
+    if index.key_before(wanted[-1]) >= 0:
+        opened = files.take(path)
+        if opened is not None:
+            _visit(opened, index, left, use, tick, files)
+        if left:
+            _visit(_Opened(path, index.facts), index, left, use, tick, files)
         if left:
             index.forbid_seeking()
     if left:
@@ -224,7 +302,7 @@ def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
             while frames:
                 frame = frames.pop(0)
                 if at == left[0]:
-                    if not index.agrees(at, frame):
+                    if not index.agrees(at, frame, _ROUTES):
                         raise StaleIndexError
                     use(left.popleft(), frame)
                     if not left:
@@ -234,37 +312,57 @@ def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
     raise StaleIndexError
 
 
-def _by_seeking(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
+def _visit(
+    opened: _Opened, index: VideoIndex, left: deque[int], use: Use, tick: Tick, files: OpenFiles
+) -> None:
+    sound = False
+    try:
+        _by_seeking(opened, index, left, use, tick)
+        sound = not left and not index.damaged
+    finally:
+        if sound:
+            files.put(opened)
+        else:
+            opened.close()
+
+
+def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
     """As far as seeking goes: ends early where anything is not as the index says."""
-    with _open(path) as container:
-        stream = _video_stream(container)
-        output = _decoded(container, stream, tick)
-        at = 0  # ordinal of the next frame
-        target, key = -1, None
-        while left:
-            if left[0] != target:
-                target = left[0]
-                key = index.key_before(target)
-            frames: list[VideoFrame] | None
-            if key is not None and key.ordinal > at + _SEEK_WORTH_FRAMES:
-                output = _decoded(container, stream, tick)
-                frames = _seek(container, stream, key, output)
-                if frames is None:
-                    return
-                at = key.ordinal
-            else:
+    container, stream = opened.container, opened.stream
+    used, opened.used = opened.used, True
+    at = -1 if used else 0  # ordinal of the next frame; -1: who knows
+    begun = -1  # the key frame sought last
+    frames: list[VideoFrame] | None = None
+    output = _decoded(container, stream, tick)
+    while left:
+        target = left[0]
+        key = index.key_before(target)
+        if key >= 0 and (at < 0 or index.starts[key].ordinal > at + _SEEK_WORTH_FRAMES):
+            used = used or at > 0
+            output = _decoded(container, stream, tick)
+            frames = _seek(container, stream, index.starts[key], output)
+            if frames is None:
+                return
+            begun, at = key, index.starts[key].ordinal
+        elif at < 0:
+            return
+        # What comes out right one way may come out wrong another: of a decoder that began at an
+        # earlier key frame, or that has done other things before.
+        route = 2 * (key - begun) + used
+        while at <= target:
+            if not frames:
                 step = next(output, None)
                 if step is None:
                     return
                 frames = step[1]
-            while frames:
-                frame = frames.pop(0)
-                if left and at == left[0]:
-                    if not index.agrees(at, frame):
-                        return
-                    use(left.popleft(), frame)
-                at += 1
-                del frame
+                continue
+            frame = frames.pop(0)
+            if at == target:
+                if not index.agrees(at, frame, route):
+                    return
+                use(left.popleft(), frame)
+            at += 1
+            del frame
 
 
 def _seek(
@@ -342,8 +440,9 @@ def _video_stream(container: InputContainer) -> VideoStream:
 
 
 def _checksum(frame: VideoFrame) -> int:
-    """16 bits of the first plane (of the palette too): enough to tell a frame from its neighbours,
-    and from one that was decoded without what it refers to. 6 microseconds at 320x240."""
+    """16 bits of every fourth line of the first plane (and of the palette): enough to tell a frame
+    from its neighbours, and from one that was decoded without what it refers to, since codecs with
+    references work on blocks of four lines or more. 2 microseconds at 320x240."""
     layout = frame.format
     if layout.is_planar:
         pixel_bits = 16 if layout.components[0].bits > 8 else 8
@@ -351,7 +450,7 @@ def _checksum(frame: VideoFrame) -> int:
         pixel_bits = layout.padded_bits_per_pixel
     plane = frame.planes[0]
     used = plane.width * pixel_bits // 8  # the end of a line is padding, which may hold anything
-    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, abs(plane.line_size))
+    rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, abs(plane.line_size))[::4]
     words = rows[:, : used & ~7].view(np.uint64)
     total = int(words @ _weights(words.shape[1]) @ _weights(len(words)))
     tail = rows[:, used & ~7 : used]

@@ -48,6 +48,7 @@ from videoload.wire import (
 
 _log = logging.getLogger(__name__)
 
+_REST_S = 1.0  # without a lease for so long, no file is kept open
 _CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
 
@@ -66,13 +67,15 @@ class _HungUp(BaseException):
 
 class Worker:
     """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
-    ``resolve`` finds the addresses that a trainer's name stands for."""
+    ``pulse``, if given, moves while this worker gets on. ``resolve`` finds the addresses that a
+    trainer's name stands for."""
 
     def __init__(
         self,
         settings: WorkerSettings,
         channel: PrivateChannel | None = None,
         *,
+        pulse: npt.NDArray[np.uint8] | None = None,
         resolve: Resolve = resolve,
     ) -> None:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -83,7 +86,9 @@ class Worker:
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
-        self._frames = 0
+        self._frames = self._turns = 0
+        self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
+        self._worked = time.monotonic()
         self._stop_reason: str | None = None
         self._at_work_for: Link | None = None
         self._links = Links(self._context, settings, resolve)
@@ -108,6 +113,8 @@ class Worker:
             self._context.term()
 
     def _turn(self) -> None:
+        self._turns += 1
+        self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
         self._links.keep(time.monotonic(), self._frames)
         poller = zmq.Poller()
         for link in self._links:
@@ -123,6 +130,10 @@ class Worker:
         got = self._links.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
+        elif time.monotonic() - self._worked > _REST_S:
+            for decoder in (self._dial_in, *self._decoders.values()):
+                if decoder is not None:
+                    decoder.rest()
 
     def _work(self, link: Link, lease: Lease) -> None:
         began = time.perf_counter()
@@ -147,7 +158,8 @@ class Worker:
             link.say(answer, None if shared else out)
             self._new_indexes.clear()
         finally:
-            self._links.served(link, time.perf_counter() - began, time.monotonic())
+            self._worked = time.monotonic()
+            self._links.served(link, time.perf_counter() - began, self._worked)
 
     def _visit(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
@@ -220,6 +232,7 @@ class Worker:
     def _tick(self) -> None:
         """Between two frames."""
         self._frames += 1
+        self._pulse[1] = self._frames & 255
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._links.beat(time.monotonic(), self._frames)
@@ -260,6 +273,7 @@ def serve(
     settings: WorkerSettings,
     channel: PrivateChannel | None = None,
     *,
+    pulse: npt.NDArray[np.uint8] | None = None,
     resolve: Resolve = resolve,
 ) -> int:
     """Run a worker in this process until a signal ends it; returns the exit status: 0 after
@@ -271,7 +285,7 @@ def serve(
         force=True,
     )
     _limit_memory()
-    worker = Worker(settings, channel, resolve=resolve)
+    worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
     status = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -287,15 +301,16 @@ def serve(
 
 
 def main() -> int:
-    """``python -m videoload.worker FD``: a worker started by this host's supervisor; FD is its end
-    of the private channel."""
+    """``python -m videoload.worker FD [PULSE]``: a worker started by this host's supervisor; FD is
+    its end of the private channel, PULSE a descriptor of memory where it shows that it gets on."""
     _die_with_parent()
     channel = PrivateChannel(socket.socket(fileno=int(sys.argv[1])))
     try:
         first = channel.receive(_CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
-        return serve(first[0], channel)
+        pulse = Window(int(sys.argv[2])).view(0, (2,)) if len(sys.argv) > 2 else None
+        return serve(first[0], channel, pulse=pulse)
     except EOFError:
         return 0
     except VideoloadError as error:

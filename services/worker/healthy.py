@@ -13,7 +13,7 @@ it waits for progress, and gives the clips to another worker after two seconds.
 
 Compose only marks a container as unhealthy. With ``--kill``, processes that hang are killed: a lone
 one ends its container, which the restart policy starts again; one of several is replaced by their
-supervisor. Kubernetes kills for itself.
+supervisor, which would have found it by itself after half a minute. Kubernetes kills for itself.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ LOCALS = 2
 STALL_S = 1.5 * SECOND
 PATIENCE_S = 30 * SECOND  # the longest that anything here waits for anything
 # So that the script does not run away from the fleet, a consumer with more than so many faults
-# whose targets are on their way back (a refused worker rests for 5 s) reads no further for a while.
+# whose targets are on their way back (a refused worker rests) reads no further for a while.
 MOST_WAITING = 3
 TARGET_S = 10 * SECOND
 RSS_MB = 32.0  # more than that at the end than after the warm-up is a leak

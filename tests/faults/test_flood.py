@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,14 +21,14 @@ from tests.conftest import SECOND, Programs, digests, wait_until
 from tests.videos import Videos
 from videoload import Client, ClipSpec, ProtocolError, SpecError, decode_serially
 from videoload.complaints import Complaints
-from videoload.transport import PIXEL_BYTES, Router
+from videoload.transport import PIXEL_BYTES, Peer, Router
 from videoload.wire import VERSION, FromWorker, Heartbeat, pack
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
-CONNECTIONS = 4_000
+CONNECTIONS = 2_000
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,12 @@ def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
 
 
 def test_thousands_of_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
-    videos: Videos, serial: list[str], capsys: pytest.CaptureFixture[str]
+    videos: Videos,
+    serial: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("videoload.transport._HANDSHAKE_MS", int(1000 * SECOND))
     draw = random.Random(1)
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
     bodies = [
@@ -186,6 +190,39 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
         print(f"\n    {told}, {epochs() - before_epochs} epochs meanwhile, {grown_mb:+.0f} MB")
     assert len(refused()) <= took_s + 2
     assert grown_mb < 64
+
+
+def test_one_turn_takes_no_more_than_so_many_messages_whatever_is_there() -> None:
+    # Three peers have sent a thousand each while the I/O thread was held up: what it takes in its
+    # next turn, before it looks at the clock and the other addresses, is a part of them.
+    gate = threading.Event()
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
+        engine = client._engine
+        turns = [0]
+        make_calls, take = engine._make_calls, engine._take
+
+        def hold_up() -> None:
+            gate.wait(20 * SECOND)
+
+        def begin_turn() -> None:
+            turns.append(0)
+            make_calls()
+
+        def count(peer: Peer, message: FromWorker) -> None:
+            turns[-1] += 1
+            take(peer, message)
+
+        engine._make_calls = begin_turn  # type: ignore[method-assign]
+        engine._take = count  # type: ignore[method-assign]
+        stack.callback(gate.set)
+        engine.post(hold_up)
+        for _ in range(3):
+            made = stack.enter_context(dealer(client.endpoints[0]))
+            for _ in range(1000):
+                made.send_multipart(pack(Heartbeat()))
+        gate.set()
+        wait_until(lambda: sum(turns) == 3000, 10 * SECOND, "all are heard")
+        assert max(turns) == 64
 
 
 def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:

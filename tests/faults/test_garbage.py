@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Programs, digests, wait_until
+from tests.conftest import SECOND, Programs, children_of, digests, is_alive, wait_until
 from tests.videos import Videos, make_avi
 from videoload import Client, ClipSpec, ProtocolError, decode_serially
+from videoload.leases import Command, WorkerId
 from videoload.transport import Router
 from videoload.wire import (
     VERSION,
@@ -341,8 +342,9 @@ def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
 
 
 def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
-    videos: Videos, serial: list[str]
+    videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("videoload.engine._SILENCE_S", 0.8 * SECOND)
     with (
         Client(workers=1, listen="tcp://127.0.0.1:*") as client,
         dealer(client.endpoints[0]) as made,
@@ -383,6 +385,7 @@ def test_the_address_of_the_local_workers_is_for_them_alone(
     videos: Videos, serial: list[str]
 ) -> None:
     with Client(workers=1) as client:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
         private = client._engine._private
         assert private is not None
         # Anybody on this host can read its name in /proc/net/unix.
@@ -395,7 +398,63 @@ def test_the_address_of_the_local_workers_is_for_them_alone(
             assert answer(made) == Bye("this trainer does not know you")
             made.send_multipart([b"noise"] * 3)
             assert isinstance(answer(made), Refused)
+            # As the last words of a child that is reaped already: it would never be reaped again.
+            say(made, hello(pid=os.getpid(), token=client._engine._token))
+            assert answer(made) == Refused("this trainer has no such child")
+            assert len(client._engine.worker_stats()) == 1
             assert read(client, videos) == serial
+
+
+def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
+    videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It has memory mapped that its leases name, and may be writing there.
+    with Client(workers=2) as client:
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        engine = client._engine
+        victim = children_of(os.getpid())[0]
+        os.kill(victim, signal.SIGSTOP)
+        assert engine._private is not None
+        with dealer(engine._private.endpoint) as made:  # speaks in its name
+            say(made, hello(pid=victim, token=engine._token))
+            assert isinstance(answer(made), Welcome)
+            was_alive: list[bool] = []
+            left = engine._table.worker_left
+
+            def note(worker: WorkerId, **how: bool) -> list[Command]:
+                was_alive.append(is_alive(victim))
+                return left(worker, **how)
+
+            def talk(_: threading.Event) -> None:
+                lease = answer(made)
+                assert isinstance(lease, Lease)
+                assert lease.place is not None
+                monkeypatch.setattr(engine._table, "worker_left", note)
+                made.send_multipart([b"noise"])
+
+            with in_background(talk):
+                assert read(client, videos) == serial
+        assert was_alive == [False]
+
+
+def test_no_more_workers_may_dial_in_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("videoload.engine._MOST_DIALLED_IN", 2)
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        first, second, third = (stack.enter_context(dealer(client.endpoints[0])) for _ in range(3))
+        for pid, made in enumerate((first, second)):
+            say(made, hello(pid))
+            assert isinstance(answer(made), Welcome)
+        say(third, hello(3))
+        assert answer(third) == Refused("2 workers have dialled in, and that is the most")
+        say(second, hello(1))  # one that is known may say it again
+        assert isinstance(answer(second), Welcome)
+        say(first, Bye("making room"))
+        wait_until(lambda: len(client._engine.worker_stats()) == 2, 5 * SECOND)
+        say(third, hello(3))
+        assert isinstance(answer(third), Welcome)
 
 
 # At the worker
@@ -546,12 +605,16 @@ def test_a_lease_that_takes_long_is_not_taken_for_the_trainers_silence(
     # The trainer beats all the while, but a worker at work does not listen.
     long = ClipSpec(frames=20, stride=5, size=(32, 32))
     with Trainer(programs, videos.root, beat_s=0.01) as trainer:
-        began = time.monotonic()
-        trainer.say(Lease(1, long, far_apart(500)))
-        while isinstance(said := trainer.hear(), Heartbeat):
-            trainer.say(Heartbeat())
-        assert isinstance(said, Result)
-        assert time.monotonic() - began > 0.5, "that was forty beats and more"
+        took_s, clips = 0.0, 250
+        while took_s < 2 * 40 * trainer.beat_s:  # twice as long as a silence may last
+            clips *= 2
+            began = time.monotonic()
+            trainer.say(Lease(clips, long, far_apart(clips)))
+            while isinstance(said := trainer.hear(), Heartbeat):
+                trainer.say(Heartbeat())
+            assert isinstance(said, Result)
+            assert said.lease == clips
+            took_s = time.monotonic() - began
         for _ in range(5):
             assert isinstance(trainer.hear(), Heartbeat)
             trainer.say(Heartbeat())

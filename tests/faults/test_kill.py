@@ -190,7 +190,7 @@ def test_a_local_worker_that_sleeps_less_than_stall_s_is_left_alone(
         start_s(client, 2)
         before = local_workers()
         asleep = before[0]
-        alarm = threading.Timer(1.0 * SECOND, os.kill, (asleep, signal.SIGCONT))
+        alarm = threading.Timer(0.5 * SECOND, os.kill, (asleep, signal.SIGCONT))
 
         def stop() -> None:
             os.kill(asleep, signal.SIGSTOP)
@@ -255,6 +255,38 @@ def _has_open(pid: int, name: str) -> bool:
 
 
 # Workers that dial in: they send their pixels
+
+
+SEVERAL = """
+    import sys
+
+    from videoload.supervisor import keep_running
+    from videoload.wire import WorkerSettings
+
+    settings = WorkerSettings([sys.argv[1]], root=sys.argv[2])
+    sys.exit(keep_running(2, settings, stall_s=float(sys.argv[3])))
+"""
+
+
+def test_of_several_workers_one_that_hangs_is_replaced_and_one_that_waits_is_not(
+    videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        several = programs.script(SEVERAL, client.endpoints[0], str(videos.root), str(1.0 * SECOND))
+        start_s(client, 2)
+        hanging, waiting = children_of(several.pid)
+        os.kill(hanging, signal.SIGSTOP)
+        several.wait_for(f"worker process {hanging} ended (SIGKILL)", 10 * SECOND)
+        wait_until(
+            lambda: len(clips_by_pid(client)) == 2 and hanging not in clips_by_pid(client),
+            20 * SECOND, "it is replaced",
+        )  # fmt: skip
+        assert waiting in children_of(several.pid)
+        got, _ = read(make(client, videos), {})
+        assert got == serial
+        assert several.err.count("hangs; killing it") == 1, several.err
+        several.signal(signal.SIGTERM)
+        assert several.wait(5 * SECOND) == 0
 
 
 def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
@@ -341,8 +373,9 @@ def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
 
 
 def test_local_workers_take_over_from_remote_ones_and_the_other_way_round(
-    videos: Videos, serial: list[str], programs: Programs
+    videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("videoload.engine._SILENCE_S", 1.0 * SECOND)
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         remote = programs.worker(client.endpoints[0], videos.root)
         client.wait_for_workers(2, timeout_s=20 * SECOND)

@@ -235,8 +235,9 @@ def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
 FITTING = """
     import sys
     import tensorflow as tf
-    from videoload import Catalog, Client, ClipSpec
+    from videoload import Catalog, Client, ClipSpec, engine
 
+    engine._LONELY_S = 0.5
     how, root = sys.argv[1:]
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     model = tf.keras.Sequential([

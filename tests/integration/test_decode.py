@@ -22,7 +22,7 @@ from tests.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips import choose
 from videoload.decode import Decoder, Request, ShortVideoError
-from videoload.video import read_frames
+from videoload.video import OpenFiles, read_frames
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -69,12 +69,13 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
     """Every frame that a window gives is the one with that ordinal."""
     index = decoder.index(path)
     assert index.facts.frames == len(expected)
+    files = OpenFiles()
     for wanted in windows(len(expected), count, seed):
         got: list[tuple[int, str]] = []
         read_frames(
             decoder._resolve(path), index, wanted,
             lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
-            lambda: None,
+            lambda: None, files,
         )  # fmt: skip
         assert got == [(ordinal, expected[ordinal]) for ordinal in wanted], wanted
 

@@ -134,7 +134,7 @@ class World:
 
     def __init__(self, credit: int) -> None:
         self.credit = credit
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=2)
         self.now = 0.0
         self.streams: list[Stream] = []
         self.readers: dict[int, Reader] = {}
@@ -401,6 +401,13 @@ class World:
         for reader in self.readers.values():
             assert not slots & {(reader.stream.id, batch.slot) for batch in reader.inbox}
 
+    def check_lists(self) -> None:
+        """Each worker that takes leases stands where it is looked for."""
+        for worker in self.table._workers.values():
+            listed = [held for held, row in enumerate(self.table._by_leases) if worker in row]
+            assert listed == ([] if worker.suspect else [len(worker.leases)])
+        assert self.table.workers == sum(not w.suspect for w in self.table._workers.values())
+
     def check_nobody_idles(self) -> None:
         """No worker has room for a lease while there is something to decode."""
         workers = self.table._workers.values()
@@ -464,6 +471,7 @@ class World:
     def check(self) -> None:
         self.check_slots()
         self.check_writers()
+        self.check_lists()
         self.check_nobody_idles()
 
 

@@ -10,7 +10,7 @@ import zmq
 
 from videoload.clips import ClipSpec
 from videoload.links import Link, Links
-from videoload.wire import Clip, Lease, Welcome, WorkerSettings
+from videoload.wire import Clip, Lease, Refused, Welcome, WorkerSettings
 
 LEASE = Lease(1, ClipSpec(frames=1, size=(32, 32)), [Clip("a.avi", 1)])
 
@@ -69,8 +69,15 @@ def test_a_lone_trainer_has_it_all(shop: Shop) -> None:
         shop.ask(shop.a)
         assert shop.links.wait_ms(shop.now) == 0
         assert shop.serve(1.0) is shop.a
-    assert shop.links.wait_ms(shop.now) == 200
     assert shop.serve(1.0) is None
+
+
+def test_who_idles_wakes_up_for_its_next_beat(shop: Shop) -> None:
+    for link in shop.links:
+        link._said = shop.now
+    assert shop.links.wait_ms(shop.now) == 200
+    assert shop.links.wait_ms(shop.now + 0.125) == 125
+    assert shop.links.wait_ms(shop.now + 1) == 0
 
 
 def test_nothing_is_saved_up_in_a_pause(shop: Shop) -> None:
@@ -112,3 +119,17 @@ def test_who_is_owed_nothing_or_is_gone_is_not_waited_for(shop: Shop) -> None:
     shop.ask(shop.a)
     shop.b._hang_up()
     assert shop.serve(0.1) is shop.a
+
+
+def test_who_is_refused_again_and_again_rests_ever_longer(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: shop.now)
+    rests = []
+    for pause in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 59.0, 61.0):
+        shop.now = max(shop.now, shop.a._rest_until) + pause
+        shop.a._take(Refused("not now"))
+        rests.append(shop.a._rest_until - shop.now)
+    assert rests == pytest.approx([0.25, 0.5, 1, 2, 4, 5, 5, 0.25])
+    assert not shop.a.welcomed
+    assert shop.b.welcomed

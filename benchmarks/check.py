@@ -1,0 +1,82 @@
+"""Are the frames those that were asked for?
+
+Scalers differ, so pixels are not compared for equality: a frame is wrong where another frame of its
+file, in a complete sequential decode, is nearer to it than the one that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import av
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.loaders import Batch
+from benchmarks.work import File, Item, Work
+
+_EVERY = 3  # pixel in each direction is compared
+# Two frames of a scene that stands still differ by little more than two scalers do. So the nearer
+# frame must be nearer by this share of its difference from the one asked for.
+_NEARER = 0.25
+
+
+class Checked(NamedTuple):
+    """Frames looked at, frames that are others, and clips of the list that never came."""
+
+    frames: int
+    wrong: int
+    missing: int
+
+
+def wrong_frames(work: Work, items: Sequence[Item], batches: Iterator[Batch]) -> Checked:
+    """Compare what a loader made of the items, each of which it must hand out once."""
+    came: dict[int, list[tuple[Item, npt.NDArray[np.uint8]]]] = defaultdict(list)
+    step = 1  # of the crop's corner, in pixels
+    missing = {item.number: item for item in items}
+    for numbers, clips in batches:
+        for number, clip in zip(np.asarray(numbers).tolist(), np.asarray(clips), strict=True):
+            item = missing.pop(number)
+            if clip.ndim == 3:  # yuv420p: a chroma sample spans two pixels each way
+                step = 2
+            rgb = clip if clip.ndim == 4 else _rgb(clip)
+            came[item.file].append((item, rgb[:, ::_EVERY, ::_EVERY].copy()))
+    frames = wrong = 0
+    for index, clips_of_file in came.items():
+        reference = _reference(work, work.files[index], step)
+        for (_, _, start), clip in clips_of_file:
+            for asked, frame in zip(work.clip.ordinals(start), clip, strict=True):
+                frames += 1
+                wrong += not _is_it(frame, reference, asked)
+    return Checked(frames, wrong, len(missing))
+
+
+def _is_it(frame: npt.NDArray[np.uint8], reference: npt.NDArray[np.int16], asked: int) -> bool:
+    away = np.abs(reference - frame).mean(axis=(1, 2, 3))
+    nearest = int(away.argmin())
+    apart = np.abs(reference[nearest] - reference[asked]).mean()
+    return bool(away[asked] - away[nearest] <= _NEARER * apart)
+
+
+def _reference(work: Work, file: File, step: int) -> npt.NDArray[np.int16]:
+    """All frames of a file, scaled, cropped and thinned out: int16 [frames, H, W, 3]."""
+    (width, height), crop = work.clip.scaled(file), work.clip.crop
+    x, y = (at // step * step for at in work.clip.corner(file))
+    with av.open(work.path(file)) as container:
+        stream = container.streams.video[0]
+        stream.codec_context.thread_type = "NONE"
+        pictures = [
+            frame.to_ndarray(width=width, height=height, format="rgb24", threads=1)[
+                y : y + crop : _EVERY, x : x + crop : _EVERY
+            ]
+            for frame in container.decode(stream)
+        ]
+    return np.stack(pictures).astype(np.int16)
+
+
+def _rgb(clip: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """A clip in rgb24, from yuv420p [T, H * 3/2, W]."""
+    frames = (av.VideoFrame.from_ndarray(frame, "yuv420p") for frame in clip)
+    return np.stack([frame.to_ndarray(format="rgb24") for frame in frames])

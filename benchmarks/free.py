@@ -1,0 +1,80 @@
+"""A worker process whose decoding is free: `python -m benchmarks.free FD`, started by a supervisor.
+
+It is the worker as it is, but for `Decoder.decode`, which returns at once. The first time it meets
+a video it reports an index like those of UCF-101, so that the messages are as long as real ones.
+From its environment it takes
+
+    VIDEOLOAD_PACKETS=N      calls ``tick`` so often for each clip, as a decoder does at each packet
+    VIDEOLOAD_PROFILE=FILE   leaves what cProfile saw in FILE.PID
+"""
+
+from __future__ import annotations
+
+import cProfile
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from unittest import mock
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload import worker
+from videoload.clips import ClipSpec, Facts
+from videoload.decode import Decoder, Request
+from videoload.video import Tick, VideoIndex
+
+_FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
+_INDEX = VideoIndex(
+    Facts(_FRAMES, Fraction(25), 320, 240),
+    670_000,
+    np.arange(3 * _KEYS, dtype=np.int64).reshape(-1, 3),
+    np.zeros(_FRAMES, np.uint16),
+    damaged=False,
+)
+_PACKETS = int(os.environ.get("VIDEOLOAD_PACKETS", "0"))
+
+
+class FreeDecoder(Decoder):
+    """Decodes nothing."""
+
+    def decode(
+        self,
+        path: str,
+        spec: ClipSpec,
+        requests: Sequence[Request],
+        out: npt.NDArray[np.uint8],
+        tick: Tick = lambda: None,
+    ) -> npt.NDArray[np.int64]:
+        """Leaves ``out`` as it is, and names some frames."""
+        if path not in self._indexes:
+            self._indexes[path] = _INDEX
+            self._on_index(path, _INDEX.to_bytes())
+        for _ in range(len(requests) * _PACKETS):
+            tick()
+        return _ordinals(len(requests), spec.frames)
+
+
+@lru_cache
+def _ordinals(clips: int, frames: int) -> npt.NDArray[np.int64]:
+    return np.tile(np.arange(100, 100 + 2 * frames, 2), (clips, 1))
+
+
+def main() -> int:
+    """The worker's own entry, with the free decoder in its place."""
+    logging.disable(logging.INFO)
+    with mock.patch("videoload.worker.Decoder", FreeDecoder):
+        file = os.environ.get("VIDEOLOAD_PROFILE")
+        if file is None:
+            return worker.main()
+        profile = cProfile.Profile()
+        status = profile.runcall(worker.main)
+        profile.dump_stats(f"{file}.{os.getpid()}")
+        return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

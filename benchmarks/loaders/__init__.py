@@ -1,0 +1,75 @@
+"""The loaders that are compared, by name; each module is imported only in a run of its own.
+
+A module's ``batches(work, items, processes, variant)`` yields (numbers, clips) in any order: the
+items' numbers and their clips, [B] and uint8 [B, T, H, W, 3], as arrays or as whatever its users
+get and `np.asarray` takes. Closing the generator ends its processes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple, Protocol, cast
+
+from benchmarks.work import Item, Work
+
+Batch = tuple[Any, Any]
+Batches = Generator[Batch, None, None]
+
+
+class Make(Protocol):
+    """What a loader's module offers."""
+
+    def __call__(
+        self, work: Work, items: Sequence[Item], processes: int, variant: str
+    ) -> Batches: ...
+
+
+class Loader(NamedTuple):
+    """A loader by name. ``needs``: what must be importable, or it is skipped."""
+
+    name: str
+    module: str
+    needs: tuple[str, ...] = ()
+    variant: str = ""
+
+    def load(self) -> Make:
+        """Its function; importing it may take seconds."""
+        module = importlib.import_module(f"benchmarks.loaders.{self.module}")
+        return cast(Make, module.batches)
+
+    def missing(self) -> str:
+        """Why it cannot be used here; empty if it can."""
+        for name in self.needs:  # each in a process: half of them cannot be imported together
+            tried = subprocess.run(
+                [sys.executable, "-c", f"import {name}"],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if tried.returncode:
+                return f"{name}: {(tried.stderr.strip().splitlines() or ['no import'])[-1]}"
+        return ""
+
+
+LIMIT = "limit"
+LOADERS = {
+    loader.name: loader
+    for loader in (
+        Loader(LIMIT, "limit"),
+        Loader("videoload", "ours", ("tensorflow",)),
+        Loader("videoload tcp", "ours", ("tensorflow",), "tcp"),
+        Loader("videoload tcp curve", "ours", ("tensorflow",), "tcp curve"),
+        Loader("videoload tcp yuv420p", "ours", ("tensorflow",), "tcp yuv420p"),
+        Loader("DataLoader torchcodec", "torch_data", ("torch", "torchcodec", "cv2"), "torchcodec"),
+        Loader("DataLoader opencv", "torch_data", ("torch", "cv2"), "opencv"),
+        Loader("DataLoader decord", "torch_data", ("torch", "decord"), "decord"),
+        Loader("DataLoader pyav", "torch_data", ("torch",), "pyav"),
+        Loader("SPDL", "spdl_data", ("spdl.io", "spdl.pipeline")),
+        Loader("tf.data opencv", "tf_data", ("tensorflow", "cv2"), "opencv"),
+        Loader("tf.data pyav", "tf_data", ("tensorflow",), "pyav"),
+        Loader("Keras threads", "keras_data", ("keras", "tensorflow")),
+        Loader("Keras processes", "keras_data", ("keras", "tensorflow"), "processes"),
+        Loader("serial", "serial"),
+    )
+}

@@ -1,0 +1,36 @@
+"""tf.data's map over a Python function: threads of the trainer, which decode without the GIL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from benchmarks.loaders import Batches
+from benchmarks.readers import reader
+from benchmarks.work import Item, Work
+
+
+def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
+    """In whatever order they get ready."""
+    own = threading.local()
+
+    def read(file: np.int64, start: np.int64) -> npt.NDArray[np.uint8]:
+        if not hasattr(own, "reader"):
+            own.reader = reader(variant, work)
+        return own.reader(work.files[file], int(start))  # type: ignore[no-any-return]
+
+    def clip(number: tf.Tensor, file: tf.Tensor, start: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        pixels = tf.numpy_function(read, [file, start], tf.uint8, stateful=False)
+        return number, tf.ensure_shape(pixels, work.clip.shape)
+
+    columns = tuple(np.array(column) for column in zip(*items, strict=True))
+    yield from (
+        tf.data.Dataset.from_tensor_slices(columns)
+        .map(clip, num_parallel_calls=processes, deterministic=False)
+        .batch(work.batch, drop_remainder=True)
+        .prefetch(2)
+    )

@@ -1,0 +1,250 @@
+"""What a clip costs beside its decoding: `python -m benchmarks.overhead`.
+
+Decoding is free here (`benchmarks.free`), everything else is as in training: plan, leases, messages
+with the indexes of the videos, slots, batches, and what a worker does between any two packets that
+it decodes (--packets 0 leaves that out). Prints clips a second and the microseconds of CPU that a
+clip costs, by who spends them:
+
+    I/O         the client's I/O thread: leases out, results in
+    consumer    the thread that reads the stream
+    worker      the workers' one thread each
+    zmq         the threads of ZeroMQ itself, in the client and in the workers
+
+"local" workers write into shared slots; "tcp" and "curve" workers dial in over loopback and send
+the clips' pixels, which are as few as --size says: 8x8, so that messages are counted, not bytes.
+A batch of N clips goes to W workers in leases of N/W, 16 at most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import os
+import pstats
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import videoload as vl
+from benchmarks.figures import (
+    Row,
+    Spread,
+    children,
+    client_cpu_s,
+    cpu_s,
+    parser,
+    save,
+    show,
+    workers_are,
+)
+from videoload.supervisor import Supervisor
+from videoload.transport import make_keys
+from videoload.wire import WorkerSettings
+
+WAYS = ("local", "tcp", "curve")
+LEASES = (1, 2, 4, 8, 16)
+VIDEOS = 1000
+SPENDERS = ("io", "consumer", "worker", "zmq")
+
+_PACKETS = 37  # from the key frame before a UCF-101 clip to its last frame: 12 / 2 + 31
+_SHOWN = 30  # functions of a profile
+
+
+@contextmanager
+def connected(way: str, workers: int, packets: int, folder: Path) -> Iterator[vl.Client]:
+    """A client with ``workers`` workers of the free kind, local or dialled in."""
+    with ExitStack() as stack:
+        stack.enter_context(workers_are("benchmarks.free"))
+        stack.enter_context(mock.patch.dict(os.environ, VIDEOLOAD_PACKETS=str(packets)))
+        if way == "local":
+            client = stack.enter_context(vl.Client(workers=workers))
+        else:
+            ours, theirs = make_keys(folder / "keys") if way == "curve" else (None, None)
+            client = stack.enter_context(
+                vl.Client(workers=0, listen="tcp://127.0.0.1:*", keys=ours)
+            )
+            settings = WorkerSettings(
+                [*client.endpoints], root=str(folder), keys=None if theirs is None else str(theirs)
+            )
+            stack.callback(Supervisor(workers, settings).stop)
+        client.wait_for_workers(workers)
+        yield client
+
+
+class Reader:
+    """A consumer that takes batches and drops them. The first epoch is over: all videos are
+    known."""
+
+    def __init__(
+        self, client: vl.Client, folder: Path, lease: int, workers: int, size: int
+    ) -> None:
+        names = [f"Class{i % 101:03d}/v_Class{i % 101:03d}_g{i:05d}.avi" for i in range(VIDEOS)]
+        catalog = vl.Catalog(
+            names, [i % 101 for i in range(VIDEOS)], [f"Class{i:03d}" for i in range(101)], folder
+        )
+        clip = vl.ClipSpec(frames=16, stride=2, size=(size, size), sampling="random", flip=True)
+        self.batch = lease * workers
+        stream = client.stream(catalog, clip, self.batch, shuffle=True, seed=0)
+        self._batches = stream.batches(epochs=1_000_000)
+        self.read(lambda clips: clips >= 2 * VIDEOS)
+
+    def read(self, enough: Callable[[int], bool]) -> int:
+        """Take batches until ``enough`` of the clips taken is true; returns their number."""
+        clips = 0
+        while not enough(clips):
+            next(self._batches)
+            clips += self.batch
+        return clips
+
+    def read_for(self, seconds: float) -> int:
+        """Take batches for so long."""
+        until = time.perf_counter() + seconds
+        return self.read(lambda _: time.perf_counter() >= until)
+
+
+def spent() -> dict[str, float]:
+    """CPU seconds so far of this process and of its children, by spender."""
+    seconds = client_cpu_s() | {"worker": 0.0}
+    for pid in children(os.getpid()):
+        threads = cpu_s(pid)
+        seconds["worker"] += threads.pop(pid)
+        seconds["zmq"] += sum(threads.values())
+    return seconds
+
+
+def measure(way: str, lease: int, arguments: argparse.Namespace) -> dict[str, float]:
+    """Clips a second, and microseconds a clip by spender and in total."""
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        with connected(way, arguments.workers, arguments.packets, folder) as client:
+            reader = Reader(client, folder, lease, arguments.workers, arguments.size)
+            began, before = time.perf_counter(), spent()
+            clips = reader.read_for(arguments.seconds)
+            after, seconds = spent(), time.perf_counter() - began
+    micros = {who: (after[who] - before[who]) / clips * 1e6 for who in SPENDERS}
+    return {"clips_per_s": clips / seconds, "total": sum(micros.values())} | micros
+
+
+def profile(whom: str, way: str, lease: int, arguments: argparse.Namespace) -> None:
+    """Print where the time goes, in microseconds a clip. The profiler makes calls dearer than they
+    are, and waiting counts: in poll and acquire for work, in send and recv for the GIL or a CPU."""
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        folder = Path(home)
+        if whom == "worker":
+            environment = mock.patch.dict(os.environ, VIDEOLOAD_PROFILE=str(folder / "profile"))
+            stack.enter_context(environment)
+        with connected(way, arguments.workers, arguments.packets, folder) as client:
+            reader = Reader(client, folder, lease, arguments.workers, arguments.size)
+            if whom == "worker":
+                reader.read_for(arguments.seconds)
+            else:
+                # One thread after the other: from Python 3.12 on only one profile runs at a time.
+                for name, post in (("I/O thread", client._engine.post), ("consumer", _now)):
+                    seen = cProfile.Profile()
+                    post(seen.enable)
+                    clips = reader.read_for(arguments.seconds)
+                    post(seen.disable)
+                    time.sleep(0.5)  # the call is made
+                    print_profile(pstats.Stats(seen), f"{way}, leases of {lease}: {name}", clips)
+        for number, file in enumerate(sorted(folder.glob("profile.*"))):
+            stats = pstats.Stats(str(file))
+            clips = sum(row[1] for at, row in functions(stats).items() if at[2] == "decode")
+            print_profile(stats, f"{way}, leases of {lease}: worker {number}", clips)
+
+
+def _now(call: Callable[[], None]) -> None:
+    call()
+
+
+def functions(seen: pstats.Stats) -> dict[tuple[str, int, str], tuple[Any, ...]]:
+    """(file, line, name) -> (_, calls, own seconds, with what it calls, _)."""
+    found: dict[tuple[str, int, str], tuple[Any, ...]] = vars(seen)["stats"]
+    return found
+
+
+def print_profile(seen: pstats.Stats, title: str, clips: int) -> None:
+    """The functions that took most, per clip."""
+    rows: list[Row] = []
+    for (file, line, name), (_, calls, own, below, _) in functions(seen).items():
+        where = f"{Path(file).stem}:{line} {name}" if line else name.removeprefix("<built-in ")
+        rows.append({
+            "function": where, "calls": calls / clips,
+            "own": own / clips * 1e6, "below": below / clips * 1e6,
+        })  # fmt: skip
+    rows.sort(key=lambda row: -row["own"])
+    columns = {
+        "calls": "{calls:.2f}",
+        "µs": "{own:.2f}",
+        "in all": "{below:.2f}",
+        "function": "{function}",
+    }
+    show(f"{title}, a clip (of {clips})", rows[:_SHOWN], columns)
+
+
+def plot(file: Path, rows: Sequence[Row]) -> None:
+    """Microseconds a clip against the lease size, a line a way."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    for way in dict.fromkeys(row["way"] for row in rows):
+        mine = [row for row in rows if row["way"] == way]
+        axes.plot([r["lease"] for r in mine], [r["total"] for r in mine], "o-", label=way)
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("clips in a lease")
+    axes.set_ylabel("µs of CPU a clip, trainer and workers together")
+    axes.legend()
+    figure.savefig(file, dpi=120, bbox_inches="tight")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    made = parser(__doc__)
+    made.add_argument("--workers", type=int, default=2)
+    made.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    made.add_argument("--rounds", type=int, default=3, help="of which the median is told")
+    made.add_argument("--size", type=int, default=8, help="side of a clip in pixels")
+    made.add_argument("--packets", type=int, default=_PACKETS, help="a clip is decoded from")
+    made.add_argument(
+        "--way", choices=WAYS, action="append", help="only this one (again and again)"
+    )
+    made.add_argument("--lease", type=int, choices=LEASES, action="append", help="only this size")
+    made.add_argument("--profile", choices=("client", "worker"), help="say where the time goes")
+    arguments = made.parse_args()
+    ways, leases = arguments.way or WAYS, arguments.lease or LEASES
+    if arguments.profile:
+        profile(arguments.profile, ways[0], (arguments.lease or [4])[0], arguments)
+        return
+    rows: list[Row] = []
+    for way in ways:
+        for lease in leases:
+            rounds = [measure(way, lease, arguments) for _ in range(arguments.rounds)]
+            spreads = {name: Spread.of([r[name] for r in rounds]) for name in rounds[0]}
+            medians = {name: spread.median for name, spread in spreads.items()}
+            total = {"lowest": spreads["total"].lowest, "highest": spreads["total"].highest}
+            rows.append({"way": way, "lease": lease, **medians, **total})
+    settings = {
+        name: getattr(arguments, name)
+        for name in ("workers", "seconds", "rounds", "size", "packets")
+    }
+    columns = {
+        "": "{way}",
+        "lease": "{lease}",
+        "clips/s": "{clips_per_s:,.0f}",
+        "µs/clip": "{total:.0f}",
+        "range": "{lowest:.0f}-{highest:.0f}",
+        **{who: f"{{{who}:.1f}}" for who in SPENDERS},
+    }
+    title = f"CPU of a clip whose decoding is free; {arguments.workers} workers"
+    show(title, rows, columns)
+    save(arguments.json, "overhead", rows, **settings)
+    if arguments.plot:
+        plot(arguments.plot, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""What came out: the results file, tables, and bars with their spread as PNG."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from benchmarks.loaders import LIMIT
+
+_PACKAGES = (
+    "videoload", "av", "numpy", "pyzmq", "tensorflow", "keras", "torch", "torchcodec",
+    "opencv-python-headless", "decord", "spdl-core", "spdl-io",
+)  # fmt: skip
+_HEADINGS = (
+    "clips/s", "from", "to", "of limit", "CPU ms\na clip", "first\nbatch s", "MB", "wrong\nframes",
+)  # fmt: skip
+
+
+class Row(msgspec.Struct):
+    """One run. Round 0 is the untimed one, whose frames were looked at."""
+
+    work: str
+    loader: str
+    round: int
+    error: str = ""
+    clips_s: float = 0.0
+    first_batch_s: float = 0.0
+    cpu_s_a_clip: float = 0.0
+    memory: int = 0
+    frames: int = 0
+    wrong: int = 0
+    missing: int = 0
+
+
+class Results(msgspec.Struct):
+    """Everything that a table or a plot needs. ``works`` says what each is, ``skipped`` why."""
+
+    machine: dict[str, str]
+    processes: int
+    works: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    rows: list[Row] = []
+
+
+class Summary:
+    """The runs of one loader on one work."""
+
+    def __init__(self, loader: str, rows: list[Row]) -> None:
+        self.loader = loader
+        self.timed = [row for row in rows if row.round and not row.error]
+        self.rates = [row.clips_s for row in self.timed]
+        self.clips_s = statistics.median(self.rates) if self.rates else 0.0
+        self.error = next((row.error for row in rows if row.error), "")
+        checked = next((row for row in rows if row.frames), None)
+        self.checked = checked is not None
+        self.wrong = checked.wrong / checked.frames if checked else 0.0
+        self.missing = checked.missing if checked else 0
+
+    def median(self, field: str) -> float:
+        """Of a field of the timed rows."""
+        return statistics.median(float(getattr(row, field)) for row in self.timed)
+
+    @property
+    def verdict(self) -> str:
+        """On its frames."""
+        if self.error:
+            return "failed"
+        if self.missing:
+            return f"{self.missing} clips missing"
+        if not self.checked:
+            return ""
+        return f"{self.wrong:.0%}" if self.wrong else "none"
+
+
+def machine() -> dict[str, str]:
+    """Where it ran, and the versions of what ran."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    told = {
+        "cpu": models[0] if models else platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+    for name in _PACKAGES:
+        try:
+            told[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return told
+
+
+def summaries(results: Results, work: str) -> list[Summary]:
+    """The loaders of a work: the limit, then the fastest first."""
+    rows: dict[str, list[Row]] = {}
+    for row in results.rows:
+        if row.work == work:
+            rows.setdefault(row.loader, []).append(row)
+    made = [Summary(loader, mine) for loader, mine in rows.items()]
+    return sorted(made, key=lambda told: (told.loader != LIMIT, -told.clips_s))
+
+
+def tables(results: Results) -> Iterator[Table]:
+    """One a work."""
+    for work, what in results.works.items():
+        title = f"{work}: {what}; {results.processes} processes"
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("loader", no_wrap=True)
+        for name in _HEADINGS:
+            table.add_column(name, justify="right", no_wrap=True)
+        found = summaries(results, work)
+        limit = next((told.clips_s for told in found if told.loader == LIMIT), 0.0)
+        for told in found:
+            figures = [""] * (len(_HEADINGS) - 1)
+            if told.timed:
+                figures = [
+                    f"{told.clips_s:.1f}",
+                    f"{min(told.rates):.1f}",
+                    f"{max(told.rates):.1f}",
+                    f"{told.clips_s / limit:.1%}" if limit else "",
+                    f"{told.median('cpu_s_a_clip') * 1e3:.2f}",
+                    f"{told.median('first_batch_s'):.2f}",
+                    f"{told.median('memory') / 1e6:.0f}",
+                ]
+            table.add_row(told.loader, *figures, told.verdict)
+        yield table
+
+
+def plots(results: Results, folder: Path) -> Iterator[Path]:
+    """One PNG a work: median rates, lines from the lowest to the highest, the limit dashed."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    for work, what in results.works.items():
+        found = [told for told in summaries(results, work) if told.timed][::-1]
+        if not found:
+            continue
+        limit = next((told.clips_s for told in found if told.loader == LIMIT), 0.0)
+        figure, axes = pyplot.subplots(figsize=(8, 1.1 + 0.34 * len(found)), layout="constrained")
+        for place, told in enumerate(found):
+            colour = "#b0b0b0" if told.loader == LIMIT else "#8fb4d9"
+            axes.barh(place, told.clips_s, 0.72, color="#d9662b" if _is_ours(told) else colour)
+            low, high = min(told.rates), max(told.rates)
+            axes.plot([low, high], [place, place], color="black", linewidth=1.2)
+            text = f"{told.clips_s:.0f}" if told.clips_s >= 100 else f"{told.clips_s:.1f}"
+            text += f"  {told.clips_s / limit:.0%}" if limit else ""
+            text += f"  {told.wrong:.0%} wrong frames" if told.wrong else ""
+            axes.text(high, place, f" {text}", va="center", fontsize=8)
+        if limit:
+            axes.axvline(limit, color="#606060", linestyle="--", linewidth=1)
+        axes.set_yticks(range(len(found)), [told.loader for told in found])
+        axes.set_xlim(0, 1.2 * max(max(told.rates) for told in found))
+        axes.set_xlabel(f"clips a second ({results.processes} processes), and share of the limit")
+        axes.set_title(f"{work}: {what}", fontsize=9, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        file = folder / f"{work}.png"
+        figure.savefig(file, dpi=150)
+        pyplot.close(figure)
+        yield file
+
+
+def _is_ours(told: Summary) -> bool:
+    return told.loader.startswith("videoload")

@@ -1,0 +1,93 @@
+"""One run of one loader, in a process of its own: ``python -m benchmarks.run ORDER RESULT``.
+
+The clock runs from a warm batch to a later one while the loader goes on behind it: whatever it had
+made ahead when the clock starts, it has made ahead again when the clock stops.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import check, measure
+from benchmarks.loaders import LIMIT, LOADERS, Batch
+from benchmarks.measure import Timing
+from benchmarks.work import Work, load
+
+
+class Order(msgspec.Struct):
+    """What to run. ``check``: look at the frames of so many clips instead of the clock."""
+
+    loader: str
+    work: str
+    folder: str
+    processes: int
+    clips: int
+    check: int = 0
+
+
+def main() -> None:
+    order = msgspec.json.decode(sys.argv[1], type=Order)
+    loader = LOADERS[order.loader]
+    work = load(order.work, Path(order.folder), order.clips)
+    if order.check:
+        items = work.distinct[: -(-order.check // work.batch) * work.batch]
+        make = loader.load()
+        with closing(make(work, items, order.processes, loader.variant)) as batches:
+            result = check.wrong_frames(work, items, batches)._asdict()
+    else:
+        for file in work.files:  # into the page cache
+            Path(work.path(file)).read_bytes()
+        result = timed(order, work)._asdict()
+    Path(sys.argv[2]).write_text(json.dumps(result))
+
+
+def timed(order: Order, work: Work) -> Timing:
+    """The loader on the work's list."""
+    warm, count, after = _batches(work, order.processes)
+    items = work.items((warm + count + after) * work.batch)
+    loader = LOADERS[order.loader]
+    if loader.name == LIMIT:
+        from benchmarks.loaders import limit
+
+        start, stop = warm * work.batch, (warm + count) * work.batch
+        return limit.timed(work, items[:start], items[start:stop], order.processes)
+    make = loader.load()
+    began = time.perf_counter()
+    with closing(make(work, items, order.processes, loader.variant)) as batches:
+        next(batches)
+        first_s = time.perf_counter() - began
+        _skip(batches, warm - 1)
+        start_s, start_cpu_s = time.perf_counter(), measure.cpu_s()
+        _skip(batches, count)
+        wall_s, cpu_s = time.perf_counter() - start_s, measure.cpu_s() - start_cpu_s
+        memory = measure.resident_bytes()
+    clips = count * work.batch
+    return Timing(clips / wall_s, first_s, cpu_s / clips, memory)
+
+
+def _skip(batches: Iterator[Batch], count: int) -> None:
+    for _ in islice(batches, count):
+        pass
+
+
+def _batches(work: Work, processes: int) -> tuple[int, int, int]:
+    """Batches before the clock, under it, and after it.
+
+    Before: each file once, then as many as are made ahead; after: as many again. A multiple of the
+    processes under it, because some loaders have each process make a batch: they come in bursts.
+    """
+    ahead = 4 + 2 * processes
+    count = max(1, round(work.clips / work.batch / processes)) * processes
+    return ahead + -(-len(work.files) // work.batch), count, ahead
+
+
+if __name__ == "__main__":
+    main()

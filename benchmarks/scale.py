@@ -1,0 +1,199 @@
+"""One trainer and very many workers: `python -m benchmarks.scale`.
+
+The workers are simulated (`benchmarks.simulated`): real messages over real tcp sockets, but instead
+of decoding they wait, 50 ms a clip. So W of them owe W / 50 ms clips a second, and whatever is
+missing the client cost. A consumer takes the batches and drops them. Prints for each number of
+workers:
+
+    clips/s, ideal   taken by the consumer, and the share of what the workers could do
+    µs/clip          CPU of the client: its I/O thread, the reading thread, ZeroMQ
+    client, (sim.)   cores kept busy by the client and by the simulator; together near all there
+                     are, and the figures are those of this machine, not of the client
+    first            seconds from `Client.stream` to the first batch, the workers being there
+    MB               the client's own memory, and its slots
+
+and then the other way round: how many leases a second one real worker takes whose decoding is free
+(`benchmarks.free`), fed by a trainer that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import zmq
+
+import videoload as vl
+from benchmarks.figures import (
+    Row,
+    client_cpu_s,
+    cpu_s,
+    parser,
+    resident_bytes,
+    save,
+    show,
+    workers_are,
+)
+from benchmarks.simulated import crowd
+from videoload.supervisor import Supervisor
+from videoload.transport import Router
+from videoload.wire import Clip, Hello, Lease, Result, Welcome, WorkerSettings
+
+WORKERS = tuple(2**i for i in range(10))
+CLIP = vl.ClipSpec(frames=16, stride=2, size=(8, 8), sampling="random")
+VIDEOS = 10_000
+_WARM_S = 2.0
+_WARM_LEASES = 100
+
+
+def scale(workers: int, given: argparse.Namespace) -> Row:
+    """What one client gets out of so many workers."""
+    names = [f"Class{i % 101:03d}/v_Class{i % 101:03d}_g{i:05d}.avi" for i in range(VIDEOS)]
+    catalog = vl.Catalog(names, [0] * VIDEOS, ["all"])
+    with vl.Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        endpoint = client.endpoints[0]
+        with crowd(endpoint, workers, given.clip_s, given.spread) as simulator:
+            client.wait_for_workers(workers)
+            asked = time.perf_counter()
+            stream = client.stream(
+                catalog, CLIP, given.batch, shuffle=True, seed=0, slots=given.slots
+            )
+            batches = stream.batches(epochs=1_000_000)
+            next(batches)
+            first_s = time.perf_counter() - asked
+            while time.perf_counter() < asked + _WARM_S:
+                next(batches)
+            # From a batch to a later one.
+            began, before, aside = (
+                time.perf_counter(),
+                client_cpu_s(),
+                sum(cpu_s(simulator).values()),
+            )
+            clips, seconds = 0, 0.0
+            while seconds < given.seconds:
+                next(batches)
+                clips += given.batch
+                seconds = time.perf_counter() - began
+            spent = {who: after - before[who] for who, after in client_cpu_s().items()}
+            simulating = sum(cpu_s(simulator).values()) - aside
+            own, _ = resident_bytes(os.getpid())
+    return {
+        "workers": workers,
+        "clips_per_s": clips / seconds,
+        "share": clips / seconds * given.clip_s / workers,
+        **{who: cpu / clips * 1e6 for who, cpu in spent.items()},
+        "client_us": sum(spent.values()) / clips * 1e6,
+        "client_cores": sum(spent.values()) / seconds,
+        "simulator_cores": simulating / seconds,
+        "first_s": first_s,
+        "own_mb": own / 1e6,
+        "slots_mb": given.slots * given.batch * CLIP.clip_bytes / 1e6,
+    }
+
+
+def feed(lease_clips: int, given: argparse.Namespace) -> Row:
+    """How many leases a second one real worker takes, two at a time."""
+    clips = [Clip(f"v_{i:05d}.avi", i) for i in range(lease_clips)]
+    with TemporaryDirectory() as root, zmq.Context() as context, workers_are("benchmarks.free"):
+        router = Router(context, "tcp://127.0.0.1:*")
+        supervisor = Supervisor(1, WorkerSettings([router.endpoint], root=root))
+        leases = itertools.count(1)
+        done, began, before, own = 0, math.inf, 0.0, 0.0
+        worker = supervisor.children[0].pid
+        while time.perf_counter() < began + given.seconds:
+            got = router.receive()
+            if got is None:
+                router.socket.poll(100)
+                continue
+            (_, identity), message = got
+            router.skip()
+            if isinstance(message, Hello):
+                router.send(identity, Welcome(0.25))
+            for _ in range(2 * isinstance(message, Hello) + isinstance(message, Result)):
+                router.send(identity, Lease(next(leases), CLIP, clips))
+            done += isinstance(message, Result)
+            if done == _WARM_LEASES and math.isinf(began):
+                began, before = time.perf_counter(), sum(cpu_s(worker).values())
+                own, done = time.thread_time(), 0
+        seconds = time.perf_counter() - began
+        spent, own = sum(cpu_s(worker).values()) - before, time.thread_time() - own
+        supervisor.stop()
+        router.close()
+    return {
+        "lease": lease_clips,
+        "leases_per_s": done / seconds,
+        "clips_per_s": done * lease_clips / seconds,
+        "worker_us": spent / done * 1e6,
+        "worker_cores": spent / seconds,
+        "trainer_cores": own / seconds,
+    }
+
+
+def plot(file: Path, rows: Sequence[Row], given: argparse.Namespace) -> None:
+    """Clips a second against workers, beside the ideal line."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    workers = [row["workers"] for row in rows]
+    axes.plot(workers, [w / given.clip_s for w in workers], "k--", label="workers / time of a clip")
+    axes.plot(workers, [row["clips_per_s"] for row in rows], "o-", label="one client")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlabel(f"workers of {given.clip_s * 1e3:g} ms a clip")
+    axes.set_ylabel("clips a second")
+    axes.legend()
+    figure.savefig(file, dpi=120, bbox_inches="tight")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    made = parser(__doc__)
+    made.add_argument("--workers", type=int, action="append", help="only so many (again and again)")
+    made.add_argument("--clip-s", type=float, default=0.05, help="to decode a clip")
+    made.add_argument("--spread", type=float, default=0.2, help="give or take this share of it")
+    made.add_argument("--batch", type=int, default=32, help="clips in a batch")
+    made.add_argument("--slots", type=int, help="of the stream; by default enough for them all")
+    made.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    given = made.parse_args()
+    counts = given.workers or WORKERS
+    # Two leases of a clip are out with each worker, and as much again waits for what comes first.
+    given.slots = given.slots or 8 + 4 * max(counts) // given.batch
+    rows = [scale(workers, given) for workers in counts]
+    columns = {
+        "workers": "{workers}",
+        "clips/s": "{clips_per_s:,.0f}",
+        "ideal": "{share:.1%}",
+        "µs/clip": "{client_us:.0f}",
+        "I/O": "{io:.0f}",
+        "reader": "{consumer:.0f}",
+        "zmq": "{zmq:.0f}",
+        "client": "{client_cores:.2f}",
+        "(sim.)": "{simulator_cores:.2f}",
+        "first": "{first_s:.2f}",
+        "MB": "{own_mb:.0f}+{slots_mb:.0f}",
+    }
+    show(f"workers of {given.clip_s * 1e3:g} ms a clip, batches of {given.batch}", rows, columns)
+    fed = [] if given.workers else [feed(clips, given) for clips in (1, 4, 16)]
+    columns = {
+        "clips a lease": "{lease}",
+        "leases/s": "{leases_per_s:,.0f}",
+        "clips/s": "{clips_per_s:,.0f}",
+        "worker, µs/lease": "{worker_us:.0f}",
+        "worker": "{worker_cores:.2f}",
+        "trainer": "{trainer_cores:.2f}",
+    }
+    if fed:
+        show("one real worker, decoding free", fed, columns)
+    save(given.json, "scale", [*rows, *fed], **vars(given))
+    if given.plot:
+        plot(given.plot, rows, given)
+
+
+if __name__ == "__main__":
+    main()

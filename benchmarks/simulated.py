@@ -1,0 +1,172 @@
+"""Workers that decode nothing and take their time: `python -m benchmarks.simulated ENDPOINT ...`.
+
+Hundreds of them in one process, each with a DEALER of its own, each as its trainer sees a real one:
+HELLO, at most one lease at work while the next one waits, RESULT with pixels when its time is up,
+heartbeats that show progress when there was nothing else to say for a while.
+
+They are to have no bottleneck of their own. One thread sleeps on the descriptors of all sockets and
+on a heap of due times. An answer that goes out late does not make the next one later: a lease that
+was waiting counts as begun when the one before it was due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import itertools
+import random
+import select
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import zmq
+
+from videoload.clips import ClipSpec
+from videoload.transport import Dealer
+from videoload.wire import Bye, Heartbeat, Hello, Lease, Result, Welcome
+
+_GREET_S = 0.05  # a HELLO that finds no connection yet is tried again so soon
+
+
+class Crowd:
+    """``workers`` workers of one trainer. A clip takes ``clip_s``, give or take ``spread`` (a
+    share), drawn anew for each lease."""
+
+    def __init__(self, endpoint: str, workers: int, clip_s: float, spread: float) -> None:
+        self.clip_s = clip_s
+        self.spread = spread
+        self.draw = random.Random(0)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, max(1023, 2 * workers))
+        self._epoll = select.epoll()
+        self._due: list[tuple[float, int, _Worker, bool]] = []
+        self._numbers = itertools.count()
+        self._workers: dict[int, _Worker] = {}
+        for _ in range(workers):
+            worker = _Worker(self, Dealer(self._context, endpoint))
+            fd = int(worker.dealer.socket.getsockopt(zmq.FD))
+            self._epoll.register(fd, select.EPOLLIN)
+            self._workers[fd] = worker
+
+    def wake(self, worker: _Worker, at: float, *, lease: bool) -> None:
+        """Call the worker at that time: its lease is done, or it may have to beat."""
+        heapq.heappush(self._due, (at, next(self._numbers), worker, lease))
+
+    def run(self) -> None:
+        """For ever."""
+        while True:
+            wait_s = max(0.0, self._due[0][0] - time.monotonic()) if self._due else -1
+            for fd, _ in self._epoll.poll(wait_s):
+                self._workers[fd].read(time.monotonic())
+            now = time.monotonic()
+            while self._due and self._due[0][0] <= now:
+                at, _, worker, lease = heapq.heappop(self._due)
+                if lease:
+                    worker.answer(at, now)
+                else:
+                    worker.beat(now)
+
+
+class _Worker:
+    def __init__(self, crowd: Crowd, dealer: Dealer) -> None:
+        self.dealer = dealer
+        self._crowd = crowd
+        self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), "simulated")
+        self._leases: deque[Lease] = deque()  # the first one is at work
+        self._beat_s = 0.0  # not welcomed yet
+        self._said = 0.0
+        self._frames = 0
+        self._crowd.wake(self, 0.0, lease=False)
+
+    def read(self, now: float) -> None:
+        """Take in all there is: the descriptor tells only that something new has come."""
+        while (message := self.dealer.receive()) is not None:
+            if isinstance(message, Lease):
+                self._leases.append(message)
+                if len(self._leases) == 1:
+                    self._begin(now)
+            elif isinstance(message, Welcome):
+                self._beat_s = message.beat_s
+            elif isinstance(message, Bye):
+                sys.exit(0)
+
+    def answer(self, due: float, now: float) -> None:
+        """The first lease is done."""
+        lease = self._leases.popleft()
+        if self._leases:
+            self._begin(due)
+        clips = len(lease.clips)
+        self._frames += clips * lease.spec.frames
+        frames = [list(range(lease.spec.frames))] * clips
+        seconds = clips * self._crowd.clip_s
+        self._say(Result(lease.lease, frames, seconds), now, _pixels(lease.spec, clips))
+
+    def beat(self, now: float) -> None:
+        """Whatever is due: HELLO, or a heartbeat."""
+        if not self._said:
+            self._say(self._hello, now)
+        elif self._beat_s and now - self._said >= self._beat_s:
+            self._frames += bool(self._leases)
+            self._say(Heartbeat(self._frames), now)
+        self._crowd.wake(self, max(now, self._said) + (self._beat_s or _GREET_S), lease=False)
+
+    def _begin(self, at: float) -> None:
+        crowd = self._crowd
+        clip_s = crowd.clip_s * crowd.draw.uniform(1 - crowd.spread, 1 + crowd.spread)
+        crowd.wake(self, at + clip_s * len(self._leases[0].clips), lease=True)
+
+    def _say(
+        self,
+        message: Hello | Result | Heartbeat,
+        now: float,
+        pixels: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        if self.dealer.send(message, pixels):
+            self._said = now
+        self.read(now)  # sending may have taken the descriptor's news
+
+
+_PIDS = itertools.count(1)
+
+
+@lru_cache
+def _pixels(spec: ClipSpec, clips: int) -> npt.NDArray[np.uint8]:
+    return np.zeros((clips, *spec.shape), np.uint8)
+
+
+@contextmanager
+def crowd(endpoint: str, workers: int, clip_s: float, spread: float) -> Iterator[int]:
+    """A process of simulated workers; its process id."""
+    words = ["--clip-s", clip_s, "--spread", spread]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.simulated", endpoint, *map(str, (workers, *words))]
+    )
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main() -> None:
+    """The process that `crowd` starts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("endpoint", metavar="tcp://HOST:PORT")
+    parser.add_argument("workers", type=int)
+    parser.add_argument("--clip-s", type=float, default=0.05, help="to decode a clip")
+    parser.add_argument("--spread", type=float, default=0.2, help="give or take this share of it")
+    given = parser.parse_args()
+    Crowd(given.endpoint, given.workers, given.clip_s, given.spread).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A worker process that notes when it did what: `python -m benchmarks.stamped FD`.
+
+It is the worker as it is; on its way out it leaves in the folder that VIDEOLOAD_STAMPS names in its
+environment a JSON file: name -> CLOCK_MONOTONIC of the first time (the same clock in all processes
+of a host), and lists of [from, to] for what comes more than once, up to its first answer.
+"""
+
+import time
+
+BEGAN = time.monotonic()  # before any other import
+
+import json  # noqa: E402
+import os  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import ParamSpec, TypeVar  # noqa: E402
+from unittest import mock  # noqa: E402
+
+from videoload import links, video, worker  # noqa: E402
+from videoload.decode import Decoder  # noqa: E402
+from videoload.wire import Hello, Lease, Result  # noqa: E402
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+FIRST = {"began": BEGAN, "imported": time.monotonic()}
+SPANS: dict[str, list[tuple[float, float]]] = {"indexes": [], "clips": []}
+
+
+def _timed(name: str, call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The same function; until the first answer, each call of it is noted."""
+
+    def timed(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        began = time.monotonic()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            if "answered" not in FIRST:
+                SPANS[name].append((began, time.monotonic()))
+
+    return timed
+
+
+def _noted(which: dict[type, str], call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The same function; when it is first given such a message is noted."""
+
+    def noted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        for message in args:
+            if (name := which.get(type(message))) is not None:
+                FIRST.setdefault(name, time.monotonic())
+        return call(*args, **kwargs)
+
+    return noted
+
+
+def main() -> int:
+    """The worker's own entry, watched."""
+    say = _noted({Hello: "hello", Result: "answered"}, links.Link.say)
+    take = _noted({Lease: "lease"}, links.Link._take)
+    with (
+        mock.patch.object(links.Link, "say", say),
+        mock.patch.object(links.Link, "_take", take),
+        mock.patch("videoload.decode.read_index", _timed("indexes", video.read_index)),
+        mock.patch.object(Decoder, "decode", _timed("clips", Decoder.decode)),
+    ):
+        status = worker.main()
+    note = Path(os.environ["VIDEOLOAD_STAMPS"], f"{os.getpid()}.json")
+    note.write_text(json.dumps(FIRST | SPANS))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""The works: which files, which clip, and the list of (file, first frame) that every loader gets.
+
+A work's files are made once and kept in a folder, with what a complete decode told of each: its
+frame count and its key frames. The list of items is drawn once from a seed: distinct pairs, gone
+round again where a run needs more than there are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import av
+import msgspec
+
+from benchmarks.videos import Recipe, make_video
+from videoload.clips import scaled_size
+
+REAL = "VIDEOLOAD_AVI"  # names a folder with real files in actions/<...>/*.avi
+_SEED = 0
+
+
+class Item(NamedTuple):
+    """One clip of the list: ``number`` is its place, ``file`` an index into the work's files."""
+
+    number: int
+    file: int
+    start: int
+
+
+class File(msgspec.Struct, frozen=True):
+    """One file, and what a complete decode of it told. ``keys``: (ordinal, dts) of key frames."""
+
+    path: str
+    codec: str
+    width: int
+    height: int
+    frames: int
+    fps: float
+    keys: tuple[tuple[int, int], ...]
+
+    def key_before(self, ordinal: int) -> tuple[int, int]:
+        """The last key frame at or before a frame: its ordinal, and the dts to seek to."""
+        return self.keys[bisect_right(self.keys, ordinal, key=itemgetter(0)) - 1]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """``frames`` frames, ``stride`` apart; short side ``resize``, of that the middle ``crop``."""
+
+    frames: int
+    stride: int
+    resize: int
+    crop: int
+
+    @property
+    def span(self) -> int:
+        """Source frames from the first to the last, both included."""
+        return (self.frames - 1) * self.stride + 1
+
+    def ordinals(self, start: int) -> range:
+        """The source frames of the clip that begins at ``start``."""
+        return range(start, start + self.span, self.stride)
+
+    def scaled(self, file: File) -> tuple[int, int]:
+        """(width, height) of a file's frames before the crop."""
+        return scaled_size(file.width, file.height, self.resize)
+
+    def corner(self, file: File) -> tuple[int, int]:
+        """(x, y) of the crop in a scaled frame."""
+        width, height = self.scaled(file)
+        return (width - self.crop) // 2, (height - self.crop) // 2
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of a clip's uint8 array."""
+        return self.frames, self.crop, self.crop, 3
+
+
+class _Facts(msgspec.Struct):
+    """What is kept of a work's files, and how they were made."""
+
+    made_by: str
+    files: tuple[File, ...]
+
+
+class Kind(NamedTuple):
+    """A work before its files are there. ``clips`` of a run take about 6 s on two cores."""
+
+    clip: Clip
+    clips: int
+    recipe: Recipe | None  # None: real files
+    files: int = 32
+    batch: int = 8
+
+
+_SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
+WORKS = {
+    "ucf": Kind(_SMALL, 3200, Recipe("mpeg4")),
+    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=24),
+    "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
+    "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
+    "real": Kind(_SMALL, 1600, None),
+    "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4),
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Files under ``root``, the clip to take from them, and the items."""
+
+    name: str
+    root: Path
+    files: tuple[File, ...]
+    clip: Clip
+    batch: int
+    clips: int
+
+    def __str__(self) -> str:
+        """What it is, for a title."""
+        size = Counter(f"{file.codec} {file.width}x{file.height}" for file in self.files)
+        return (
+            f"{len(self.files)} files of {size.most_common(1)[0][0]}, clips of {self.clip.frames} "
+            f"frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop}"
+        )
+
+    def path(self, file: File) -> str:
+        """Where the file lies."""
+        return str(self.root / file.path)
+
+    @cached_property
+    def distinct(self) -> list[Item]:
+        """The items, each once; a multiple of the batch size.
+
+        Rounds through all files, each in a new order, as a shuffled epoch of a large data set has
+        no file twice in a batch. They end where too few files have a start that was not used yet.
+        """
+        draw = random.Random(_SEED)
+        starts = [list(range(file.frames - self.clip.span + 1)) for file in self.files]
+        for left in starts:
+            draw.shuffle(left)
+        pairs: list[tuple[int, int]] = []
+        while len(files := [n for n, left in enumerate(starts) if left]) >= self.batch:
+            draw.shuffle(files)
+            pairs += [(file, starts[file].pop()) for file in files]
+        del pairs[len(pairs) // self.batch * self.batch :]
+        return [Item(i, *pair) for i, pair in enumerate(pairs)]
+
+    def items(self, count: int) -> list[Item]:
+        """The first ``count`` of the list, gone round where it ends."""
+        return list(itertools.islice(itertools.cycle(self.distinct), count))
+
+
+def missing(name: str) -> str:
+    """Why a work cannot be had here; empty if it can."""
+    recipe = WORKS[name].recipe
+    if recipe is None:
+        return "" if os.environ.get(REAL) else f"{REAL} names no folder of real files"
+    return "" if recipe.codec in av.codecs_available else f"this FFmpeg has no {recipe.codec}"
+
+
+def load(
+    name: str,
+    folder: Path,
+    clips: int | None = None,
+    on_file: Callable[[str], None] = lambda path: None,
+) -> Work:
+    """The work, its files made if they are not there; ``clips`` a run instead of its own."""
+    kind = WORKS[name]
+    root = Path(os.environ[REAL], "actions") if kind.recipe is None else folder / name
+    facts = folder / f"{name}.json"
+    made_by = f"{root} {kind.files} {kind.recipe}"
+    try:
+        known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
+    except (FileNotFoundError, msgspec.ValidationError):
+        known = _Facts("", ())
+    if known.made_by != made_by:
+        root.mkdir(parents=True, exist_ok=True)
+        known = _Facts(made_by, tuple(_make(root, kind, on_file)))
+        facts.write_bytes(msgspec.json.encode(known))
+    return Work(name, root, known.files, kind.clip, kind.batch, clips or kind.clips)
+
+
+def _make(root: Path, kind: Kind, on_file: Callable[[str], None]) -> list[File]:
+    if kind.recipe is None:
+        paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.avi"))
+    else:
+        paths = [f"{number:03d}.avi" for number in range(kind.files)]
+        for number, path in enumerate(paths):
+            on_file(path)
+            make_video(root / path, kind.recipe, seed=number)
+    files = [look_at(root, path) for path in paths]
+    return [file for file in files if file.frames >= kind.clip.span]
+
+
+def look_at(root: Path, path: str) -> File:
+    """Decode a file once from start to end."""
+    keys: list[int] = []
+    dts: list[int] = []
+    frames = 0
+    with av.open(str(root / path)) as container:
+        stream = container.streams.video[0]
+        stream.codec_context.thread_type = "NONE"
+        for packet in container.demux(stream):
+            if packet.is_keyframe and packet.dts is not None:
+                dts.append(packet.dts)
+            for frame in packet.decode():
+                if frame.key_frame:
+                    keys.append(frames)
+                frames += 1
+        size = stream.codec_context.width, stream.codec_context.height
+        fps = float(stream.average_rate or 0)
+    # A stray key packet without a picture, and only the file's start can be trusted.
+    table = zip(keys, dts, strict=True) if len(keys) == len(dts) else [(0, dts[0])]
+    return File(path, stream.codec.name, *size, frames, fps, tuple(table))

@@ -1,0 +1,324 @@
+"""A trainer and its workers in network namespaces of their own: cables that are pulled, and lines
+that lose, delay, double and reorder packets. The kernel's TCP is in between, as between hosts.
+
+    trainer's namespace          worker's namespace
+    10.77.0.1 ═══════ veth ═══════ 10.77.0.2          a cable: `ip link set down` sends no RST
+    10.77.0.1 ── tun ── Line ── tun ── 10.77.0.2      a bad line, packet by packet, from a seed
+
+A namespace lives as long as its descriptor and the processes in it, and its devices as long as it:
+there is nothing to clean up after a crash.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import random
+import select
+import struct
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from heapq import heappop, heappush
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SECOND, Program, Programs, digests, wait_until
+from tests.videos import Videos
+from videoload import Client, ClipSpec, decode_serially
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=40)
+BATCH, SLOTS, EPOCHS = 4, 4, 2
+
+_CLONE_NEWNET = 0x40000000
+_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
+_PACKET_BYTES = 2048  # more than the 1500 that a device sends
+
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    return digests(
+        decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS, info=True)
+    )
+
+
+# Namespaces
+
+
+class Namespace:
+    """A network namespace with nothing in it but lo. What is started in its ``with`` block lives
+    there: processes, threads, and with those the sockets of a `Client`."""
+
+    def __init__(self) -> None:
+        home = _here()
+        try:
+            _libc("unshare", _CLONE_NEWNET)
+            self.fd = _here()
+            _libc("setns", home, _CLONE_NEWNET)
+        finally:
+            os.close(home)
+        self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
+
+    def __enter__(self) -> Namespace:
+        self._home = _here()
+        _libc("setns", self.fd, _CLONE_NEWNET)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _libc("setns", self._home, _CLONE_NEWNET)
+        os.close(self._home)
+
+    def ip(self, *arguments: str) -> None:
+        """Run ``ip`` there."""
+        with self:
+            subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=10)
+
+    def tun(self, address: str) -> int:
+        """A device there whose packets are read from and written to the descriptor."""
+        with self:
+            descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            name = struct.pack("16sH14x", b"line", _IFF_TUN | _IFF_NO_PI)
+            fcntl.ioctl(descriptor, _TUNSETIFF, name)
+        self.ip("address", "add", f"{address}/30", "dev", "line")
+        self.ip("link", "set", "line", "up")
+        return descriptor
+
+
+def _here() -> int:
+    """The namespace of the calling thread, held open."""
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _libc(call: str, *arguments: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, call)(*arguments):
+        raise OSError(ctypes.get_errno(), f"{call}: {os.strerror(ctypes.get_errno())}")
+
+
+@pytest.fixture
+def namespaces() -> Iterator[list[Namespace]]:
+    """The trainer's and two workers'."""
+    made: list[Namespace] = []
+    try:
+        made += [Namespace() for _ in range(3)]
+    except PermissionError:
+        pytest.skip("needs root")
+    else:
+        yield made
+    finally:
+        for namespace in made:
+            os.close(namespace.fd)
+
+
+def cable(trainer: Namespace, worker: Namespace, number: int) -> str:
+    """Joins the two; the trainer's address."""
+    ours, theirs = f"trainer{number}", f"worker{number}"
+    try:
+        trainer.ip("link", "add", ours, "type", "veth", "peer", "name", theirs)
+    except subprocess.CalledProcessError:
+        pytest.skip("this kernel has no veth")
+    trainer.ip("link", "set", theirs, "netns", worker.path)
+    for namespace, device, host in ((trainer, ours, 1), (worker, theirs, 2)):
+        namespace.ip("address", "add", f"10.77.{number}.{host}/30", "dev", device)
+        namespace.ip("link", "set", device, "up")
+    return f"10.77.{number}.1"
+
+
+@contextmanager
+def client_in(namespace: Namespace) -> Iterator[Client]:
+    """A client there that listens at all of its addresses; who uses it stays here."""
+    with ExitStack() as stack:
+        with namespace:
+            client = Client(workers=0, listen="tcp://0.0.0.0:*", insecure=True)
+        stack.enter_context(client)
+        yield client
+
+
+def worker_in(
+    namespace: Namespace, host: str, client: Client, videos: Videos, programs: Programs
+) -> Program:
+    port = client.endpoints[0].rpartition(":")[2]
+    with namespace:
+        return programs.worker(f"tcp://{host}:{port}", videos.root, "--insecure")
+
+
+def clips_of(client: Client, worker: Program) -> int:
+    stats = client._engine.worker_stats()
+    return sum(each.clips for each in stats if each.name.endswith(f":{worker.pid}"))
+
+
+class Reading:
+    """An epoch after the other, as far as it is asked for."""
+
+    def __init__(self, client: Client, videos: Videos) -> None:
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, slots=SLOTS)
+        self._batches = stream.batches(epochs=EPOCHS, info=True)
+        self.got: list[str] = []
+        self.longest_s = 0.0
+
+    def read(self, count: int) -> None:
+        """So many batches more."""
+        for _ in range(count):
+            asked = time.monotonic()
+            batch = next(self._batches)
+            if self.got:
+                self.longest_s = max(self.longest_s, time.monotonic() - asked)
+            self.got += digests([batch])
+
+
+# Cables
+
+
+def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_back(
+    namespaces: list[Namespace], videos: Videos, serial: list[str], programs: Programs
+) -> None:
+    trainer, *places = namespaces
+    hosts = [cable(trainer, place, number) for number, place in enumerate(places)]
+    with client_in(trainer) as client:
+        cut_off, _ = (
+            worker_in(place, host, client, videos, programs)
+            for place, host in zip(places, hosts, strict=True)
+        )
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        reading = Reading(client, videos)
+        reading.read(10)
+        trainer.ip("link", "set", "trainer0", "down")
+        before = clips_of(client, cut_off)
+        reading.read(3 * SLOTS)  # what it was given is among them
+        assert reading.longest_s > 1.0 * SECOND, "its leases were waited for"
+        assert clips_of(client, cut_off) <= before + 2 * BATCH, "what was already here"
+        trainer.ip("link", "set", "trainer0", "up")
+        wait_until(lambda: client._engine._table.workers == 2, 15 * SECOND, "it is heard again")
+        before = clips_of(client, cut_off)
+        while clips_of(client, cut_off) == before:
+            reading.read(1)
+        assert reading.got == serial[: len(reading.got)]
+        assert cut_off.err.count("serving trainer") == 1, "it is the same connection"
+
+
+def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
+    namespaces: list[Namespace],
+    videos: Videos,
+    serial: list[str],
+    programs: Programs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Forty beats of silence: four seconds here. Its old connection stays, half open.
+    monkeypatch.setattr("videoload.engine._BEAT_S", 0.1)
+    trainer, place, _ = namespaces
+    host = cable(trainer, place, 0)
+    with client_in(trainer) as client:
+        worker = worker_in(place, host, client, videos, programs)
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        reading = Reading(client, videos)
+        reading.read(10)
+        place.ip("link", "set", "worker0", "down")
+        worker.wait_for("has fallen silent; dialling again", 15 * SECOND)
+        place.ip("link", "set", "worker0", "up")
+        reading.read(10 * SLOTS)
+        assert reading.got == serial[: len(reading.got)]
+        assert worker.err.count("serving trainer") == 2
+        assert len(client._engine.worker_stats()) == 1
+
+
+# Bad lines
+
+
+class Line:
+    """Carries packets between two devices. Of a hundred: 3 are lost, 3 come twice, 5 come late,
+    behind those that follow. All take 2 to 4 ms."""
+
+    def __init__(self, ends: tuple[int, int], seed: int) -> None:
+        self.done: Counter[str] = Counter()
+        self._ends = ends
+        self._draw = random.Random(seed)
+        self._late: list[tuple[float, int, int, bytes]] = []  # heap: when, a number, where, what
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._carry)
+
+    def __enter__(self) -> Line:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for end in self._ends:
+            os.close(end)
+
+    def _carry(self) -> None:
+        one, other = self._ends
+        while not self._over.is_set():
+            ready, _, _ = select.select(self._ends, [], [], 0.001)
+            now = time.monotonic()
+            for end in ready:
+                self._take(os.read(end, _PACKET_BYTES), other if end == one else one, now)
+            while self._late and self._late[0][0] <= now:
+                _, _, end, packet = heappop(self._late)
+                os.write(end, packet)
+
+    def _take(self, packet: bytes, end: int, now: float) -> None:
+        self.done["sent"] += 1
+        chance = self._draw.random()
+        if chance < 0.03:
+            self.done["lost"] += 1
+            return
+        delay_s = self._draw.uniform(0.002, 0.004)
+        if chance < 0.06:
+            self.done["twice"] += 1
+            heappush(self._late, (now + delay_s, 2 * self.done["sent"], end, packet))
+        elif chance < 0.11:
+            self.done["late"] += 1
+            delay_s += 0.02
+        heappush(self._late, (now + delay_s, 2 * self.done["sent"] + 1, end, packet))
+
+
+@contextmanager
+def relayed(trainer: Namespace, worker: Namespace) -> Iterator[str]:
+    """A bad line in user space."""
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("this kernel has no tun")
+    with Line((trainer.tun("10.77.0.1"), worker.tun("10.77.0.2")), seed=1) as line:
+        yield "10.77.0.1"
+    assert min(line.done[what] for what in ("lost", "twice", "late")) > 10, line.done
+
+
+@contextmanager
+def netem(trainer: Namespace, worker: Namespace) -> Iterator[str]:
+    """A bad line in the kernel."""
+    host = cable(trainer, worker, 0)
+    faults = ["delay", "3ms", "1ms", "loss", "3%", "duplicate", "3%", "reorder", "5%", "25%"]
+    for namespace, device in ((trainer, "trainer0"), (worker, "worker0")):
+        with namespace:
+            added = subprocess.run(
+                ["tc", "qdisc", "add", "dev", device, "root", "netem", *faults],
+                check=False, capture_output=True, timeout=10,
+            )  # fmt: skip
+        if added.returncode:
+            pytest.skip("this kernel has no netem")
+    yield host
+
+
+@pytest.mark.parametrize("line", [relayed, netem])
+def test_a_line_that_loses_doubles_and_reorders_packets_changes_nothing(
+    line: Callable[[Namespace, Namespace], Iterator[str]],
+    namespaces: list[Namespace],
+    videos: Videos,
+    serial: list[str],
+    programs: Programs,
+) -> None:
+    trainer, place, _ = namespaces
+    with line(trainer, place) as host, client_in(trainer) as client:  # type: ignore[attr-defined]
+        for _ in range(2):
+            worker_in(place, host, client, videos, programs)
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        reading = Reading(client, videos)
+        reading.read(10 * SLOTS)
+        assert reading.got == serial[: len(reading.got)]
