@@ -38,7 +38,7 @@ def main() -> int:
             path.mkdir(parents=True, exist_ok=True)
         results = _run(told, console)
     for table in report.tables(results):
-        Console().print(table)
+        Console(width=None if sys.stdout.isatty() else 100).print(table)
     try:
         for file in report.plots(results, folder):
             console.print(f"written: {file}")

@@ -21,6 +21,7 @@ _EVERY = 3  # pixel in each direction is compared
 # Two frames of a scene that stands still differ by little more than two scalers do. So the nearer
 # frame must be nearer by this share of its difference from the one asked for.
 _NEARER = 0.25
+_ALIKE = 0.1  # grey levels: less than that apart, two frames are the same one, shown twice
 
 
 class Checked(NamedTuple):
@@ -57,7 +58,7 @@ def _is_it(frame: npt.NDArray[np.uint8], reference: npt.NDArray[np.int16], asked
     away = np.abs(reference - frame).mean(axis=(1, 2, 3))
     nearest = int(away.argmin())
     apart = np.abs(reference[nearest] - reference[asked]).mean()
-    return bool(away[asked] - away[nearest] <= _NEARER * apart)
+    return bool(apart < _ALIKE or away[asked] - away[nearest] <= _NEARER * apart)
 
 
 def _reference(work: Work, file: File, step: int) -> npt.NDArray[np.int16]:

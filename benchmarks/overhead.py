@@ -194,9 +194,10 @@ def plot(file: Path, rows: Sequence[Row]) -> None:
         mine = [row for row in rows if row["way"] == way]
         axes.plot([r["lease"] for r in mine], [r["total"] for r in mine], "o-", label=way)
     axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("clips in a lease")
-    axes.set_ylabel("µs of CPU a clip, trainer and workers together")
+    axes.set_ylabel("µs of CPU a clip, all processes")
     axes.legend()
     figure.savefig(file, dpi=120, bbox_inches="tight")
 

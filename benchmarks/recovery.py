@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import random
 import signal
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=50, help="signals of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all seconds here")
     asked = parser.parse_args()
+    logging.getLogger("videoload").setLevel(logging.ERROR)  # each death is told of
     table = Table(title="until the clips of the victim's lease came from another")
     for name in ("signal", "worker", "times", "p50 s", "p99 s", "longest s"):
         table.add_column(name, justify="left" if name in ("signal", "worker") else "right")

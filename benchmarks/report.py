@@ -20,7 +20,7 @@ _PACKAGES = (
     "opencv-python-headless", "decord", "spdl-core", "spdl-io",
 )  # fmt: skip
 _HEADINGS = (
-    "clips/s", "from", "to", "of limit", "CPU ms\na clip", "first\nbatch s", "MB", "wrong\nframes",
+    "clips/s", "from", "to", "of limit", "CPU ms", "first s", "MB", "wrong",
 )  # fmt: skip
 
 
@@ -59,9 +59,9 @@ class Summary:
         self.rates = [row.clips_s for row in self.timed]
         self.clips_s = statistics.median(self.rates) if self.rates else 0.0
         self.error = next((row.error for row in rows if row.error), "")
-        checked = next((row for row in rows if row.frames), None)
+        checked = next((row for row in rows if not row.round and not row.error), None)
         self.checked = checked is not None
-        self.wrong = checked.wrong / checked.frames if checked else 0.0
+        self.wrong = checked.wrong / max(1, checked.frames) if checked else 0.0
         self.missing = checked.missing if checked else 0
 
     def median(self, field: str) -> float:
@@ -74,7 +74,7 @@ class Summary:
         if self.error:
             return "failed"
         if self.missing:
-            return f"{self.missing} clips missing"
+            return f"{self.missing} missing"
         if not self.checked:
             return ""
         return f"{self.wrong:.0%}" if self.wrong else "none"
@@ -109,7 +109,7 @@ def summaries(results: Results, work: str) -> list[Summary]:
 
 
 def tables(results: Results) -> Iterator[Table]:
-    """One a work."""
+    """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames."""
     for work, what in results.works.items():
         title = f"{work}: {what}; {results.processes} processes"
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)

@@ -74,8 +74,9 @@ def timed(order: Order, work: Work) -> Timing:
 
 
 def _skip(batches: Iterator[Batch], count: int) -> None:
-    for _ in islice(batches, count):
-        pass
+    came = sum(1 for _ in islice(batches, count))
+    if came < count:
+        raise RuntimeError(f"{count - came} batches never came")
 
 
 def _batches(work: Work, processes: int) -> tuple[int, int, int]:

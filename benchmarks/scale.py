@@ -144,6 +144,7 @@ def plot(file: Path, rows: Sequence[Row], given: argparse.Namespace) -> None:
     axes.plot(workers, [w / given.clip_s for w in workers], "k--", label="workers / time of a clip")
     axes.plot(workers, [row["clips_per_s"] for row in rows], "o-", label="one client")
     axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
     axes.set_yscale("log")
     axes.set_xlabel(f"workers of {given.clip_s * 1e3:g} ms a clip")
     axes.set_ylabel("clips a second")

@@ -38,7 +38,10 @@ class Item(NamedTuple):
 
 
 class File(msgspec.Struct, frozen=True):
-    """One file, and what a complete decode of it told. ``keys``: (ordinal, dts) of key frames."""
+    """One file, and what a complete decode of it told.
+
+    ``keys``: (ordinal, dts) of key frames; ``timed``: each frame's time stamp is its ordinal.
+    """
 
     path: str
     codec: str
@@ -46,6 +49,7 @@ class File(msgspec.Struct, frozen=True):
     height: int
     frames: int
     fps: float
+    timed: bool
     keys: tuple[tuple[int, int], ...]
 
     def key_before(self, ordinal: int) -> tuple[int, int]:
@@ -206,7 +210,7 @@ def look_at(root: Path, path: str) -> File:
     """Decode a file once from start to end."""
     keys: list[int] = []
     dts: list[int] = []
-    frames = 0
+    frames, timed = 0, True
     with av.open(str(root / path)) as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_type = "NONE"
@@ -216,9 +220,10 @@ def look_at(root: Path, path: str) -> File:
             for frame in packet.decode():
                 if frame.key_frame:
                     keys.append(frames)
+                timed = timed and frame.pts == frames
                 frames += 1
         size = stream.codec_context.width, stream.codec_context.height
         fps = float(stream.average_rate or 0)
     # A stray key packet without a picture, and only the file's start can be trusted.
     table = zip(keys, dts, strict=True) if len(keys) == len(dts) else [(0, dts[0])]
-    return File(path, stream.codec.name, *size, frames, fps, tuple(table))
+    return File(path, stream.codec.name, *size, frames, fps, timed, tuple(table))

@@ -8,6 +8,7 @@ that switching the flip on does not move the windows.
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable
@@ -191,7 +192,7 @@ class ClipSpec:
     @property
     def clip_bytes(self) -> int:
         """Bytes of one clip."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
 
 class Facts(NamedTuple):

@@ -467,7 +467,7 @@ class Engine:
                 self._indexes[source.catalog.root, path] = packed
             colleague.clips += rows
             colleague.decode_s += result.decode_s
-        self._obey(self._table.result(peer, result.lease, frames))
+        self._obey(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _gone(self, peer: Peer, *, died: bool, crashed: bool = False) -> None:
         with self._joined:

@@ -22,6 +22,7 @@ Events are the methods; each returns the commands that the I/O loop has to carry
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -38,6 +39,7 @@ WorkerId = Hashable
 
 # Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
+_LEASE_S = 0.03  # of decoding; with less, a lease's messages cost more than 1 % of it
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
 # are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults 2 met
 # the same clip twice running, and a good video was lost. Four times running is no accident.
@@ -105,10 +107,17 @@ class _Stream:
     clip_frames: int
     ordered: bool
     lease_clips: int
+    slots: int
     free: list[int]
     runs: dict[int, _Run] = field(default_factory=dict)
     owner: _Run | None = None
     stopped: bool = False
+    clip_s: float = math.inf  # what decoding a clip takes, by the last few
+
+    def note_clip_time(self, seconds: float) -> None:
+        if 0 < seconds < math.inf:
+            before = seconds if math.isinf(self.clip_s) else self.clip_s
+            self.clip_s = before + (seconds - before) / 8
 
 
 @dataclass(eq=False, slots=True)
@@ -221,7 +230,7 @@ class LeaseTable:
         its clips fit into one message."""
         most = max(1, min(lease_clips, _LEASE_CLIPS))
         self._streams[stream] = _Stream(
-            stream, plan, quarantine, clip_frames, ordered, most, list(range(slots))[::-1]
+            stream, plan, quarantine, clip_frames, ordered, most, slots, list(range(slots))[::-1]
         )
 
     def drop_stream(self, stream: int) -> list[Command]:
@@ -341,8 +350,11 @@ class LeaseTable:
         piece = found.piece
         return piece.batch.run.stream.id, piece.batch.slot, piece.first, piece.size
 
-    def result(self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64]) -> list[Command]:
-        """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T]."""
+    def result(
+        self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
+    ) -> list[Command]:
+        """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T],
+        ``decode_s`` is what the decoding took."""
         found = self._lease(worker, lease)
         if found is None:
             return []
@@ -351,6 +363,7 @@ class LeaseTable:
         if piece is None:
             return self._grant()
         batch = piece.batch
+        batch.run.stream.note_clip_time(decode_s / piece.size)
         batch.frames[piece.first : piece.first + piece.size] = frames
         batch.left -= piece.size
         batch.pieces.discard(piece)
@@ -626,6 +639,11 @@ class LeaseTable:
         return batch
 
     def _piece_size(self, batch: _Batch) -> int:
-        """A batch is spread over the workers, so that it is complete as early as can be."""
-        share = -(-len(batch.samples) // max(1, self.workers))
-        return max(1, min(batch.run.stream.lease_clips, share))
+        """A batch is spread over the workers, so that it is complete as early as can be; but where
+        clips are quickly made, messages would cost too much: then a lease is longer, as far as the
+        slots can keep all workers at work."""
+        stream, clips, workers = batch.run.stream, len(batch.samples), max(1, self.workers)
+        share = -(-clips // workers)
+        spare = stream.slots // 2 * clips // (workers * self._credit)
+        quick = math.ceil(min(spare, _LEASE_S / stream.clip_s))
+        return max(1, min(stream.lease_clips, max(share, quick)))

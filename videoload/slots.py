@@ -16,6 +16,7 @@ crash as well. The size is sealed, so no process can shrink it under another's f
 from __future__ import annotations
 
 import fcntl
+import math
 import mmap
 import os
 import sys
@@ -92,7 +93,7 @@ class Window:
 
     def view(self, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
         """A uint8 array of ``shape`` at ``offset``. Raises ValueError if it does not fit."""
-        if offset < 0 or offset + int(np.prod(shape)) > self.size:
+        if offset < 0 or offset + math.prod(shape) > self.size:
             raise ValueError(f"{shape} at {offset} does not fit into {self.size} bytes")
         return _view(self._memory, offset, shape)
 
@@ -112,4 +113,4 @@ def _map(fd: int, size: int) -> mmap.mmap:
 
 
 def _view(memory: mmap.mmap, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(memory, np.uint8, int(np.prod(shape)), offset).reshape(shape)
+    return np.frombuffer(memory, np.uint8, math.prod(shape), offset).reshape(shape)

@@ -16,20 +16,26 @@ Clip = tuple[int, npt.NDArray[np.uint8]]
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """Only the clip's packets are decoded; the filters scale before they convert."""
+    """The filters scale before they convert. By time only the clip's packets are read; files whose
+    time stamps do not hold are read from end to end and asked for ordinals."""
 
     def read(item: Item) -> Clip:
         file, clip = work.files[item.file], work.clip
-        # Half a frame around, so that no rounding of a time can lose or add one.
-        first, last = ((at - 0.5) / file.fps for at in (item.start, item.start + clip.span))
         (width, height), (x, y) = clip.scaled(file), clip.corner(file)
         filters = (
-            f"trim=start={first}:end={last},framestep={clip.stride},"
             f"scale={width}:{height}:flags=bilinear,format=yuv420p,format=rgb24,"
             f"crop={clip.crop}:{clip.crop}:{x}:{y}"
         )
-        packets = spdl.io.demux_video(work.path(file), timestamp=(first, last))
-        frames = spdl.io.decode_packets(packets, filter_desc=filters)
+        if file.timed:
+            # Half a frame around, so that no rounding of a time can lose or add one.
+            first, last = ((at - 0.5) / file.fps for at in (item.start, item.start + clip.span))
+            packets = spdl.io.demux_video(work.path(file), timestamp=(max(0.0, first), last))
+            filters = f"trim=start={first}:end={last},framestep={clip.stride},{filters}"
+            frames = spdl.io.decode_packets(packets, filter_desc=filters)
+        else:
+            packets = spdl.io.demux_video(work.path(file))
+            ordinals = list(clip.ordinals(item.start))
+            frames = spdl.io.sample_decode_video(packets, ordinals, filter_desc=filters)
         return item.number, spdl.io.to_numpy(spdl.io.convert_frames(frames))
 
     def stack(clips: list[Clip]) -> Batch:

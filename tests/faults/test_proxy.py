@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
 
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Programs, digests, wait_until
+from tests.conftest import SECOND, Program, Programs, digests, wait_until
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.videos import Videos
 from videoload import Client, ClipSpec, decode_serially
@@ -176,6 +176,14 @@ def test_when_nobody_listens_a_connection_ends_at_once() -> None:
 
 # Workers behind it
 
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    return digests(
+        decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS, info=True)
+    )
+
+
 # One that does not rest and wait as long as others do, so that the tests need not either.
 IMPATIENT = """
     import sys
@@ -193,26 +201,31 @@ IMPATIENT = """
 
 class Stand:
     """A client, a worker that reaches it by way of a proxy, and one stream that test after test
-    reads on: fault after fault happens to the same three."""
+    reads on, over and over: fault after fault happens to the same three."""
 
-    def __init__(self, client: Client, proxy: Proxy, workers: int, videos: Videos) -> None:
+    def __init__(self, client: Client, proxy: Proxy, worker: Program, videos: Videos) -> None:
         self.proxy = proxy
         self._client = client
-        self._workers = workers
-        options: dict[str, Any] = {"shuffle": True, "seed": 1}
-        self._stream = client.stream(videos.catalog, CLIP, BATCH, slots=SLOTS, **options)
-        self._batches = self._stream.batches(epochs=10**6, info=True)
-        self._expected = decode_serially(
-            videos.catalog, CLIP, BATCH, epochs=10**6, info=True, **options
+        self._worker = worker
+        self._stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, slots=SLOTS)
+        self._batches = self._endless()
+        self._serial = digests(
+            decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS, info=True)
         )
+
+    def _endless(self) -> Iterator[tuple[list[str], str]]:
+        while True:
+            batches = self._stream.batches(epochs=EPOCHS, info=True)
+            yield from zip(map(digests, zip(batches)), self._serial, strict=True)
 
     def read(self, count: int) -> None:
         """So many batches more, and they are right."""
-        for _ in range(count):
-            assert digests([next(self._batches)]) == digests([next(self._expected)])
+        for got, expected in islice(self._batches, count):
+            assert got == [expected]
 
     def meet(self, fault: Fault) -> None:
         """It happens, and everything that was under way then has come."""
+        assert self._worker.process.poll() is None, "a test that failed has taken it along"
         before = self.proxy.done[fault.kind]
         self.proxy.arm(fault)
         while self.proxy.done[fault.kind] == before:
@@ -223,50 +236,53 @@ class Stand:
         assert not self._stream.quarantine
 
     def wait(self) -> None:
-        """Until all are there, and no connection too many."""
+        """Until it is there, and its connection is the only one."""
 
         def there() -> bool:
-            return len(self._client._engine.worker_stats()) == self._workers
+            names = [stats.name for stats in self._client._engine.worker_stats()]
+            return any(name.endswith(f":{self._worker.pid}") for name in names)
 
         wait_until(lambda: there() and self.proxy.connections == 1, 20 * SECOND, "it is back")
 
 
-@contextmanager
-def standing(
-    videos: Videos, programs: Programs, client: Client, workers: int, *keys: str
-) -> Iterator[Stand]:
-    try:
-        with client, Proxy(client.endpoints[0], seed=1) as proxy:
-            programs.script(IMPATIENT, proxy.endpoint, str(videos.root), *keys)
-            stand = Stand(client, proxy, workers, videos)
-            stand.wait()
-            yield stand
-    finally:
-        programs.end()
-
-
 @pytest.fixture(scope="module")
-def bare(
-    videos: Videos, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> Iterator[Stand]:
+def bare(videos: Videos, shared_programs: Programs) -> Iterator[Stand]:
     """Nobody else is there: the worker behind the proxy must come back by itself."""
-    programs = Programs(tmp_path_factory.mktemp("bare"), pytestconfig.rootpath)
-    client = Client(workers=0, listen="tcp://127.0.0.1:*")
-    with standing(videos, programs, client, 1) as stand:
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        Proxy(client.endpoints[0], seed=1) as proxy,
+    ):
+        worker = shared_programs.script(IMPATIENT, proxy.endpoint, str(videos.root))
+        stand = Stand(client, proxy, worker, videos)
+        stand.wait()
         yield stand
 
 
 @pytest.fixture(scope="module")
 def sealed(
-    videos: Videos, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    videos: Videos, shared_programs: Programs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stand]:
     """With CURVE keys, and a local worker beside it."""
-    folder = tmp_path_factory.mktemp("sealed")
-    trainer, worker = make_keys(folder / "keys")
-    programs = Programs(folder, pytestconfig.rootpath)
-    client = Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer)
-    with standing(videos, programs, client, 2, str(worker)) as stand:
+    trainer, keys = make_keys(tmp_path_factory.mktemp("keys") / "keys")
+    with (
+        Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer) as client,
+        Proxy(client.endpoints[0], seed=1) as proxy,
+    ):
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        root = str(videos.root)
+        worker = shared_programs.script(IMPATIENT, proxy.endpoint, root, str(keys))
+        stand = Stand(client, proxy, worker, videos)
+        stand.wait()
         yield stand
+
+
+@pytest.fixture(scope="module")
+def shared_programs(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Programs]:
+    started = Programs(tmp_path_factory.mktemp("programs"), pytestconfig.rootpath)
+    yield started
+    started.end()
 
 
 @pytest.mark.slow
@@ -283,13 +299,6 @@ def test_no_fault_on_the_wire_changes_the_stream(
 @pytest.mark.parametrize("kind", list(Kind))
 def test_under_curve_any_byte_may_be_broken(kind: Kind, way: Way, sealed: Stand) -> None:
     sealed.meet(Fault(kind, way))
-
-
-@pytest.fixture(scope="module")
-def serial(videos: Videos) -> list[str]:
-    return digests(
-        decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS, info=True)
-    )
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ What no single example can show is played at random in `test_leases_at_random`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -91,11 +92,13 @@ class Desk:
     def recalled(self, run: int, *batches: Given) -> list[Seen]:
         return self._seen(self.table.recalled(run, [(g.step, g.slot) for g in batches]))
 
-    def answer(self, *leases: Grant) -> list[Seen]:
-        """The workers have decoded these leases."""
+    def answer(self, *leases: Grant, clip_s: float = 0.0) -> list[Seen]:
+        """The workers have decoded these leases, in ``clip_s`` seconds a clip."""
         commands: list[Command] = []
         for lease in leases:
-            commands += self.table.result(lease.worker, lease.lease, ordinals(lease.samples))
+            decode_s = clip_s * len(lease.samples)
+            frames = ordinals(lease.samples)
+            commands += self.table.result(lease.worker, lease.lease, frames, decode_s)
         return self._seen(commands)
 
     def fail(self, lease: Grant, at: int = 0, *, dropped: bool = False) -> list[Seen]:
@@ -254,6 +257,27 @@ def test_pieces_get_smaller_when_more_workers_are_there() -> None:
     desk.join("b", "c", "d")
     more = grants(desk.answer(*first))
     assert [len(lease.samples) for lease in (*first, *more)] == [4, 4, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("clip_s", "slots", "size"),
+    [
+        (0.05, 8, 2),  # spread over the workers
+        (0.01, 8, 3),  # 30 ms a lease
+        (0.001, 4, 4),  # no more than keeps all workers at work with half of the slots
+        (0.001, 32, 8),  # never more than the batch
+        (5e-324, 4, 4),
+        (math.inf, 8, 2),
+    ],
+)
+def test_leases_are_longer_where_clips_are_quickly_made(
+    clip_s: float, slots: int, size: int
+) -> None:
+    desk = Desk("a", "b", "c", "d", batch=8, slots=slots, credit=1)
+    first = grants(desk.start())
+    assert [len(lease.samples) for lease in first] == [2, 2, 2, 2]
+    later = [grant for lease in first for grant in grants(desk.answer(lease, clip_s=clip_s))]
+    assert len(later[0].samples) == size
 
 
 @pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 16)])
