@@ -104,7 +104,9 @@ class Watch:
         os.kill(pid, number)
         yield self._open
 
-    def _note(self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64]) -> list[Command]:
+    def _note(
+        self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
+    ) -> list[Command]:
         known = self._table._lease(worker, lease)
         if self._open is not None and known is not None and known.piece is not None:
             piece = known.piece
@@ -114,7 +116,7 @@ class Watch:
                 self._open.took_s = time.monotonic() - self._open.began
                 self._open.over.set()
                 self._open = None
-        return self._result(worker, lease, frames)
+        return self._result(worker, lease, frames, decode_s)
 
 
 class Fleet:

@@ -24,6 +24,9 @@ _HEADINGS = (
 )  # fmt: skip
 
 
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # what is written on the line
+
+
 class Row(msgspec.Struct):
     """One run. Round 0 is the untimed one, whose frames were looked at."""
 
@@ -155,7 +158,7 @@ def plots(results: Results, folder: Path) -> Iterator[Path]:
             text = f"{told.clips_s:.0f}" if told.clips_s >= 100 else f"{told.clips_s:.1f}"
             text += f"  {told.clips_s / limit:.0%}" if limit else ""
             text += f"  {told.wrong:.0%} wrong frames" if told.wrong else ""
-            axes.text(high, place, f" {text}", va="center", fontsize=8)
+            axes.text(high, place, f" {text}", va="center", fontsize=8, bbox=_PAPER)
         if limit:
             axes.axvline(limit, color="#606060", linestyle="--", linewidth=1)
         axes.set_yticks(range(len(found)), [told.loader for told in found])

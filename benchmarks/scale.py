@@ -84,6 +84,7 @@ def scale(workers: int, given: argparse.Namespace) -> Row:
             simulating = sum(cpu_s(simulator).values()) - aside
             own, _ = resident_bytes(os.getpid())
     return {
+        "what": "one client",
         "workers": workers,
         "clips_per_s": clips / seconds,
         "share": clips / seconds * given.clip_s / workers,
@@ -126,6 +127,7 @@ def feed(lease_clips: int, given: argparse.Namespace) -> Row:
         supervisor.stop()
         router.close()
     return {
+        "what": "one worker",
         "lease": lease_clips,
         "leases_per_s": done / seconds,
         "clips_per_s": done * lease_clips / seconds,

@@ -293,7 +293,7 @@ class Stream:
             held.slots.add(slot)
             clips = source.arena.lend(slot, shape, give_back)
         video = np.array([sample.video for sample in batch.samples], np.int64)
-        labels = np.array([source.catalog[int(i)].label for i in video], np.int64)
+        labels = source.catalog.labels[video]
         return clips, labels, BatchInfo(batch.step, video, batch.frames)
 
 

@@ -41,7 +41,7 @@ from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
 from videoload.plan import Plan, Sample
 from videoload.quarantine import Quarantine
-from videoload.slots import SHARED, Arena
+from videoload.slots import SHARED, Arena, keep_pages
 from videoload.stats import WorkerStats
 from videoload.supervisor import Supervisor
 from videoload.transport import PIXEL_BYTES, Doorkeeper, Peer, Router, private_endpoint
@@ -270,6 +270,8 @@ class Engine:
         if source.error is not None:
             reader.fail(source.error)
             return
+        if self._listen:
+            keep_pages()  # not earlier: TensorFlow's import has its own ideas of them
         source.passes[number] = reader
         self._source_of[number] = source
         self._obey(self._table.start_run(source.id, number, steps.start, steps.stop))

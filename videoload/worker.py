@@ -32,7 +32,7 @@ import zmq
 from videoload.decode import Decoder, Request, ShortVideoError
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.links import Link, Links, Resolve
-from videoload.slots import Window
+from videoload.slots import Window, keep_pages
 from videoload.transport import PrivateChannel, resolve
 from videoload.wire import (
     INDEX_BYTES,
@@ -285,6 +285,7 @@ def serve(
         force=True,
     )
     _limit_memory()
+    keep_pages()
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
     status = 0
 

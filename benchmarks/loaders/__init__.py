@@ -11,6 +11,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
+from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
 from benchmarks.work import Item, Work
@@ -42,14 +43,18 @@ class Loader(NamedTuple):
 
     def missing(self) -> str:
         """Why it cannot be used here; empty if it can."""
-        for name in self.needs:  # each in a process: half of them cannot be imported together
-            tried = subprocess.run(
-                [sys.executable, "-c", f"import {name}"],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            if tried.returncode:
-                return f"{name}: {(tried.stderr.strip().splitlines() or ['no import'])[-1]}"
+        return next(filter(None, map(_import_error, self.needs)), "")
+
+
+@cache
+def _import_error(module: str) -> str:
+    """What importing it says, in a process of its own: not all of them bear each other."""
+    tried = subprocess.run(
+        [sys.executable, "-c", f"import {module}"], capture_output=True, text=True, check=False
+    )
+    if not tried.returncode:
         return ""
+    return f"{module}: {(tried.stderr.strip().splitlines() or ['cannot be imported'])[-1]}"
 
 
 LIMIT = "limit"
@@ -65,6 +70,7 @@ LOADERS = {
         Loader("DataLoader opencv", "torch_data", ("torch", "cv2"), "opencv"),
         Loader("DataLoader decord", "torch_data", ("torch", "decord"), "decord"),
         Loader("DataLoader pyav", "torch_data", ("torch",), "pyav"),
+        Loader("DataLoader pyav usual", "torch_data", ("torch",), "usual"),
         Loader("SPDL", "spdl_data", ("spdl.io", "spdl.pipeline")),
         Loader("tf.data opencv", "tf_data", ("tensorflow", "cv2"), "opencv"),
         Loader("tf.data pyav", "tf_data", ("tensorflow",), "pyav"),

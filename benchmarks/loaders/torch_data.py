@@ -30,11 +30,13 @@ class Clips:
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """uint8 all the way; batches are stacked in the worker, in shared memory."""
+    """uint8 all the way; batches are stacked in the worker, in shared memory, and come as they get
+    ready."""
     yield from DataLoader(
         Clips(work, items, variant),
         batch_size=work.batch,
         num_workers=processes,
         prefetch_factor=2,
         persistent_workers=True,
+        in_order=False,
     )
