@@ -22,21 +22,27 @@ from benchmarks.run import Order
 from videoload.supervisor import cores
 
 _LIMIT_S = 120  # of one run
-_CHECKED_CLIPS = 96
+_CHECKED_CLIPS = 64
 
 
 def main() -> int:
-    """The command; 1 if nothing was run."""
+    """The command; 1 if nothing was run, 130 if it was stopped."""
     told = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no run is left behind
     console = Console(stderr=True, highlight=False)
-    folder = told.plot.parent if told.plot else told.out
+    stopped = False
     if told.plot:
+        folder = told.plot.parent
         results = msgspec.json.decode(told.plot.read_bytes(), type=Results)
     else:
+        folder = told.out
+        results = Results(report.machine(), told.processes)
         for path in (told.folder, folder):
             path.mkdir(parents=True, exist_ok=True)
-        results = _run(told, console)
+        try:
+            _run(told, results, console)
+        except KeyboardInterrupt:
+            stopped = True
     for table in report.tables(results):
         Console(width=None if sys.stdout.isatty() else 100).print(table)
     try:
@@ -44,25 +50,27 @@ def main() -> int:
             console.print(f"written: {file}")
     except ImportError:
         console.print("no plots: pip install matplotlib")
-    return 0 if results.rows else 1
+    return 130 if stopped else 0 if results.rows else 1
 
 
-def _run(told: argparse.Namespace, console: Console) -> Results:
+def _run(told: argparse.Namespace, results: Results, console: Console) -> None:
     """Work by work, round by round, each loader in its turn, every other round backwards. The
     results file is whole after each run."""
-    results = Results(report.machine(), told.processes)
+
+    def skip(name: str, why: str) -> None:
+        results.skipped[name] = why
+        console.print(f"{name} is skipped: {why}", markup=False)
+
     loaders = []
     for name in told.loader or LOADERS:
         if why := LOADERS[name].missing():
-            results.skipped[name] = why
-            console.print(f"{name} is skipped: {why}", markup=False)
+            skip(name, why)
         else:
             loaders.append(name)
     rounds = 0 if told.check_only else told.rounds
     for name in told.work or ("ucf", "hd"):
         if why := work.missing(name):
-            results.skipped[name] = why
-            console.print(f"{name} is skipped: {why}", markup=False)
+            skip(name, why)
             continue
         with console.status("") as status:
             made = work.load(
@@ -84,7 +92,6 @@ def _run(told: argparse.Namespace, console: Console) -> Results:
                         console.print(f"{name}, {loader}: {row.error}", markup=False)
                     progress.advance(task)
                     _write(told.out / "results.json", results)
-    return results
 
 
 def _write(file: Path, results: Results) -> None:

@@ -14,6 +14,7 @@ uint8 [T, H, W, 3]. Milliseconds a clip of ucf and hd on one core; the limit's l
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,7 @@ def _usual(work: Work) -> Reader:
     def read(file: File, start: int) -> npt.NDArray[np.uint8]:
         (width, height), (x, y) = work.clip.scaled(file), work.clip.corner(file)
         wanted = list(work.clip.ordinals(start))
-        frames = []
+        frames: list[npt.NDArray[Any]] = []
         with av.open(work.path(file)) as container:
             stream = container.streams.video[0]
             container.seek(start, stream=stream)

@@ -70,6 +70,7 @@ class Watch:
         self._table: LeaseTable = client._engine._table
         self._result = self._table.result
         self._open: Strike | None = None
+        self._struck: set[int] = set()  # pids; the client may not know yet that they are gone
         self._table.result = self._note  # type: ignore[method-assign]
 
     def strike(self, number: int, draw: random.Random) -> Strike:
@@ -94,11 +95,12 @@ class Watch:
         at_work = []
         for peer, colleague in self._engine._colleagues.items():
             first = next(iter(self._table._workers[peer].leases.values()), None)
-            if first is not None and first.piece is not None:
+            if first is not None and first.piece is not None and colleague.pid not in self._struck:
                 at_work.append((colleague.pid, first.piece))
         if len(at_work) < WORKERS:
             return
         pid, piece = draw.choice(at_work)
+        self._struck.add(pid)
         rows = set(range(piece.first, piece.first + piece.size))
         self._open = Strike(time.monotonic(), pid, piece.batch.step, rows)
         os.kill(pid, number)
@@ -182,6 +184,7 @@ def measure(root: Path, number: int, *, local: bool, times: int) -> list[float]:
             stream = client.stream(Catalog.from_folder(root), CLIP, BATCH, shuffle=True)
             with reading(stream):
                 for _ in range(times):
+                    time.sleep(draw.uniform(0, 1))  # in step with no clock of the client
                     strike = watch.strike(number, draw)
                     if not strike.over.wait(PATIENCE_S):
                         raise TimeoutError(f"the clips did not come within {PATIENCE_S:g} s")

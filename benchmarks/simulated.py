@@ -39,7 +39,7 @@ _GREET_S = 0.05  # a HELLO that finds no connection yet is tried again so soon
 
 class Crowd:
     """``workers`` workers of one trainer. A clip takes ``clip_s``, give or take ``spread`` (a
-    share), drawn anew for each lease."""
+    share), drawn anew for each."""
 
     def __init__(self, endpoint: str, workers: int, clip_s: float, spread: float) -> None:
         self.clip_s = clip_s
@@ -121,8 +121,9 @@ class _Worker:
 
     def _begin(self, at: float) -> None:
         crowd = self._crowd
-        clip_s = crowd.clip_s * crowd.draw.uniform(1 - crowd.spread, 1 + crowd.spread)
-        crowd.wake(self, at + clip_s * len(self._leases[0].clips), lease=True)
+        low, high = 1 - crowd.spread, 1 + crowd.spread
+        clips = sum(crowd.draw.uniform(low, high) for _ in self._leases[0].clips)
+        crowd.wake(self, at + crowd.clip_s * clips, lease=True)
 
     def _say(
         self,

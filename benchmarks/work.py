@@ -110,7 +110,7 @@ class Kind(NamedTuple):
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
 WORKS = {
     "ucf": Kind(_SMALL, 3200, Recipe("mpeg4")),
-    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=24),
+    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=6),
     "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
     "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
     "real": Kind(_SMALL, 1600, None),
@@ -145,16 +145,19 @@ class Work:
     def distinct(self) -> list[Item]:
         """The items, each once; a multiple of the batch size.
 
-        Rounds through all files, each in a new order, as a shuffled epoch of a large data set has
-        no file twice in a batch. They end where too few files have a start that was not used yet.
+        Rounds through all files, each in a new order, since a shuffled epoch of a large data set
+        has no file twice in a row. They end where too few files have a start that was not used yet.
         """
         draw = random.Random(_SEED)
         starts = [list(range(file.frames - self.clip.span + 1)) for file in self.files]
         for left in starts:
             draw.shuffle(left)
         pairs: list[tuple[int, int]] = []
-        while len(files := [n for n, left in enumerate(starts) if left]) >= self.batch:
+        enough = min(self.batch, len(starts))
+        while len(files := [n for n, left in enumerate(starts) if left]) >= enough:
             draw.shuffle(files)
+            while pairs and files[0] == pairs[-1][0]:
+                draw.shuffle(files)
             pairs += [(file, starts[file].pop()) for file in files]
         del pairs[len(pairs) // self.batch * self.batch :]
         return [Item(i, *pair) for i, pair in enumerate(pairs)]

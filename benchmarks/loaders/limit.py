@@ -39,12 +39,12 @@ def timed(work: Work, warm: Sequence[Item], items: Sequence[Item], processes: in
         shares = [warm[number::processes], items[number::processes]]
         child = spawn.Process(target=_loop, args=(theirs, barrier, work, *shares), daemon=True)
         child.start()
+        theirs.close()  # so that it is noticed if the child dies
         pipes.append(pipe)
         children.append(child)
-    # A first batch is there when each process has made its share of one.
-    shares_s = [pipe.recv() for pipe in pipes]
+    # A first batch would be there when each process has made its share of one.
+    first_s = max(pipe.recv() for pipe in pipes) - began
     results = [pipe.recv() for pipe in pipes]
-    first_s = sum(shares_s) / processes - began
     memory = measure.resident_bytes()  # the processes still wait
     for pipe, child in zip(pipes, children, strict=True):
         pipe.send(None)
@@ -62,12 +62,10 @@ def _loop(
 ) -> None:
     plain = Plain(work, tables=True)
     clip = np.empty(work.clip.shape, np.uint8)
+    mine = -(-work.batch // barrier.parties)  # of a first batch
     for done, (_, file, start) in enumerate(warm):
-        if done * barrier.parties >= work.batch and done:
-            break
-        plain.read(work.files[file], start, clip)
-    pipe.send(time.perf_counter())
-    for _, file, start in warm:
+        if done == mine:
+            pipe.send(time.perf_counter())
         plain.read(work.files[file], start, clip)
     barrier.wait(_WAIT_S)
     began, cpu = time.perf_counter(), time.process_time()

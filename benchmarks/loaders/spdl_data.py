@@ -27,9 +27,10 @@ def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> 
             f"crop={clip.crop}:{clip.crop}:{x}:{y}"
         )
         if file.timed:
-            # Half a frame around, so that no rounding of a time can lose or add one.
-            first, last = ((at - 0.5) / file.fps for at in (item.start, item.start + clip.span))
-            packets = spdl.io.demux_video(work.path(file), timestamp=(max(0.0, first), last))
+            # A quarter of a frame early, so that no rounding of a time can lose or add one.
+            first, last = ((at - 0.25) / file.fps for at in (item.start, item.start + clip.span))
+            window = (first, last) if item.start else None  # it cannot seek an AVI file to 0
+            packets = spdl.io.demux_video(work.path(file), timestamp=window)
             filters = f"trim=start={first}:end={last},framestep={clip.stride},{filters}"
             frames = spdl.io.decode_packets(packets, filter_desc=filters)
         else:

@@ -30,7 +30,7 @@ def test_a_small_comparison_has_a_rate_and_the_right_frames_of_each(
     timed = {row["loader"]: row for row in results["rows"] if row["round"] == 1}
     assert set(checked) == set(timed) == set(LOADERS)
     for name in LOADERS:
-        assert checked[name]["frames"] == 96 * 8
+        assert checked[name]["frames"] == 64 * 8
         assert (checked[name]["wrong"], checked[name]["missing"]) == (0, 0)
         assert timed[name]["clips_s"] > 0
         assert timed[name]["cpu_s_a_clip"] > 0
