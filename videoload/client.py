@@ -105,7 +105,7 @@ class Client:
         """The clips of a catalog in batches; see `videoload.plan.StreamOptions` for the options.
 
         ``slots`` is the number of batches in memory at most (2 or more); by default 8, and more
-        where that many workers need them. Raises SpecError, MemoryError.
+        where the workers that are there by now need them. Raises SpecError, MemoryError.
         """
         self._engine.check()
         options = StreamOptions(
@@ -124,14 +124,17 @@ class Client:
                 "are taken from workers that dial in; make clips smaller, or let listen= out"
             )
         batch_bytes = batch_size * clip.clip_bytes
+        there = self._engine.wait_for_workers(0, timeout_s=0)
+        workers = max(self._workers, there)
         source = Source(
             next(self._streams),
             catalog,
             clip,
             plan,
             Quarantine(catalog, plan, options),
-            Arena(_slots(slots, batch_size, batch_bytes, self._workers), batch_bytes),
+            Arena(_slots(slots, batch_size, batch_bytes, workers), batch_bytes),
             ordered,
+            str(catalog.root),
         )
         return Stream(self, self._engine, source, options)
 
@@ -315,5 +318,5 @@ def _slots(asked: int | None, batch_size: int, batch_bytes: int, workers: int) -
         if asked < 2:
             raise SpecError(f"slots must be at least 2, got {asked}")
         return asked
-    wanted = _SLOTS + 2 * workers // batch_size
+    wanted = _SLOTS + 4 * workers // batch_size
     return max(4, min(wanted, _MOST_BYTES // batch_bytes))

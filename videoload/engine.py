@@ -27,7 +27,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +88,7 @@ class Source:
     quarantine: Quarantine
     arena: Arena
     ordered: bool
+    root: str  # of the catalog; a Path takes long to hash
     passes: dict[int, Pass] = field(default_factory=dict)
     error: VideoloadError | None = None
 
@@ -179,7 +179,7 @@ class Engine:
         self._private: Router | None = None
         self._joined = threading.Condition()
         self._error: VideoloadError | None = None
-        self._indexes: LRUCache[tuple[Path | None, str], bytes] = LRUCache(
+        self._indexes: LRUCache[tuple[str, str], bytes] = LRUCache(
             _INDEX_BYTES_KEPT, lambda packed: len(packed) + 300
         )
         self._peer_of: LRUCache[tuple[str, str, int], Peer] = LRUCache(_PEERS_KEPT)
@@ -466,7 +466,7 @@ class Engine:
                 )
             colleague = self._colleagues[peer]
             for path, packed in result.indexes.items():
-                self._indexes[source.catalog.root, path] = packed
+                self._indexes[source.root, path] = packed
             colleague.clips += rows
             colleague.decode_s += result.decode_s
         self._obey(self._table.result(peer, result.lease, frames, result.decode_s))
@@ -562,7 +562,7 @@ class Engine:
 
     def _clip(self, source: Source, sample: Sample) -> Clip:
         video = source.catalog[sample.video]
-        index = self._indexes.get((source.catalog.root, video.path))
+        index = self._indexes.get((source.root, video.path))
         return Clip(video.path, sample.key, sample.clip, video.start, video.end, index)
 
     def _kill(self, command: Kill) -> None:

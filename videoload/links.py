@@ -239,6 +239,11 @@ class Link:
         self._dial()
 
     @property
+    def greeted(self) -> bool:
+        """Whether HELLO was said; before that, this waits for a connection to say it on."""
+        return self._greeted is not None
+
+    @property
     def welcomed(self) -> bool:
         """Whether the trainer knows this worker."""
         return self._beat_s is not None

@@ -48,6 +48,7 @@ from videoload.wire import (
 
 _log = logging.getLogger(__name__)
 
+_LOOK_UP_S = 0.02  # so often, between two frames, it is seen whether a beat is due
 _REST_S = 1.0  # without a lease for so long, no file is kept open
 _CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
@@ -89,6 +90,7 @@ class Worker:
         self._frames = self._turns = 0
         self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
         self._worked = time.monotonic()
+        self._look_up = 0.0
         self._stop_reason: str | None = None
         self._at_work_for: Link | None = None
         self._links = Links(self._context, settings, resolve)
@@ -119,7 +121,8 @@ class Worker:
         poller = zmq.Poller()
         for link in self._links:
             if link.dealer is not None:
-                poller.register(link.dealer.socket, zmq.POLLIN)
+                events = zmq.POLLIN if link.greeted else zmq.POLLIN | zmq.POLLOUT
+                poller.register(link.dealer.socket, events)
         if self._channel is not None:
             poller.register(self._channel.socket, zmq.POLLIN)
         if poller.poll(self._links.wait_ms(time.monotonic())):
@@ -235,7 +238,11 @@ class Worker:
         self._pulse[1] = self._frames & 255
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
-        self._links.beat(time.monotonic(), self._frames)
+        now = time.monotonic()
+        if now < self._look_up:
+            return
+        self._look_up = now + _LOOK_UP_S
+        self._links.beat(now, self._frames)
         if self._at_work_for is not None and self._at_work_for.dealer is None:
             raise _HungUp
 
