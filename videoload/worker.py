@@ -118,18 +118,21 @@ class Worker:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
         self._links.keep(time.monotonic(), self._frames)
-        poller = zmq.Poller()
-        for link in self._links:
-            if link.dealer is not None:
-                events = zmq.POLLIN if link.greeted else zmq.POLLIN | zmq.POLLOUT
-                poller.register(link.dealer.socket, events)
-        if self._channel is not None:
-            poller.register(self._channel.socket, zmq.POLLIN)
-        if poller.poll(self._links.wait_ms(time.monotonic())):
+        sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
+            (link.dealer.socket, zmq.POLLIN if link.greeted else zmq.POLLIN | zmq.POLLOUT)
+            for link in self._links
+            if link.dealer is not None
+        ]
+        channel = None if self._channel is None else self._channel.socket
+        if channel is not None:
+            sockets.append((channel, zmq.POLLIN))
+        ready = dict(zmq.zmq_poll(sockets, self._links.wait_ms(time.monotonic())))
+        if ready:
             self._links.read()
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
-        self._read_channel()
+        if channel is not None and channel.fileno() in ready:
+            self._read_channel()
         got = self._links.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
