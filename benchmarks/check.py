@@ -6,6 +6,7 @@ file, in a complete sequential decode, is nearer to it than the one that was ask
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -43,10 +44,11 @@ def wrong_frames(work: Work, items: Sequence[Item], batches: Iterator[Batch]) ->
             if clip.ndim == 3:  # yuv420p: a chroma sample spans two pixels each way
                 step = 2
             rgb = clip if clip.ndim == 4 else _rgb(clip)
-            came[item.file].append((item, rgb[:, ::_EVERY, ::_EVERY].copy()))
+            content = os.stat(work.path(work.files[item.file])).st_ino  # it has several names
+            came[content].append((item, rgb[:, ::_EVERY, ::_EVERY].copy()))
     frames = wrong = 0
-    for index, clips_of_file in came.items():
-        reference = _reference(work, work.files[index], step)
+    for clips_of_file in came.values():
+        reference = _reference(work, work.files[clips_of_file[0][0].file], step)
         for (_, _, start), clip in clips_of_file:
             for asked, frame in zip(work.clip.ordinals(start), clip, strict=True):
                 frames += 1

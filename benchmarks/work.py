@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import av
 import msgspec
+from msgspec.structs import replace
 
 from benchmarks.videos import Recipe, make_video
 from videoload.clips import scaled_size
@@ -105,16 +106,19 @@ class Kind(NamedTuple):
     recipe: Recipe | None  # None: real files
     files: int = 32
     batch: int = 8
+    # Names that each file has (hard links): a large data set's files are not met again while they
+    # are still open, so there are more names than a loader keeps open (videoload: 64).
+    names: int = 8
 
 
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
 WORKS = {
     "ucf": Kind(_SMALL, 3200, Recipe("mpeg4")),
-    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=6),
+    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=6, names=12),
     "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
     "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
     "real": Kind(_SMALL, 1600, None),
-    "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4),
+    "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4, 1),
 }
 
 
@@ -185,7 +189,7 @@ def load(
     kind = WORKS[name]
     root = Path(os.environ[REAL], "actions") if kind.recipe is None else folder / name
     facts = folder / f"{name}.json"
-    made_by = f"{root} {kind.files} {kind.recipe}"
+    made_by = f"{root} {kind.files} x {kind.names} {kind.recipe}"
     try:
         known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
     except (FileNotFoundError, msgspec.ValidationError):
@@ -200,13 +204,20 @@ def load(
 def _make(root: Path, kind: Kind, on_file: Callable[[str], None]) -> list[File]:
     if kind.recipe is None:
         paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.avi"))
-    else:
-        paths = [f"{number:03d}.avi" for number in range(kind.files)]
-        for number, path in enumerate(paths):
-            on_file(path)
-            make_video(root / path, kind.recipe, seed=number)
-    files = [look_at(root, path) for path in paths]
-    return [file for file in files if file.frames >= kind.clip.span]
+        files = [look_at(root, path) for path in paths]
+        return [file for file in files if file.frames >= kind.clip.span]
+    files = []
+    for number in range(kind.files):
+        path = f"{number:03d}.avi"
+        on_file(path)
+        make_video(root / path, kind.recipe, seed=number)
+        files.append(look_at(root, path))
+        for name in range(1, kind.names):
+            link = f"{number:03d}-{name:02d}.avi"
+            (root / link).unlink(missing_ok=True)
+            (root / link).hardlink_to(root / path)
+            files.append(replace(files[-1], path=link))
+    return files
 
 
 def look_at(root: Path, path: str) -> File:

@@ -102,6 +102,7 @@ class Worker:
     def run(self) -> None:
         """Serve until stopped, or until the process that started this one is gone."""
         try:
+            self._read_channel()  # what came with the settings
             while True:
                 self._turn()
         except Stopped as stopped:
@@ -228,7 +229,7 @@ class Worker:
                     window = None if descriptor is None else Window(descriptor)
                     self._shares[message.arena] = (window, decoder)
                     if message.arena == wait_for:
-                        return
+                        wait_for = None  # go on: nobody tells of what is in the buffer already
                 elif isinstance(message, Unshare):
                     self._shares.pop(message.arena, None)
                     self._unshared.add(message.arena)
