@@ -106,19 +106,20 @@ class Kind(NamedTuple):
     recipe: Recipe | None  # None: real files
     files: int = 32
     batch: int = 8
-    # Names that each file has (hard links): a large data set's files are not met again while they
-    # are still open, so there are more names than a loader keeps open (videoload: 64).
-    names: int = 8
+    # Names that each file has (hard links). With eight there are more than a loader keeps open
+    # (videoload: 64), as in a large data set, whose files are not met again so soon.
+    names: int = 1
 
 
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
 WORKS = {
     "ucf": Kind(_SMALL, 3200, Recipe("mpeg4")),
-    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=6, names=12),
+    "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=6),
+    "many": Kind(_SMALL, 3200, Recipe("mpeg4"), names=8),
     "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
     "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
     "real": Kind(_SMALL, 1600, None),
-    "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4, 1),
+    "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4),
 }
 
 
