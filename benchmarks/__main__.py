@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,9 +26,12 @@ _LIMIT_S = 120  # of one run
 _CHECKED_CLIPS = 64
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 if nothing was run, 130 if it was stopped."""
-    told = _arguments()
+    told = _arguments(arguments)
+    if told.videos:
+        os.environ[work.OWN] = str(told.videos.resolve())  # each run is a process of its own
+        told.work = ["own"]
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no run is left behind
     console = Console(stderr=True, highlight=False)
     stopped = False
@@ -129,11 +133,12 @@ def _one(order: Order, turn: int) -> Row:
     return row
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
     home = Path.home() / ".cache" / "videoload-bench"
     add("--work", action="append", choices=work.WORKS, help="ucf and hd if not given")
+    add("--videos", type=Path, metavar="DIR", help="your own AVI files instead (work own)")
     add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
     add("--rounds", type=int, default=5)
     add("--processes", type=int, default=cores(), help="decoding processes or threads")
@@ -142,7 +147,7 @@ def _arguments() -> argparse.Namespace:
     add("--out", type=Path, default=Path("benchmark-results"), help="for results.json and PNGs")
     add("--check-only", action="store_true", help="look at the frames, time nothing")
     add("--plot", type=Path, metavar="JSON", help="tables and plots of earlier results")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,10 @@ from msgspec.structs import replace
 
 from benchmarks.videos import Recipe, make_video
 from videoload.clips import scaled_size
+from videoload.errors import CatalogError
 
 REAL = "VIDEOLOAD_AVI"  # names a folder with real files in actions/<...>/*.avi
+OWN = "VIDEOLOAD_BENCH"  # names a folder with the user's: <...>/*.avi
 _SEED = 0
 
 
@@ -119,6 +121,7 @@ WORKS = {
     "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
     "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
     "real": Kind(_SMALL, 1600, None),
+    "own": Kind(_SMALL, 1600, None),
     "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4),
 }
 
@@ -176,7 +179,8 @@ def missing(name: str) -> str:
     """Why a work cannot be had here; empty if it can."""
     recipe = WORKS[name].recipe
     if recipe is None:
-        return "" if os.environ.get(REAL) else f"{REAL} names no folder of real files"
+        variable = OWN if name == "own" else REAL
+        return "" if os.environ.get(variable) else f"{variable} names no folder"
     return "" if recipe.codec in av.codecs_available else f"this FFmpeg has no {recipe.codec}"
 
 
@@ -188,7 +192,10 @@ def load(
 ) -> Work:
     """The work, its files made if they are not there; ``clips`` a run instead of its own."""
     kind = WORKS[name]
-    root = Path(os.environ[REAL], "actions") if kind.recipe is None else folder / name
+    if kind.recipe is not None:
+        root = folder / name
+    else:
+        root = Path(os.environ[OWN]) if name == "own" else Path(os.environ[REAL], "actions")
     facts = folder / f"{name}.json"
     made_by = f"{root} {kind.files} x {kind.names} {kind.recipe}"
     try:
@@ -206,7 +213,10 @@ def _make(root: Path, kind: Kind, on_file: Callable[[str], None]) -> list[File]:
     if kind.recipe is None:
         paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.avi"))
         files = [look_at(root, path) for path in paths]
-        return [file for file in files if file.frames >= kind.clip.span]
+        files = [file for file in files if file.frames >= kind.clip.span]
+        if not files:
+            raise CatalogError(f"no AVI file of {kind.clip.span} frames or more under {root}")
+        return files
     files = []
     for number in range(kind.files):
         path = f"{number:03d}.avi"

@@ -190,6 +190,36 @@ def scan(
 
 
 @app.command()
+def bench(
+    videos: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Your own AVI files. Without it, files like UCF-101's are made."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each loader has its turn.")] = 5,
+) -> None:
+    """This loader beside the usual ones, on the same clips.
+
+    The limit is bare libav on the same cores. Loaders that are not installed are skipped by name;
+    results and plots go to benchmark-results/. Many more options: `python -m benchmarks --help`.
+    """
+    try:
+        from benchmarks.__main__ import main as compare
+    except ImportError:
+        raise VideoloadError(
+            "the benchmarks are in the source tree only: clone it, and there "
+            "pip install -e '.[tensorflow,bench]'"
+        ) from None
+    options = ["--rounds", str(rounds)]
+    if videos is not None:
+        if not videos.is_dir():
+            raise VideoloadError(f"no such folder: {videos}")
+        options += ["--videos", str(videos)]
+    raise typer.Exit(compare(options))
+
+
+@app.command()
 def keygen(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
 ) -> None:
