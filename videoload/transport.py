@@ -52,6 +52,7 @@ Peer = tuple["Router", bytes]
 PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
 _HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
+_BACKLOG = 1024  # connections not accepted yet; with 100, of a thousand at once many wait a second
 _RECEIVED = 64  # messages of one worker that wait to be taken in; it owes two answers and beats
 _KNOCKS = 64  # connection attempts that are decided on in one go
 
@@ -85,6 +86,7 @@ class Router:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
             self.socket.setsockopt(zmq.RCVHWM, _RECEIVED)
+            self.socket.setsockopt(zmq.BACKLOG, _BACKLOG)
             if keys is not None:
                 self.socket.curve_server = True
             else:
