@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(40 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
-CONNECTIONS = 1_000
+CONNECTIONS = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
         context.term()
 
 
-def test_a_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
+def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
     videos: Videos,
     serial: list[str],
     capsys: pytest.CaptureFixture[str],
