@@ -1,8 +1,7 @@
 """Frames of a video, as pixels in the caller's buffer.
 
-Which frames is `videoload.clips`' to say, and how they are got out of the file is
-`videoload.video`'s. Here they are scaled, converted, cropped and mirrored, each pixel written once,
-to where it stays.
+Which frames is `videoload.clips`' to say, how they are got out of the file is `videoload.video`'s,
+and how they become pixels `videoload.scale`'s. Here it comes together, for one video at a time.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-from av.video.frame import VideoFrame
-from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from cachetools import LRUCache
 
 from videoload.catalog import Catalog
 from videoload.clips import Choice, ClipSpec, Facts, UnfitError, choose
 from videoload.errors import SpecError, TransformError, VideoError
+from videoload.scale import Buffer, Scaler
 from videoload.video import (
+    Frame,
     OpenFiles,
     Report,
     StaleIndexError,
@@ -35,15 +34,9 @@ from videoload.video import (
     read_index,
 )
 
-Buffer = npt.NDArray[np.uint8]
-
 _INDEX_BYTES_KEPT = 64 << 20  # some 90 000 videos like UCF-101's
 _SCALERS_KEPT = 16
 _TRIED_FOR_SIZE = 20  # videos looked at to find the native size
-
-# swscale widens the bilinear filter when it shrinks, so there is no aliasing. 320x240 to 170x128:
-# 74 microseconds a frame; with ACCURATE_RND 105 for half a grey level, BICUBIC 91.
-_SCALING = int(Interpolation.BILINEAR | Interpolation.BITEXACT)
 
 
 class Request(NamedTuple):
@@ -77,7 +70,7 @@ class Decoder:
             _INDEX_BYTES_KEPT, lambda index: index.memory_bytes
         )
         self._files = OpenFiles()
-        self._scalers: LRUCache[tuple[object, ...], _Scaler] = LRUCache(_SCALERS_KEPT)
+        self._scalers: LRUCache[tuple[object, ...], Scaler] = LRUCache(_SCALERS_KEPT)
 
     def decode(
         self,
@@ -134,7 +127,7 @@ class Decoder:
     ) -> list[Choice]:
         index = self._index(path, full, tick)
         # For each ordinal, where it goes: how it is scaled and cut, and to which frame of a clip.
-        places: dict[int, list[tuple[_Scaler, Choice, Buffer]]] = {}
+        places: dict[int, list[tuple[Scaler, Choice, Buffer]]] = {}
         choices: list[Choice] = []
         try:
             for row, (key, clip, start, end) in enumerate(requests):
@@ -144,7 +137,7 @@ class Decoder:
                 for place, ordinal in zip(out[row], choice.frames.tolist(), strict=True):
                     places.setdefault(ordinal, []).append((scaler, choice, place))
 
-            def write(ordinal: int, frame: VideoFrame) -> None:
+            def write(ordinal: int, frame: Frame) -> None:
                 for scaler, choice, place in places[ordinal]:
                     scaler.write(frame, choice, place)
 
@@ -215,11 +208,11 @@ class Decoder:
             raise VideoError(path, f"cannot be opened: {error.strerror}") from None
         return index
 
-    def _scaler(self, spec: ClipSpec, facts: Facts, choice: Choice) -> _Scaler:
+    def _scaler(self, spec: ClipSpec, facts: Facts, choice: Choice) -> Scaler:
         name = (spec.pixels, spec.size, choice.scaled, facts.width, facts.height)
         scaler = self._scalers.get(name)
         if scaler is None:
-            scaler = self._scalers[name] = _Scaler(spec, facts)
+            scaler = self._scalers[name] = Scaler(spec, facts)
         return scaler
 
 
@@ -265,119 +258,3 @@ def _apply(
 
 class ShortVideoError(VideoError):
     """The video is shorter than a clip, and the spec says ``short="drop"``."""
-
-
-class _Scaler:
-    """Source frames of one size -> the spec's pixels at their place in a clip.
-
-    4:2:0 sources are scaled in their own planes and converted to RGB at the small size, which is
-    half the work of doing both at once; other formats take one step. Two contexts that live on, in
-    one thread: PyAV's default makes one a frame, with threads of its own.
-    """
-
-    def __init__(self, spec: ClipSpec, facts: Facts) -> None:
-        self._spec = spec
-        self._size = (facts.width, facts.height)
-        self._same = VideoReformatter()
-        self._scale = VideoReformatter()
-        self._convert = VideoReformatter()
-
-    def write(self, frame: VideoFrame, choice: Choice, out: Buffer) -> None:
-        """Scale, convert, crop and mirror ``frame`` into ``out``: one frame of ``spec.shape``."""
-        if (frame.width, frame.height) != self._size:  # the size changed within the file
-            frame = _to(self._same, frame, self._size, frame.format.name)
-        x, y, width, height = choice.region
-        if (width, height) != self._size:
-            frame = _to(self._same, frame, self._size, "rgb24")
-            frame = _cut(frame, x, y, width, height)
-        pixels = frame.format.name
-        if pixels in ("yuv420p", "yuvj420p"):
-            frame = _to(self._scale, frame, choice.scaled, pixels)
-        frame = _to(self._convert, frame, choice.scaled, self._spec.pixels)
-        if self._spec.pixels != "yuv420p" and not choice.flip:
-            _copy_lines(frame, choice.corner, out)
-            return
-        for plane, place in zip(
-            _planes(frame, choice.corner, self._spec), _places(out, self._spec), strict=True
-        ):
-            np.copyto(place, plane[:, ::-1] if choice.flip else plane)
-
-
-# AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
-# range. Plain integers, since PyAV takes three microseconds to look at an enum's value.
-_BT601 = int(Colorspace.ITU601)
-_MATRICES = {
-    1: int(Colorspace.ITU709),
-    4: int(Colorspace.FCC),
-    7: int(Colorspace.SMPTE240M),
-    9: int(Colorspace.BT2020),
-    10: int(Colorspace.BT2020),
-}
-_LIMITED, _FULL = int(ColorRange.MPEG), int(ColorRange.JPEG)
-_RANGES = {"rgb24": _FULL, "gray": _FULL, "yuv420p": _LIMITED}
-
-
-def _to(
-    reformatter: VideoReformatter, frame: VideoFrame, size: tuple[int, int], pixels: str
-) -> VideoFrame:
-    """The frame at another size, in other pixels, or in both."""
-    source = frame.format.name
-    full = source.startswith("yuvj")
-    source_range = _FULL if full else int(frame.color_range) or _LIMITED
-    source_matrix = _MATRICES.get(int(frame.colorspace), _BT601)
-    matrix, range_ = source_matrix, source_range
-    if pixels != source:
-        matrix, range_ = _BT601, _RANGES[pixels]
-    width, height = size
-    # By position: names cost a microsecond a frame.
-    return reformatter.reformat(
-        frame, width, height, pixels, source_matrix, matrix, _SCALING, source_range, range_,
-        None, None, 1,
-    )  # fmt: skip
-
-
-def _cut(frame: VideoFrame, x: int, y: int, width: int, height: int) -> VideoFrame:
-    """A region of an rgb24 frame, as a frame of its own."""
-    pixels = cast(Buffer, frame.to_ndarray())
-    region = np.ascontiguousarray(pixels[y : y + height, x : x + width])
-    return VideoFrame.from_ndarray(region, format="rgb24")
-
-
-def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None:
-    """The crop of a packed frame into ``out`` [height, width, channels], line by line."""
-    x, y = corner
-    height, width, channels = out.shape
-    plane = frame.planes[0]
-    stride = plane.line_size
-    begin = y * stride + x * channels
-    cut = np.ndarray((height, width * channels), np.uint8, memoryview(plane), begin, (stride, 1))
-    np.copyto(out.reshape(cut.shape), cut)
-
-
-def _planes(frame: VideoFrame, corner: tuple[int, int], spec: ClipSpec) -> list[Buffer]:
-    """The cropped planes of a frame in the spec's pixels, as views [height, width, channels]."""
-    x, y = corner
-    channels = 3 if spec.pixels == "rgb24" else 1
-    planes = []
-    for i, plane in enumerate(frame.planes):
-        shrink = 2 if i else 1  # chroma of 4:2:0
-        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
-        pixels = rows[:, : plane.width * channels].reshape(plane.height, plane.width, channels)
-        top, left = y // shrink, x // shrink
-        height, width = spec.height // shrink, spec.width // shrink
-        planes.append(pixels[top : top + height, left : left + width])
-    return planes
-
-
-def _places(out: Buffer, spec: ClipSpec) -> list[Buffer]:
-    """Where the planes go, as views [height, width, channels] of one frame of a clip."""
-    if spec.pixels != "yuv420p":
-        return [out]
-    height, width = spec.height, spec.width
-    luma, chroma = height * width, height * width // 4
-    flat = out.reshape(-1)
-    return [
-        flat[:luma].reshape(height, width, 1),
-        flat[luma : luma + chroma].reshape(height // 2, width // 2, 1),
-        flat[luma + chroma :].reshape(height // 2, width // 2, 1),
-    ]

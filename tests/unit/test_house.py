@@ -32,6 +32,7 @@ ORDER = (
     "leases",
     "slots",
     "video",
+    "scale",
     "decode",
     "serial",
     "transport",
@@ -55,7 +56,7 @@ DOORS = ("__init__", "__main__")  # they lead to all rooms
 # Who may import what is heavy, wherever in the module.
 HOMES = {
     "msgspec": {"wire"},
-    "av": {"video", "decode", "shapes"},  # shapes writes videos
+    "av": {"video", "scale", "shapes"},  # shapes writes videos
     "zmq": {"transport", "engine", "worker"},  # the loops own a context and a poller
     "tensorflow": {"tfdata", "demo"},
     "keras": {"demo"},
