@@ -258,7 +258,7 @@ class Stream:
         engine = self._engine
         while True:
             # Said again while it lasts: what was ready may go back when another pass has its turn.
-            engine.post(lambda: engine.want(number))
+            engine.post(lambda: engine.want(number), about_leases=True)
             if idle is not None:
                 idle()
             batch = reader.take(_WAIT_S if idle is None else 0.05)
@@ -278,7 +278,7 @@ class Stream:
 
         def give_back() -> None:
             held.slots.discard(slot)
-            engine.post(lambda: engine.give_back(source, slot))
+            engine.post(lambda: engine.give_back(source, slot), about_leases=True)
 
         if held.full and idle is not None:
             idle()

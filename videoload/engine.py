@@ -23,9 +23,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -74,6 +73,7 @@ _STOP_S = 10.0
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _MOST_DIALLED_IN = 4096  # workers at once: with insecure=True anybody may say HELLO
 _PEERS_KEPT = 4096  # workers that dialled in, to know one again that was cut off
+_WAKES = 4096  # at most so many are taken in one go
 _IN_ONE_GO = 64  # messages taken at one address before the others and the clock have their turn
 
 
@@ -165,6 +165,7 @@ class Engine:
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
         self._calls: deque[Callable[[], None]] = deque()
+        self._has_credit = True  # some worker would take a lease
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
@@ -196,10 +197,14 @@ class Engine:
         self._thread.start()
         return self._started.result(_START_S)
 
-    def post(self, call: Callable[[], None]) -> None:
+    def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
         """Have ``call`` made in the I/O thread, soon. Never blocks, takes no lock (finalizers
-        use it)."""
+        use it). One that can do no more than grant a lease, ``about_leases``, does not wake the
+        thread while every worker has its leases: the next answer does, and then it is made first.
+        """
         self._calls.append(call)
+        if about_leases and not self._has_credit:
+            return
         try:
             self._wake_in.send(b"\0")
         except BlockingIOError:
@@ -329,10 +334,13 @@ class Engine:
     def _loop(self) -> None:
         next_tick = next_here = time.monotonic()
         while not self._stopping:
-            self._poll(max(0.0, next_tick - time.monotonic()))
+            # Said before it is looked for calls, as `post` looks only when it has left one.
+            self._has_credit = self._table.has_credit
+            ready = self._poll(0.0 if self._calls else max(0.0, next_tick - time.monotonic()))
             self._make_calls()
             for router in self._routers:
-                self._receive(router)
+                if router.socket in ready:
+                    self._receive(router)
             now = time.monotonic()
             if now < next_tick:
                 continue
@@ -346,7 +354,8 @@ class Engine:
                 next_here = now + _HERE_S
                 self._say_here()
 
-    def _poll(self, timeout_s: float) -> None:
+    def _poll(self, timeout_s: float) -> Collection[object]:
+        """Wait; returns what is ready, after the doorkeeper and the children had their due."""
         children = [] if self._supervisor is None else self._supervisor.watched()
         if self._poller is None:
             self._poller = zmq.Poller()
@@ -355,15 +364,15 @@ class Engine:
             for socket_ in (self._wake_out, *sockets, *doorkeeper, *children):
                 self._poller.register(socket_, zmq.POLLIN)
         ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
+        if self._wake_out.fileno() in ready:
+            self._wake_out.recv(_WAKES)
         if self._doorkeeper is not None and self._doorkeeper.socket in ready:
             self._doorkeeper.answer()
         if any(child.fileno() in ready for child in children):
             self._reap()
+        return ready
 
     def _make_calls(self) -> None:
-        with suppress(BlockingIOError):
-            while self._wake_out.recv(4096):
-                pass
         while self._calls:
             self._calls.popleft()()
 
@@ -606,6 +615,7 @@ class Engine:
             source.arena.close()
         self._sources.clear()
         self._source_of.clear()
+        self._has_credit = True  # from now on, whoever posts finds the socket closed
         self._wake_in.close()
         self._wake_out.close()
         self._calls.clear()

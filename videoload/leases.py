@@ -213,6 +213,11 @@ class LeaseTable:
         """Workers that take leases now."""
         return sum(map(len, self._by_leases))
 
+    @property
+    def has_credit(self) -> bool:
+        """Whether some worker would take another lease now."""
+        return any(self._by_leases[:-1])
+
     # Streams and their consumers
 
     def add_stream(
