@@ -97,7 +97,7 @@ def _shrinking_s() -> float:
 
 
 # AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
-# range. Plain integers, since PyAV takes three microseconds to look at an enum's value.
+# range.
 _BT601 = int(Colorspace.ITU601)
 _MATRICES = {
     1: int(Colorspace.ITU709),
@@ -115,18 +115,24 @@ def _to(
 ) -> VideoFrame:
     """The frame at another size, in other pixels, or in both."""
     source = frame.format.name
-    full = source.startswith("yuvj")
-    source_range = _FULL if full else int(frame.color_range) or _LIMITED
-    source_matrix = _MATRICES.get(int(frame.colorspace), _BT601)
-    matrix, range_ = source_matrix, source_range
-    if pixels != source:
-        matrix, range_ = _BT601, _RANGES[pixels]
-    width, height = size
+    matrix, to_matrix, range_, to_range = _colours(
+        source, pixels, frame.colorspace, frame.color_range
+    )
     # By position: names cost a microsecond a frame.
     return reformatter.reformat(
-        frame, width, height, pixels, source_matrix, matrix, _SCALING, source_range, range_,
-        None, None, 1,
-    )  # fmt: skip
+        frame, *size, pixels, matrix, to_matrix, _SCALING, range_, to_range, None, None, 1
+    )
+
+
+@cache
+def _colours(source: str, pixels: str, space: int, told: int) -> tuple[int, int, int, int]:
+    """Matrix and range of a frame that tells of itself ``space`` and ``told``, before and after.
+    Plain integers, since PyAV takes three microseconds to look at an enum's value."""
+    matrix = _MATRICES.get(int(space), _BT601)
+    range_ = _FULL if source.startswith("yuvj") else int(told) or _LIMITED
+    if pixels == source:
+        return matrix, matrix, range_, range_
+    return matrix, _BT601, range_, _RANGES[pixels]
 
 
 def _cut(frame: VideoFrame, x: int, y: int, width: int, height: int) -> VideoFrame:

@@ -358,14 +358,16 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 if step is None:
                     return
                 frames = step[1]
-                continue
-            frame = frames.pop(0)
-            if at == target:
+            elif at < target:
+                frames.pop(0)
+                at += 1
+            else:
+                frame = frames.pop(0)
                 if not index.agrees(at, frame, route):
                     return
                 use(left.popleft(), frame)
-            at += 1
-            del frame
+                at += 1
+                del frame
 
 
 def _seek(
