@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -13,10 +12,11 @@ import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from benchmarks import figures
 from benchmarks.loaders import LIMIT
 
 _PACKAGES = (
-    "videoload", "av", "numpy", "pyzmq", "tensorflow", "keras", "torch", "torchcodec",
+    "av", "tensorflow", "keras", "torch", "torchcodec",
     "opencv-python-headless", "decord", "spdl-core", "spdl-io",
 )  # fmt: skip
 _HEADINGS = (
@@ -66,6 +66,14 @@ class Summary:
         self.checked = checked is not None
         self.wrong = checked.wrong / max(1, checked.frames) if checked else 0.0
         self.missing = checked.missing if checked else 0
+        self.share: float | None = None
+
+    def compare(self, limit: Summary) -> None:
+        """Each run with the limit's in the same round, since a machine is not equally fast all the
+        time: ``share`` becomes the median of that."""
+        rates = {row.round: row.clips_s for row in limit.timed}
+        shares = [row.clips_s / rates[row.round] for row in self.timed if row.round in rates]
+        self.share = statistics.median(shares) if shares else None
 
     def median(self, field: str) -> float:
         """Of a field of the timed rows."""
@@ -85,19 +93,10 @@ class Summary:
 
 def machine() -> dict[str, str]:
     """Where it ran, and the versions of what ran."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    told = {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": str(len(os.sched_getaffinity(0))),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-    }
+    told = {name: str(value) for name, value in figures.machine().items()}
     for name in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             told[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return told
 
 
@@ -108,6 +107,10 @@ def summaries(results: Results, work: str) -> list[Summary]:
         if row.work == work:
             rows.setdefault(row.loader, []).append(row)
     made = [Summary(loader, mine) for loader, mine in rows.items()]
+    for limit in made:
+        if limit.loader == LIMIT:
+            for told in made:
+                told.compare(limit)
     return sorted(made, key=lambda told: (told.loader != LIMIT, -told.clips_s))
 
 
@@ -120,20 +123,19 @@ def tables(results: Results) -> Iterator[Table]:
         for name in _HEADINGS:
             table.add_column(name, justify="right", no_wrap=True)
         found = summaries(results, work)
-        limit = next((told.clips_s for told in found if told.loader == LIMIT), 0.0)
         for told in found:
-            figures = [""] * (len(_HEADINGS) - 1)
+            cells = [""] * (len(_HEADINGS) - 1)
             if told.timed:
-                figures = [
+                cells = [
                     f"{told.clips_s:.1f}",
                     f"{min(told.rates):.1f}",
                     f"{max(told.rates):.1f}",
-                    f"{told.clips_s / limit:.1%}" if limit else "",
+                    _percent(told.share, ".1%"),
                     f"{told.median('cpu_s_a_clip') * 1e3:.2f}",
                     f"{told.median('first_batch_s'):.2f}",
                     f"{told.median('memory') / 1e6:.0f}",
                 ]
-            table.add_row(told.loader, *figures, told.verdict)
+            table.add_row(told.loader, *cells, told.verdict)
         yield table
 
 
@@ -156,7 +158,7 @@ def plots(results: Results, folder: Path) -> Iterator[Path]:
             low, high = min(told.rates), max(told.rates)
             axes.plot([low, high], [place, place], color="black", linewidth=1.2)
             text = f"{told.clips_s:.0f}" if told.clips_s >= 100 else f"{told.clips_s:.1f}"
-            text += f"  {told.clips_s / limit:.0%}" if limit else ""
+            text += f"  {_percent(told.share, '.0%')}"
             text += f"  {told.wrong:.0%} wrong frames" if told.wrong else ""
             axes.text(high, place, f" {text}", va="center", fontsize=8, bbox=_PAPER)
         if limit:
@@ -170,6 +172,10 @@ def plots(results: Results, folder: Path) -> Iterator[Path]:
         figure.savefig(file, dpi=150)
         pyplot.close(figure)
         yield file
+
+
+def _percent(share: float | None, form: str) -> str:
+    return "" if share is None else format(share, form)
 
 
 def _is_ours(told: Summary) -> bool:

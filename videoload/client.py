@@ -225,7 +225,8 @@ class Stream:
     def read(
         self, steps: range, idle: Callable[[], None] | None = None
     ) -> Generator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], BatchInfo], None, None]:
-        """The batches of ``steps``. ``idle`` is called before a wait and every 50 ms within it.
+        """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
+        where a worker waits for a slot.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -256,12 +257,14 @@ class Stream:
 
     def _wait(self, reader: Pass, number: int, idle: Callable[[], None] | None) -> Ready:
         engine = self._engine
+        starved = engine.has_credit  # some worker waits as well: for a slot, it may be
         while True:
             # Said again while it lasts: what was ready may go back when another pass has its turn.
             engine.post(lambda: engine.want(number), about_leases=True)
-            if idle is not None:
+            if idle is not None and starved:
                 idle()
             batch = reader.take(_WAIT_S if idle is None else 0.05)
+            starved = True  # after so long, or so it seems
             if batch is None and engine.stopped:
                 batch = reader.take(_WAIT_S)  # it may just have come, or the reason why none will
             if batch is not None:

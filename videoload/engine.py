@@ -9,7 +9,7 @@ Nothing here decides which clip goes where; that is `leases`. Nothing here waits
 its sockets, so the sockets are always drained and memory is bounded by slots.
 
 Other threads do two things only: `post` a call to be made in this thread, and take batches from a
-`Pass` under its lock.
+`Pass`, which is a queue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
@@ -98,40 +100,39 @@ class Pass:
     the consumer's."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._ready: deque[Ready] = deque()
+        self._ready: SimpleQueue[Ready | None] = SimpleQueue()  # None: there is an error
         self._error: VideoloadError | None = None
 
     def put(self, batch: Ready) -> None:
         """A batch for the consumer."""
-        with self._changed:
-            self._ready.append(batch)
-            self._changed.notify()
+        self._ready.put(batch)
 
     def fail(self, error: VideoloadError) -> None:
         """No more batches; the consumer gets ``error`` after those that are here."""
-        with self._changed:
-            if self._error is None:
-                self._error = error
-            self._changed.notify_all()
+        if self._error is None:
+            self._error = error
+            self._ready.put(None)
 
     def take_back(self) -> list[Ready]:
         """The batches that the consumer has not taken."""
-        with self._changed:
-            batches = list(self._ready)
-            self._ready.clear()
-            return batches
+        batches = []
+        with suppress(Empty):
+            while (batch := self._ready.get_nowait()) is not None:
+                batches.append(batch)
+            self._ready.put(None)
+        return batches
 
     def take(self, wait_s: float) -> Ready | None:
         """The next batch, or None if there is none in time. Raises what `fail` was given."""
-        with self._changed:
-            if not self._ready and self._error is None:
-                self._changed.wait(wait_s)
-            if self._ready:
-                return self._ready.popleft()
-            if self._error is not None:
-                raise copy.copy(self._error)  # one that was raised holds its consumer's frames
+        try:
+            batch = self._ready.get(timeout=wait_s)
+        except Empty:
             return None
+        if batch is None:
+            self._ready.put(None)  # for whoever asks again
+            assert self._error is not None
+            raise copy.copy(self._error)  # one that was raised holds its consumer's frames
+        return batch
 
 
 @dataclass(eq=False, slots=True)
@@ -165,7 +166,7 @@ class Engine:
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
         self._calls: deque[Callable[[], None]] = deque()
-        self._has_credit = True  # some worker would take a lease
+        self.has_credit = True  # some worker would take a lease
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
@@ -203,7 +204,7 @@ class Engine:
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
         self._calls.append(call)
-        if about_leases and not self._has_credit:
+        if about_leases and not self.has_credit:
             return
         try:
             self._wake_in.send(b"\0")
@@ -335,7 +336,7 @@ class Engine:
         next_tick = next_here = time.monotonic()
         while not self._stopping:
             # Said before it is looked for calls, as `post` looks only when it has left one.
-            self._has_credit = self._table.has_credit
+            self.has_credit = self._table.has_credit
             ready = self._poll(0.0 if self._calls else max(0.0, next_tick - time.monotonic()))
             self._make_calls()
             for router in self._routers:
@@ -615,7 +616,7 @@ class Engine:
             source.arena.close()
         self._sources.clear()
         self._source_of.clear()
-        self._has_credit = True  # from now on, whoever posts finds the socket closed
+        self.has_credit = True  # from now on, whoever posts finds the socket closed
         self._wake_in.close()
         self._wake_out.close()
         self._calls.clear()

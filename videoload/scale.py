@@ -25,7 +25,7 @@ Buffer = npt.NDArray[np.uint8]
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. 320x240 to 170x128:
 # 74 microseconds a frame; with ACCURATE_RND 105 for half a grey level, BICUBIC 91.
 _SCALING = int(Interpolation.BILINEAR | Interpolation.BITEXACT)
-_SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
+SLOW_GATHER = 0x2000000  # AV_CPU_FLAGSLOW_GATHER
 _TRIALS = 10
 
 
@@ -81,7 +81,7 @@ def avoid_slow_gathers() -> None:
         ffmpeg = ctypes.CDLL(av._core.__file__)  # finds what this is linked with, too
         known = ffmpeg.av_get_cpu_flags()
         spent = {}
-        for flags in (known, known | _SLOW_GATHER):
+        for flags in (known, known | SLOW_GATHER):
             ffmpeg.av_force_cpu_flags(flags)
             spent[flags] = _shrinking_s()
         ffmpeg.av_force_cpu_flags(min(spent, key=spent.__getitem__))

@@ -28,7 +28,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
-from operator import itemgetter
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
@@ -57,6 +56,8 @@ _ROUTES = 32
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MOST_OPEN = 64
 _FRAMES_IN_DECODER = 6
+_WORTH_KEEPING = 0.3  # of the last visits, so many to files that could have been open
+_VISITS = 16
 _LINES = 8  # every so many are looked at to know a frame again
 # What FFmpeg, and PyAV upon strange files, answer with.
 _REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
@@ -86,9 +87,6 @@ class KeyFrame(NamedTuple):
     position: int
 
 
-_ordinal = itemgetter(0)
-
-
 class VideoIndex:
     """What one complete decode told. ``keys`` are int64 rows (ordinal, dts, byte position) of the
     key frames that may be sought, ``sums`` uint16, one a frame; ``file_bytes`` is the file's size.
@@ -110,15 +108,16 @@ class VideoIndex:
         self.sums = sums
         self._checked = np.zeros(len(sums), np.uint32)  # by ordinal, a bit for each route
         self.starts = [KeyFrame(*row) for row in keys.tolist()]
+        self._ordinals = [start.ordinal for start in self.starts]
 
     def key_before(self, ordinal: int) -> int:
         """Which of the ``starts`` is the last at or before a frame; -1 if there is none."""
-        return bisect_right(self.starts, ordinal, key=_ordinal) - 1
+        return bisect_right(self._ordinals, ordinal) - 1
 
     def forbid_seeking(self) -> None:
         """A seek gave wrong frames: from now on the file is decoded from its start."""
         self.keys = self.keys[:0]
-        self.starts = []
+        self.starts, self._ordinals = [], []
 
     def agrees(self, ordinal: int, frame: VideoFrame, route: int) -> bool:
         """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route."""
@@ -132,7 +131,7 @@ class VideoIndex:
     @property
     def memory_bytes(self) -> int:
         """What it costs to keep, with what Python adds."""
-        return 1000 + self.keys.nbytes + 6 * len(self.sums) + 36 * len(self.keys)
+        return 1000 + self.keys.nbytes + 6 * len(self.sums) + 44 * len(self.keys)
 
     def to_bytes(self) -> bytes:
         """About 2 bytes a frame and 24 a key frame."""
@@ -213,13 +212,22 @@ def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
 
 class OpenFiles:
     """The files that were read last, still open: the next visit to one of them spares what opening
-    costs, as much as decoding two or three frames, and more where a file is long."""
+    costs, as much as decoding two or three frames, and more where a file is long.
+
+    That is where files are met again. In a large data set they are not, and then each is closed
+    before the next one is opened, whose decoder so gets its memory while it is in the cache: to go
+    round among many costs 2 %.
+    """
 
     def __init__(self) -> None:
         self._files = _Shelf(_OPEN_BYTES, lambda opened: opened.memory_bytes)
+        # Those that would be open if all were kept, and how often a visit was to one of them.
+        self._last: LRUCache[str, int] = LRUCache(_OPEN_BYTES, lambda memory_bytes: memory_bytes)
+        self._again = 0.0
 
     def take(self, path: str) -> _Opened | None:
         """The file, if it is here and still the one that the path leads to."""
+        self._again += ((path in self._last) - self._again) / _VISITS
         opened = self._files.pop(path, None)
         if opened is not None and opened.identity != _identity(path):
             opened.close()
@@ -227,8 +235,13 @@ class OpenFiles:
         return opened
 
     def put(self, opened: _Opened) -> None:
-        """Keep the file until others need its place."""
+        """Keep the file until others need its place, if that may be worth it."""
         if opened.memory_bytes > _OPEN_BYTES:
+            opened.close()
+            return
+        self._last.pop(opened.path, None)
+        self._last[opened.path] = opened.memory_bytes
+        if self._again < _WORTH_KEEPING:
             opened.close()
         else:
             self._files[opened.path] = opened

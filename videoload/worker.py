@@ -48,7 +48,7 @@ from videoload.wire import (
 
 _log = logging.getLogger(__name__)
 
-_LOOK_UP_S = 0.02  # so often, between two frames, it is seen whether a beat is due
+_LOOK_UP_S = 0.02  # so often, between two frames, it is seen what else is to be done
 _REST_S = 1.0  # without a lease for so long, no file is kept open
 _CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
@@ -239,13 +239,13 @@ class Worker:
     def _tick(self) -> None:
         """Between two frames."""
         self._frames += 1
-        self._pulse[1] = self._frames & 255
-        if self._stop_reason is not None:
-            raise Stopped(self._stop_reason)
         now = time.monotonic()
         if now < self._look_up:
             return
         self._look_up = now + _LOOK_UP_S
+        self._pulse[1] = self._frames % 255 + 1
+        if self._stop_reason is not None:
+            raise Stopped(self._stop_reason)
         self._links.beat(now, self._frames)
         if self._at_work_for is not None and self._at_work_for.dealer is None:
             raise _HungUp

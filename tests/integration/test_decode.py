@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import platform
 import random
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from tests.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.clips import choose
 from videoload.decode import Decoder, Request, ShortVideoError
+from videoload.scale import SLOW_GATHER, avoid_slow_gathers
 from videoload.video import OpenFiles, read_frames
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
@@ -326,18 +330,80 @@ def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
         decode(videos.root, "jump/long.avi", spec, start=200)
 
 
-def test_three_hundred_decodes_keep_no_file_open(videos: Videos) -> None:
+def test_three_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
     decoder = Decoder(videos.root)
     paths = sorted(videos.frames)
-    for path in paths:
-        decode_with(decoder, path, TINY, 0)
     before = len(os.listdir("/proc/self/fd"))
     for key in range(300):
         decode_with(decoder, paths[key % len(paths)], TINY, key)
         if key % 10 == 0:
             with pytest.raises(VideoError):
                 decode_with(decoder, "none.avi", TINY, key)
+    decoder.rest()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_files_that_are_met_again_stay_open_and_others_do_not(tmp_path: Path) -> None:
+    made = make_avi(tmp_path / "made.avi", frames=24)
+    for number in range(200):
+        (tmp_path / f"{number}.avi").hardlink_to(made)
+    decoder = Decoder(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+
+    def kept_after(numbers: Iterable[int]) -> int:
+        for number in numbers:
+            decode_with(decoder, f"{number}.avi", TINY, 0)
+        return len(os.listdir("/proc/self/fd")) - before
+
+    assert kept_after(range(200)) == 0
+    assert kept_after([*range(40)] * 3) == 40
+    assert kept_after([*range(40, 60)] * 3) == 60
+    assert kept_after([*range(60, 70)] * 3) == 64, "there is room for no more"
+    decoder.rest()
+    assert kept_after([]) == 0
+    assert kept_after([0] * 3) == 1
+
+
+def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Path) -> None:
+    made, other = (
+        make_avi(tmp_path / name, frames=30, codec="ffv1", seed=seed)
+        for name, seed in (("made.avi", 1), ("other.avi", 2))
+    )
+    expected, _ = decode(tmp_path, "other.avi")
+    decoder = Decoder(tmp_path)
+    first, _ = decode_with(decoder, "made.avi", TINY, 1)
+    assert not np.array_equal(first, expected)
+    # As long as the other, so that only the file's identity tells them apart.
+    size = max(made.stat().st_size, other.stat().st_size)
+    for path in (made, other):
+        os.truncate(path, size)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        decode_with(decoder, "made.avi", TINY, 1)
+    assert len(os.listdir("/proc/self/fd")) == before + 1, "it is kept open"
+    other.replace(made)
+    with suppress(VideoError):  # its index is of the old one: that is found out once
+        decode_with(decoder, "made.avi", TINY, 1)
+    clip, _ = decode_with(decoder, "made.avi", TINY, 1)
+    assert np.array_equal(clip, expected)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="gathers are AVX2's")
+def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) -> None:
+    make_avi(tmp_path / "made.avi", frames=16, size=(240, 320))
+    avoid_slow_gathers()  # not again, when the scaler is made
+    ffmpeg = ctypes.CDLL(av._core.__file__)
+    chosen = ffmpeg.av_get_cpu_flags()
+    clips = []
+    try:
+        for flags in (chosen & ~SLOW_GATHER, chosen | SLOW_GATHER):
+            ffmpeg.av_force_cpu_flags(flags)
+            spec = ClipSpec(frames=8, resize=128, size=(112, 112))
+            clips.append(decode(tmp_path, "made.avi", spec)[0])
+    finally:
+        ffmpeg.av_force_cpu_flags(chosen)
+    with_gathers, without = clips
+    assert np.array_equal(with_gathers, without)
 
 
 # Other people's files

@@ -228,6 +228,21 @@ def test_an_answer_makes_room_for_the_next_lease() -> None:
     assert desk.answer(first[3]) == [desk.lease("b", 6, slot=2, step=2, rows=OTHER_HALF)]
 
 
+def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer() -> None:
+    desk = Desk(slots=2)
+    assert not desk.table.has_credit, "nobody is there"
+    desk.join("a")
+    assert desk.table.has_credit, "nobody reads"
+    first, second = grants(desk.start())
+    assert not desk.table.has_credit
+    desk.answer(first)
+    assert desk.table.has_credit, "the reader holds one slot, the other is being filled"
+    assert grants(desk.slot_back(first.slot))
+    assert not desk.table.has_credit
+    desk.answer(second)
+    assert desk.table.has_credit
+
+
 @pytest.mark.parametrize("credit", [1, 3])
 def test_credit_is_the_number_of_leases_that_a_worker_holds(credit: int) -> None:
     desk = Desk("a", "b", credit=credit)
