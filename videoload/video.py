@@ -34,6 +34,7 @@ from zlib import crc32
 import av
 import numpy as np
 import numpy.typing as npt
+from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
@@ -50,6 +51,7 @@ _Output = Iterator[tuple["Packet[VideoStream]", list[VideoFrame] | None]]
 # Containers that hold their own pictures; playlists and scripts that name other files are not here.
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
 _MAX_PIXELS = 8192 * 8192
+_BITEXACT = int(Flags.bitexact)
 # A seek costs about as much as decoding a few frames (0.1 ms at 320x240).
 _SEEK_WORTH_FRAMES = 4
 _ROUTES = 32
@@ -453,7 +455,8 @@ def _video_stream(container: InputContainer) -> VideoStream:
     context.thread_type = "NONE"
     context.thread_count = 1
     # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
-    context.options = {"flags": "+bitexact", "max_pixels": str(_MAX_PIXELS)}
+    context.flags |= _BITEXACT  # as an option, in words, it takes FFmpeg 40 microseconds to read
+    context.options = {"max_pixels": str(_MAX_PIXELS)}
     return stream
 
 
