@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import tensorflow  # noqa: F401  # `dataset` would import it under the clock
+
 import videoload as vl
 from benchmarks.loaders import Batches
 from benchmarks.work import Item, Work
