@@ -335,7 +335,7 @@ class Engine:
     def _loop(self) -> None:
         next_tick = next_here = time.monotonic()
         while not self._stopping:
-            # Said before it is looked for calls, as `post` looks only when it has left one.
+            # Before the look for calls: `post` leaves its call first, and then looks at this.
             self.has_credit = self._table.has_credit
             ready = self._poll(0.0 if self._calls else max(0.0, next_tick - time.monotonic()))
             self._make_calls()

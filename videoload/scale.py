@@ -25,7 +25,7 @@ Buffer = npt.NDArray[np.uint8]
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. 320x240 to 170x128:
 # 74 microseconds a frame; with ACCURATE_RND 105 for half a grey level, BICUBIC 91.
 _SCALING = int(Interpolation.BILINEAR | Interpolation.BITEXACT)
-SLOW_GATHER = 0x2000000  # AV_CPU_FLAGSLOW_GATHER
+SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
 _TRIALS = 10
 
 
