@@ -250,12 +250,9 @@ FITTING = """
         # Not earlier: TensorFlow turns a KeyboardInterrupt that meets it while it puts a dataset
         # together into an error of its own.
         first = tf.keras.callbacks.LambdaCallback(
-            on_epoch_end=lambda epoch, logs: epoch or print("fitting", flush=True)
+            on_train_batch_end=lambda batch, logs: batch or print("fitting", flush=True)
         )
-        model.fit(
-            stream.dataset(epochs=10**4), epochs=10**4, steps_per_epoch=1, verbose=0,
-            callbacks=[first],
-        )
+        model.fit(stream.dataset(epochs=10**4), verbose=0, callbacks=[first])
 """
 
 
