@@ -54,9 +54,10 @@ class Results(msgspec.Struct):
 
 
 class Summary:
-    """The runs of one loader on one work."""
+    """The runs of one loader on one work. ``share`` is the median of each run's rate beside the
+    limit's in the same round (``limits``), since a machine is not equally fast all the time."""
 
-    def __init__(self, loader: str, rows: list[Row]) -> None:
+    def __init__(self, loader: str, rows: list[Row], limits: dict[int, float]) -> None:
         self.loader = loader
         self.timed = [row for row in rows if row.round and not row.error]
         self.rates = [row.clips_s for row in self.timed]
@@ -66,13 +67,7 @@ class Summary:
         self.checked = checked is not None
         self.wrong = checked.wrong / max(1, checked.frames) if checked else 0.0
         self.missing = checked.missing if checked else 0
-        self.share: float | None = None
-
-    def compare(self, limit: Summary) -> None:
-        """Each run with the limit's in the same round, since a machine is not equally fast all the
-        time: ``share`` becomes the median of that."""
-        rates = {row.round: row.clips_s for row in limit.timed}
-        shares = [row.clips_s / rates[row.round] for row in self.timed if row.round in rates]
+        shares = [row.clips_s / limits[row.round] for row in self.timed if row.round in limits]
         self.share = statistics.median(shares) if shares else None
 
     def median(self, field: str) -> float:
@@ -106,11 +101,8 @@ def summaries(results: Results, work: str) -> list[Summary]:
     for row in results.rows:
         if row.work == work:
             rows.setdefault(row.loader, []).append(row)
-    made = [Summary(loader, mine) for loader, mine in rows.items()]
-    for limit in made:
-        if limit.loader == LIMIT:
-            for told in made:
-                told.compare(limit)
+    limits = {row.round: row.clips_s for row in rows.get(LIMIT, ()) if row.round and not row.error}
+    made = [Summary(loader, mine, limits) for loader, mine in rows.items()]
     return sorted(made, key=lambda told: (told.loader != LIMIT, -told.clips_s))
 
 

@@ -27,8 +27,9 @@ from benchmarks.videos import Recipe, make_video
 from videoload.clips import scaled_size
 from videoload.errors import CatalogError
 
-REAL = "VIDEOLOAD_AVI"  # names a folder with real files in actions/<...>/*.avi
-OWN = "VIDEOLOAD_BENCH"  # names a folder with the user's: <...>/*.avi
+OWN = "VIDEOLOAD_BENCH"
+# Works of files that are there: what names their folder, and where in it they are, <...>/*.avi.
+_FOLDERS = {"real": ("VIDEOLOAD_AVI", "actions"), "own": (OWN, ".")}
 _SEED = 0
 
 
@@ -179,7 +180,7 @@ def missing(name: str) -> str:
     """Why a work cannot be had here; empty if it can."""
     recipe = WORKS[name].recipe
     if recipe is None:
-        variable = OWN if name == "own" else REAL
+        variable, _ = _FOLDERS[name]
         return "" if os.environ.get(variable) else f"{variable} names no folder"
     return "" if recipe.codec in av.codecs_available else f"this FFmpeg has no {recipe.codec}"
 
@@ -192,10 +193,10 @@ def load(
 ) -> Work:
     """The work, its files made if they are not there; ``clips`` a run instead of its own."""
     kind = WORKS[name]
-    if kind.recipe is not None:
-        root = folder / name
-    else:
-        root = Path(os.environ[OWN]) if name == "own" else Path(os.environ[REAL], "actions")
+    root = folder / name
+    if name in _FOLDERS:
+        variable, below = _FOLDERS[name]
+        root = Path(os.environ[variable], below)
     facts = folder / f"{name}.json"
     made_by = f"{root} {kind.files} x {kind.names} {kind.recipe}"
     try:

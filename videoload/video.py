@@ -241,7 +241,6 @@ class OpenFiles:
         if opened.memory_bytes > _OPEN_BYTES:
             opened.close()
             return
-        self._last.pop(opened.path, None)
         self._last[opened.path] = opened.memory_bytes
         if self._again < _WORTH_KEEPING:
             opened.close()

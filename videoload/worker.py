@@ -8,7 +8,7 @@ inside a decoder falls silent, and that is how its trainer finds out.
 Workers that the trainer's own host started have a private channel to it (a socket pair) over which
 shared memory comes, and they end with it, whatever they are doing. Others send pixels.
 
-A SIGTERM or Ctrl-C takes effect at the next frame: BYE gives the leases back, and others take them.
+A SIGTERM or Ctrl-C takes effect between two frames: BYE gives the leases back, for others to take.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots
 
 
 class Stopped(BaseException):
-    """A signal came; raised at the next frame."""
+    """A signal came; raised between two frames."""
 
 
 class Orphaned(BaseException):
@@ -63,7 +63,7 @@ class Orphaned(BaseException):
 
 
 class _HungUp(BaseException):
-    """The trainer that wanted this lease is gone; raised at the next frame."""
+    """The trainer that wanted this lease is gone; raised between two frames."""
 
 
 class Worker:
@@ -96,7 +96,7 @@ class Worker:
         self._links = Links(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
-        """End at the next frame, or within 200 ms; may be called from a signal handler."""
+        """End between two frames, or within 200 ms; may be called from a signal handler."""
         self._stop_reason = reason
 
     def run(self) -> None:
@@ -243,7 +243,7 @@ class Worker:
         if now < self._look_up:
             return
         self._look_up = now + _LOOK_UP_S
-        self._pulse[1] = self._frames % 255 + 1
+        self._pulse[1] = self._frames & 255
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._links.beat(now, self._frames)
