@@ -314,10 +314,11 @@ def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[
         w, h = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
         across, down = draw(), draw()
         if 0 < w <= width and 0 < h <= height:
-            return int(across * (width - w + 1)), int(down * (height - h + 1)), w, h
+            x, y = int(across * (width - w + 1)), int(down * (height - h + 1))
+            return x & ~1, y & ~1, w, h  # a chroma sample spans two pixels each way
     w = min(width, round(height * _RATIO[1]))
     h = min(height, round(width / _RATIO[0]))
-    return (width - w) // 2, (height - h) // 2, w, h
+    return (width - w) // 4 * 2, (height - h) // 4 * 2, w, h
 
 
 def _rate(fps: float) -> None:

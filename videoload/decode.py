@@ -19,9 +19,9 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from videoload.catalog import Catalog
-from videoload.clips import Choice, ClipSpec, Facts, UnfitError, choose
+from videoload.clips import Choice, ClipSpec, UnfitError, choose
 from videoload.errors import SpecError, TransformError, VideoError
-from videoload.scale import Buffer, Scaler
+from videoload.scale import Buffer, Chains, Scaler
 from videoload.video import (
     Frame,
     OpenFiles,
@@ -35,7 +35,6 @@ from videoload.video import (
 )
 
 _INDEX_BYTES_KEPT = 64 << 20  # some 90 000 videos like UCF-101's
-_SCALERS_KEPT = 16
 _TRIED_FOR_SIZE = 20  # videos looked at to find the native size
 
 
@@ -70,7 +69,7 @@ class Decoder:
             _INDEX_BYTES_KEPT, lambda index: index.memory_bytes
         )
         self._files = OpenFiles()
-        self._scalers: LRUCache[tuple[object, ...], Scaler] = LRUCache(_SCALERS_KEPT)
+        self._chains = Chains()
 
     def decode(
         self,
@@ -126,20 +125,20 @@ class Decoder:
         tick: Tick,
     ) -> list[Choice]:
         index = self._index(path, full, tick)
-        # For each ordinal, where it goes: how it is scaled and cut, and to which frame of a clip.
-        places: dict[int, list[tuple[Scaler, Choice, Buffer]]] = {}
+        # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
+        places: dict[int, list[tuple[Scaler, Buffer]]] = {}
         choices: list[Choice] = []
         try:
             for row, (key, clip, start, end) in enumerate(requests):
                 choice = choose(spec, index.facts, key, clip, start, end)
                 choices.append(choice)
-                scaler = self._scaler(spec, index.facts, choice)
+                scaler = Scaler(spec, index.facts, choice, self._chains)
                 for place, ordinal in zip(out[row], choice.frames.tolist(), strict=True):
-                    places.setdefault(ordinal, []).append((scaler, choice, place))
+                    places.setdefault(ordinal, []).append((scaler, place))
 
             def write(ordinal: int, frame: Frame) -> None:
-                for scaler, choice, place in places[ordinal]:
-                    scaler.write(frame, choice, place)
+                for scaler, place in places[ordinal]:
+                    scaler.write(frame, place)
 
             read_frames(full, index, sorted(places), write, tick, self._files)
         except UnfitError as error:
@@ -207,13 +206,6 @@ class Decoder:
         except OSError as error:
             raise VideoError(path, f"cannot be opened: {error.strerror}") from None
         return index
-
-    def _scaler(self, spec: ClipSpec, facts: Facts, choice: Choice) -> Scaler:
-        name = (spec.pixels, spec.size, choice.scaled, facts.width, facts.height)
-        scaler = self._scalers.get(name)
-        if scaler is None:
-            scaler = self._scalers[name] = Scaler(spec, facts)
-        return scaler
 
 
 def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:

@@ -1,4 +1,4 @@
-"""A source frame as pixels in their place: scaled, converted, cropped, mirrored.
+"""A source frame as pixels in their place: cut, scaled, converted, mirrored.
 
 Interpolation, matrix and range are pinned, so that every worker gives the same pixels.
 """
@@ -6,64 +6,207 @@ Interpolation, matrix and range are pinned, so that every worker gives the same 
 from __future__ import annotations
 
 import ctypes
+import math
 import platform
 import time
 from contextlib import suppress
-from functools import cache
-from typing import cast
+from functools import cache, lru_cache
+from typing import NamedTuple, cast
 
 import av
 import numpy as np
 import numpy.typing as npt
+from av.filter import Graph
+from av.filter.context import FilterContext
+from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
-from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
+from av.video.reformatter import Interpolation, VideoReformatter
+from cachetools import LRUCache
 
 from videoload.clips import Choice, ClipSpec, Facts
+from videoload.video import UnreadableError
 
 Buffer = npt.NDArray[np.uint8]
 
-# swscale widens the bilinear filter when it shrinks, so there is no aliasing. 320x240 to 170x128:
-# 74 microseconds a frame; with ACCURATE_RND 105 for half a grey level, BICUBIC 91.
-_SCALING = int(Interpolation.BILINEAR | Interpolation.BITEXACT)
+# swscale widens the bilinear filter when it shrinks, so there is no aliasing. With ACCURATE_RND it
+# takes 40 % longer for half a grey level, BICUBIC 20 %.
+_SCALING = "flags=bilinear+bitexact:in_chroma_loc=center:out_chroma_loc=center"
+_PLANAR = ("yuv420p", "yuvj420p")
+_CHAINS_KEPT = 32  # 0.4 MB each at 320x240; a new one takes 0.2 ms
+_APART = 12  # edges of cuts: no two within a twelfth of the frame
 SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
 _TRIALS = 10
 
 
 class Scaler:
-    """Source frames of one size -> the spec's pixels at their place in a clip.
+    """Source frames -> pixels of one clip.
 
-    4:2:0 sources are scaled in their own planes and converted to RGB at the small size, which is
-    half the work of doing both at once; other formats take one step. Two contexts that live on, in
-    one thread: PyAV's default makes one a frame, with threads of its own.
+    FFmpeg's filters do it. Only what the clip shows is scaled, and a margin: a third less of a
+    320x240 frame than of the whole, half of a 1280x720 one. 4:2:0 sources are scaled in their own
+    planes and converted at the small size, which is half the work of doing both at once; other
+    formats take one step.
     """
 
-    def __init__(self, spec: ClipSpec, facts: Facts) -> None:
-        avoid_slow_gathers()
+    def __init__(self, spec: ClipSpec, facts: Facts, choice: Choice, chains: Chains) -> None:
         self._spec = spec
         self._size = (facts.width, facts.height)
-        self._same = VideoReformatter()
-        self._scale = VideoReformatter()
-        self._convert = VideoReformatter()
+        self._choice = choice
+        self._chains = chains
+        self._source: _Source | None = None
 
-    def write(self, frame: VideoFrame, choice: Choice, out: Buffer) -> None:
-        """Scale, convert, crop and mirror ``frame`` into ``out``: one frame of ``spec.shape``."""
-        if (frame.width, frame.height) != self._size:  # the size changed within the file
-            frame = _to(self._same, frame, self._size, frame.format.name)
-        x, y, width, height = choice.region
-        if (width, height) != self._size:
-            frame = _to(self._same, frame, self._size, "rgb24")
-            frame = _cut(frame, x, y, width, height)
-        pixels = frame.format.name
-        if pixels in ("yuv420p", "yuvj420p"):
-            frame = _to(self._scale, frame, choice.scaled, pixels)
-        frame = _to(self._convert, frame, choice.scaled, self._spec.pixels)
-        if self._spec.pixels != "yuv420p" and not choice.flip:
-            _copy_lines(frame, choice.corner, out)
+    def write(self, frame: VideoFrame, out: Buffer) -> None:
+        """Cut, scale, convert and mirror ``frame`` into ``out``: one frame of ``spec.shape``.
+
+        Raises UnreadableError where FFmpeg cannot convert such frames.
+        """
+        source = (
+            frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
+        )  # fmt: skip
+        try:
+            if source != self._source:  # at the first frame, or where they change within the file
+                cut, self._corner = _cut(self._spec, self._size, self._choice, source[2])
+                self._chain = self._chains[source, self._size, cut, self._spec.pixels]
+                self._source = source
+            self._chain.source.push(frame)
+            frame = cast(VideoFrame, self._chain.sink.pull())
+        except (av.error.FFmpegError, ValueError) as error:
+            raise UnreadableError(f"has frames that cannot be scaled ({error})") from None
+        flip = self._choice.flip
+        if self._spec.pixels != "yuv420p" and not flip:
+            _copy_lines(frame, self._corner, out)
             return
-        for plane, place in zip(
-            _planes(frame, choice.corner, self._spec), _places(out, self._spec), strict=True
-        ):
-            np.copyto(place, plane[:, ::-1] if choice.flip else plane)
+        planes = _planes(frame, self._corner, self._spec)
+        for plane, place in zip(planes, _places(out, self._spec), strict=True):
+            np.copyto(place, plane[:, ::-1] if flip else plane)
+
+
+# What tells of a frame how to convert it: width, height, format, AVCOL_SPC_*, AVCOL_RANGE_*.
+_Source = tuple[int, int, str, int, int]
+
+
+class _Chain(NamedTuple):
+    graph: Graph  # the contexts do not keep it
+    source: FilterContext
+    sink: FilterContext
+
+
+class Chains(LRUCache["tuple[_Source, tuple[int, int], Cut, str]", _Chain]):
+    """The chains of filters in use, for one thread: they keep what scaling has to prepare."""
+
+    def __init__(self) -> None:
+        super().__init__(_CHAINS_KEPT)
+        avoid_slow_gathers()
+
+    def __missing__(self, name: tuple[_Source, tuple[int, int], Cut, str]) -> _Chain:
+        graph = Graph()
+        graph.threads = 1
+        contexts = [graph.add(*step) for step in _steps(*name)]
+        graph.link_nodes(*contexts).configure()
+        self[name] = chain = _Chain(graph, contexts[0], contexts[-1])
+        return chain
+
+
+def _steps(
+    source: _Source, size: tuple[int, int], cut: Cut, pixels: str
+) -> list[tuple[str, str] | tuple[str]]:
+    """The filters, and what they are told. After each, the format is pinned: FFmpeg takes most of
+    its time to agree on those that are open."""
+    width, height, format_, space, told = source
+    matrix = _MATRICES.get(space, "bt601")
+    range_ = 2 if format_.startswith("yuvj") else told or 1
+    shape = f"video_size={width}x{height}:pix_fmt={format_}:time_base=1/1:pixel_aspect=1/1"
+    steps: list[tuple[str, str] | tuple[str]] = [
+        ("buffer", f"{shape}:colorspace={space}:range={told}")
+    ]
+
+    def scale(
+        size: tuple[int, int], to_format: str, to_matrix: str = matrix, to_range: int = range_
+    ) -> None:
+        colours = f"in_color_matrix={matrix}:out_color_matrix={to_matrix}"
+        ranges = f"in_range={range_}:out_range={to_range}"
+        steps.append(("scale", f"{size[0]}:{size[1]}:{_SCALING}:{colours}:{ranges}"))
+        steps.append(("format", to_format))
+
+    if (width, height) != size:
+        scale(size, format_)
+    if cut.region != (0, 0, *size):
+        if not _cuttable(format_):
+            scale(size, "rgb24", to_range=2)
+            format_ = "rgb24"
+        x, y, width, height = cut.region
+        steps.append(("crop", f"{width}:{height}:{x}:{y}:exact=1"))
+    if format_ in _PLANAR:
+        scale(cut.scaled, format_)
+    scale(cut.scaled, pixels, "bt601", _RANGES[pixels])
+    return [*steps, ("buffersink",)]
+
+
+# AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
+# range.
+_MATRICES = {1: "bt709", 4: "fcc", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
+_RANGES = {"rgb24": 2, "gray": 2, "yuv420p": 1}
+
+
+class Cut(NamedTuple):
+    """``region`` (x, y, width, height) of the source frame is scaled to ``scaled`` (width,
+    height)."""
+
+    region: tuple[int, int, int, int]
+    scaled: tuple[int, int]
+
+
+def _cut(
+    spec: ClipSpec, size: tuple[int, int], choice: Choice, pixels: str
+) -> tuple[Cut, tuple[int, int]]:
+    """What has to be scaled of a frame in ``pixels``, and where the crop begins in that."""
+    if not _cuttable(pixels) or choice.region != (0, 0, *size):
+        return Cut(choice.region, choice.scaled), choice.corner
+    x, left, width, across = cut_length(size[0], choice.scaled[0], choice.corner[0], spec.width)
+    y, top, height, down = cut_length(size[1], choice.scaled[1], choice.corner[1], spec.height)
+    corner = (choice.corner[0] - left, choice.corner[1] - top)
+    return Cut((x, y, width, height), (across, down)), corner
+
+
+@lru_cache(1024)
+def cut_length(source: int, scaled: int, at: int, length: int) -> tuple[int, int, int, int]:
+    """Where a side of ``source`` pixels may be cut, and where it lies then when scaled to
+    ``scaled``, so that the ``length`` pixels at ``at`` of that come out as they would of the whole:
+    begin in the source, begin in the scaled, length in the source, length in the scaled."""
+    # A pixel at the edge would be made of fewer source pixels; a chroma sample spans two.
+    margin = 2 * math.ceil(1.5 * max(1, scaled / source) - 0.5)
+    edges = _edges(source, scaled)
+    begin = max(edge for edge in edges if edge.scaled <= max(0, at - margin))
+    end = min(edge for edge in edges if edge.scaled >= min(scaled, at + length + margin))
+    return begin.source, begin.scaled, end.source - begin.source, end.scaled - begin.scaled
+
+
+class _Edge(NamedTuple):
+    source: int
+    scaled: int
+
+
+@cache
+def _edges(source: int, scaled: int) -> list[_Edge]:
+    """Pixels that begin at the same place before and after scaling, give or take an eighth of one;
+    even, because of chroma. They keep some distance, since each cut in use has a chain of its own.
+    """
+    edges = [_Edge(0, 0)]
+    for at in range(2, scaled, 2):
+        near = (at * source + scaled) // (2 * scaled) * 2
+        close = abs(at * source - near * scaled) * 8 <= scaled
+        apart = (at - edges[-1].scaled) * _APART >= scaled
+        if close and apart and edges[-1].source < near < source:
+            edges.append(_Edge(near, at))
+    return [*edges, _Edge(source, scaled)]
+
+
+@cache
+def _cuttable(pixels: str) -> bool:
+    """Whether a frame may be cut at each even pixel: no chroma sample spans more, and none is a
+    bit."""
+    layout = VideoFormat(pixels)
+    fine = layout.chroma_width(4) > 1 and layout.chroma_height(4) > 1
+    return fine and not layout.is_bit_stream
 
 
 @cache
@@ -91,55 +234,9 @@ def _shrinking_s() -> float:
     frame, reformatter, spent = VideoFrame(320, 240, "yuv420p"), VideoReformatter(), []
     for _ in range(_TRIALS):
         began = time.perf_counter()
-        _to(reformatter, frame, (170, 128), "yuv420p")
+        reformatter.reformat(frame, 170, 128, interpolation=Interpolation.BILINEAR, threads=1)
         spent.append(time.perf_counter() - began)
     return min(spent)
-
-
-# AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
-# range.
-_BT601 = int(Colorspace.ITU601)
-_MATRICES = {
-    1: int(Colorspace.ITU709),
-    4: int(Colorspace.FCC),
-    7: int(Colorspace.SMPTE240M),
-    9: int(Colorspace.BT2020),
-    10: int(Colorspace.BT2020),
-}
-_LIMITED, _FULL = int(ColorRange.MPEG), int(ColorRange.JPEG)
-_RANGES = {"rgb24": _FULL, "gray": _FULL, "yuv420p": _LIMITED}
-
-
-def _to(
-    reformatter: VideoReformatter, frame: VideoFrame, size: tuple[int, int], pixels: str
-) -> VideoFrame:
-    """The frame at another size, in other pixels, or in both."""
-    source = frame.format.name
-    matrix, to_matrix, range_, to_range = _colours(
-        source, pixels, frame.colorspace, frame.color_range
-    )
-    # By position: names cost a microsecond a frame.
-    return reformatter.reformat(
-        frame, *size, pixels, matrix, to_matrix, _SCALING, range_, to_range, None, None, 1
-    )
-
-
-@cache
-def _colours(source: str, pixels: str, space: int, told: int) -> tuple[int, int, int, int]:
-    """Matrix and range of a frame that tells of itself ``space`` and ``told``, before and after.
-    Plain integers, since PyAV takes three microseconds to look at an enum's value."""
-    matrix = _MATRICES.get(int(space), _BT601)
-    range_ = _FULL if source.startswith("yuvj") else int(told) or _LIMITED
-    if pixels == source:
-        return matrix, matrix, range_, range_
-    return matrix, _BT601, range_, _RANGES[pixels]
-
-
-def _cut(frame: VideoFrame, x: int, y: int, width: int, height: int) -> VideoFrame:
-    """A region of an rgb24 frame, as a frame of its own."""
-    pixels = cast(Buffer, frame.to_ndarray())
-    region = np.ascontiguousarray(pixels[y : y + height, x : x + width])
-    return VideoFrame.from_ndarray(region, format="rgb24")
 
 
 def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None:
