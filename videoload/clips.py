@@ -190,6 +190,11 @@ class ClipSpec:
                 return (self.frames, self.height * 3 // 2, self.width)
 
     @property
+    def draws(self) -> bool:
+        """Whether anything of a clip is left to chance."""
+        return self.flip or self.sampling == "random" or self.crop in ("random", "resized")
+
+    @property
     def clip_bytes(self) -> int:
         """Bytes of one clip."""
         return math.prod(self.shape)
@@ -228,7 +233,7 @@ def choose(
     Raises UnfitError where the video cannot give such a clip.
     """
     # Random.random() gives the same numbers in every version of Python; its other methods may not.
-    draw = random.Random(key).random
+    draw = random.Random(key).random if spec.draws else float  # float() is 0.0
     at, mirror, across, down = draw(), draw(), draw(), draw()
     last = video.frames if end is None else min(end, video.frames)
     if start >= last:

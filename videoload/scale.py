@@ -135,9 +135,13 @@ def _steps(
             format_ = "rgb24"
         x, y, width, height = cut.region
         steps.append(("crop", f"{width}:{height}:{x}:{y}:exact=1"))
+    across, down = cut.scaled
     if format_ in _PLANAR:
-        scale(cut.scaled, format_)
-    scale(cut.scaled, pixels, "bt601", _RANGES[pixels])
+        scale((across, down), format_)
+        if cut.shown != (0, 0, across, down):
+            x, y, across, down = cut.shown
+            steps.append(("crop", f"{across}:{down}:{x}:{y}:exact=1"))
+    scale((across, down), pixels, "bt601", _RANGES[pixels])
     return [*steps, ("buffersink",)]
 
 
@@ -148,23 +152,30 @@ _RANGES = {"rgb24": 2, "gray": 2, "yuv420p": 1}
 
 
 class Cut(NamedTuple):
-    """``region`` (x, y, width, height) of the source frame is scaled to ``scaled`` (width,
-    height)."""
+    """``region`` (x, y, width, height) of the source frame is scaled to ``scaled`` (width, height),
+    and ``shown`` (x, y, width, height) of that is converted."""
 
     region: tuple[int, int, int, int]
     scaled: tuple[int, int]
+    shown: tuple[int, int, int, int]
 
 
 def _cut(
     spec: ClipSpec, size: tuple[int, int], choice: Choice, pixels: str
 ) -> tuple[Cut, tuple[int, int]]:
-    """What has to be scaled of a frame in ``pixels``, and where the crop begins in that."""
-    if not _cuttable(pixels) or choice.region != (0, 0, *size):
-        return Cut(choice.region, choice.scaled), choice.corner
-    x, left, width, across = cut_length(size[0], choice.scaled[0], choice.corner[0], spec.width)
-    y, top, height, down = cut_length(size[1], choice.scaled[1], choice.corner[1], spec.height)
-    corner = (choice.corner[0] - left, choice.corner[1] - top)
-    return Cut((x, y, width, height), (across, down)), corner
+    """What has to be scaled of a frame in ``pixels``, and where the crop begins in what is shown
+    of it."""
+    region, (across, down), (x, y) = choice.region, choice.scaled, choice.corner
+    if _cuttable(pixels) and region == (0, 0, *size):
+        at_x, left, width, across = cut_length(size[0], across, x, spec.width)
+        at_y, top, height, down = cut_length(size[1], down, y, spec.height)
+        region, x, y = (at_x, at_y, width, height), x - left, y - top
+    shown = (0, 0, across, down)
+    if spec.crop != "random" and pixels in _PLANAR:  # random places would each have their chain
+        right, low = min(across, x + spec.width + 1 & ~1), min(down, y + spec.height + 1 & ~1)
+        shown = (x & ~1, y & ~1, right - (x & ~1), low - (y & ~1))
+        x, y = x % 2, y % 2
+    return Cut(region, (across, down), shown), (x, y)
 
 
 @lru_cache(1024)

@@ -90,18 +90,19 @@ def test_a_cut_spares_what_the_crop_does_not_show() -> None:
 
 @pytest.mark.parametrize("crop", ["center", "random"])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("resize", [64, 128, 300])
+@pytest.mark.parametrize("resize", [64, 128, 300, None])
+@pytest.mark.parametrize("length", [48, 47])
 def test_a_cut_shows_what_the_whole_frame_would_show(
-    size: tuple[int, int], resize: int, crop: Crop
+    length: int, resize: int | None, size: tuple[int, int], crop: Crop
 ) -> None:
     facts = Facts(100, Fraction(25), *size)
     width, height = scaled_size(*size, resize)
     frame = frame_of(picture(*size), "yuv420p")
     whole = write(frame, ClipSpec(frames=1, resize=resize, size=(height, width)), facts)
     for key in range(8):
-        spec = ClipSpec(frames=1, resize=resize, size=(48, 48), crop=crop)
+        spec = ClipSpec(frames=1, resize=resize, size=(length, length), crop=crop)
         x, y = choose(spec, facts, key).corner
-        mean, most = apart(write(frame, spec, facts, key), whole[y : y + 48, x : x + 48])
+        mean, most = apart(write(frame, spec, facts, key), whole[y : y + length, x : x + length])
         # swscale stretches the chroma of odd frames by half a sample; a cut has even edges.
         assert mean < (4 if size[0] % 2 else 1)
         assert most < (20 if size[0] % 2 else 8)
