@@ -107,7 +107,10 @@ def _write(file: Path, results: Results) -> None:
 def _one(order: Order, turn: int) -> Row:
     """A run in a process of its own."""
     row = Row(order.work, order.loader, turn)
-    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore"}
+    quiet = {
+        "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore",
+        "VIDEOLOAD_CACHE": "",  # each run finds out for itself what there is to know of a file
+    }  # fmt: skip
     with tempfile.NamedTemporaryFile() as result:
         arguments = [msgspec.json.encode(order).decode(), result.name]
         # A session of its own, so that whatever a loader leaves behind can be ended with it.

@@ -43,6 +43,7 @@ _reports = pytest.StashKey[dict[str, bool]]()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes more than five seconds")
     os.environ[_MARK] = f"{os.getpid()}-{time.time_ns()}"
+    os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
 
 
 def pytest_terminal_summary(

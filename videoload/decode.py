@@ -21,8 +21,10 @@ from cachetools import LRUCache
 from videoload.catalog import Catalog
 from videoload.clips import Choice, ClipSpec, UnfitError, choose
 from videoload.errors import SpecError, TransformError, VideoError
+from videoload.indexes import Indexes
 from videoload.scale import Buffer, Chains, Scaler
 from videoload.video import (
+    SOFTWARE,
     Frame,
     OpenFiles,
     Report,
@@ -60,9 +62,12 @@ class Decoder:
         on_index: Callable[[str, bytes], None] = lambda path, packed: None,
         *,
         transforms: Collection[str] | None = None,
+        keep: bool = False,
     ) -> None:
-        """``transforms``: the modules whose functions a spec may name; None: any."""
+        """``transforms``: the modules whose functions a spec may name; None: any. ``keep``: read
+        and write what `videoload.indexes` keeps from one process to the next."""
         self._root = os.path.realpath(root)
+        self._kept = Indexes(self._root, SOFTWARE) if keep else None
         self._on_index = on_index
         self._allowed = transforms
         self._indexes: LRUCache[str, VideoIndex] = LRUCache(
@@ -100,7 +105,12 @@ class Decoder:
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
         """What a complete decode of ``path`` tells. Raises VideoError."""
         try:
-            return read_index(self._resolve(path), tick)
+            full = self._resolve(path)
+            status = os.stat(full)
+            index, report = read_index(full, tick)
+            if self._kept is not None:
+                self._kept.add(path, status, index.to_bytes())
+            return index, report
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
 
@@ -108,10 +118,10 @@ class Decoder:
         """Nothing more is to be done for now: keep no file open."""
         self._files.close()
 
-    def learn(self, path: str, packed: bytes) -> None:
-        """Take an index that another decoder made. One that is none, or does not fit the file, does
-        no harm: that is found out before a frame of it is handed out."""
-        if path not in self._indexes:
+    def learn(self, path: str, packed: bytes | None) -> None:
+        """Take an index that another decoder made, if there is one. One that is none, or does not
+        fit the file, does no harm: that is found out before a frame of it is handed out."""
+        if packed is not None and path not in self._indexes:
             with suppress(ValueError):
                 self._indexes[path] = VideoIndex.from_bytes(packed)
 
@@ -147,6 +157,8 @@ class Decoder:
             raise VideoError(path, str(error)) from None
         except StaleIndexError:
             self._indexes.pop(path, None)
+            if self._kept is not None and self._kept.forget(path):
+                return self._decode(path, full, spec, requests, out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         return choices
 
@@ -196,11 +208,16 @@ class Decoder:
             status = os.stat(full)
             if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer, for ever
                 raise VideoError(path, "is not a file")
+            if path not in self._indexes and self._kept is not None:
+                self.learn(path, self._kept.get(path, status))
             index = self._indexes.get(path)
             if index is None or index.file_bytes != status.st_size:
                 index, _ = read_index(full, tick)
                 self._indexes[path] = index
-                self._on_index(path, index.to_bytes())
+                packed = index.to_bytes()
+                self._on_index(path, packed)
+                if self._kept is not None:
+                    self._kept.add(path, status, packed)
         except UnreadableError as error:
             raise VideoError(path, str(error)) from None
         except OSError as error:

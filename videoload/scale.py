@@ -41,10 +41,10 @@ _TRIALS = 10
 class Scaler:
     """Source frames -> pixels of one clip.
 
-    FFmpeg's filters do it. Only what the clip shows is scaled, and a margin: a third less of a
-    320x240 frame than of the whole, half of a 1280x720 one. 4:2:0 sources are scaled in their own
-    planes and converted at the small size, which is half the work of doing both at once; other
-    formats take one step.
+    FFmpeg's filters do it. Only what the clip shows is scaled, and a margin: for a crop of 112 from
+    a short side of 128, four fifths of a 320x240 frame and half of a 1920x1080 one. 4:2:0 sources
+    are scaled in their own planes and converted at the small size, which is half the work of doing
+    both at once; other formats take one step.
     """
 
     def __init__(self, spec: ClipSpec, facts: Facts, choice: Choice, chains: Chains) -> None:
@@ -91,7 +91,8 @@ class _Chain(NamedTuple):
 
 
 class Chains(LRUCache["tuple[_Source, tuple[int, int], Cut, str]", _Chain]):
-    """The chains of filters in use, for one thread: they keep what scaling has to prepare."""
+    """The chains of filters in use, for one thread: they keep what scaling has to prepare. Each is
+    for one kind of frame, the size that is decided on, what is cut of it, and the pixels wanted."""
 
     def __init__(self) -> None:
         super().__init__(_CHAINS_KEPT)

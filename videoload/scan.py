@@ -256,7 +256,7 @@ def _serve(pipe: Connection) -> None:
             say(None)
 
     with suppress(EOFError, OSError):
-        decoder = Decoder(pipe.recv_bytes().decode())
+        decoder = Decoder(pipe.recv_bytes().decode(), keep=True)
         while True:
             path = pipe.recv_bytes().decode()
             try:

@@ -214,7 +214,7 @@ class Worker:
             if len(packed) <= INDEX_BYTES:
                 self._new_indexes[path] = packed
 
-        return Decoder(root, note, transforms=self._transforms)
+        return Decoder(root, note, transforms=self._transforms, keep=True)
 
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is gone."""

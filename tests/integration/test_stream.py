@@ -25,7 +25,7 @@ from tests.conftest import (
     digests,
     wait_until,
 )
-from tests.videos import Videos
+from tests.videos import Videos, make_avi
 from videoload import (
     Catalog,
     Client,
@@ -130,6 +130,47 @@ def test_every_stream_equals_the_serial_one_whoever_decodes(
             assert digests(stream.batches(epochs=2, info=True)) == serial[name], name
         who = client._engine.worker_stats()
     assert all(worker.clips for worker in who), "a worker had nothing to do"
+
+
+def test_a_second_training_decodes_no_video_whole(
+    videos: Videos,
+    serial: dict[str, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
+    clip, options = STREAMS["all of it random"]
+    told = []
+    for _ in range(2):
+        with Client(workers=2) as client:
+            stream = client.stream(videos.catalog, clip, BATCH, **options)
+            assert digests(stream.batches(epochs=2, info=True)) == serial["all of it random"]
+            told.append(
+                len(client._engine._indexes)
+            )  # by the workers, of what they had to find out
+    assert told == [len(videos.catalog), 0]
+
+
+def test_a_video_that_changed_between_two_trainings_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
+    root, video = tmp_path / "videos", tmp_path / "videos" / "class" / "a.avi"
+    sizes = []
+    for seed, frames in ((0, 30), (1, 31)):
+        sizes.append(
+            make_avi(video.with_suffix(f".{seed}"), frames=frames, seed=seed).stat().st_size
+        )
+    for seed in (0, 1, 0):
+        with video.with_suffix(f".{seed}").open("rb") as made:
+            video.write_bytes(made.read().ljust(max(sizes), b"\0"))
+        os.utime(video, (0, 0))  # nothing shows that it is another one
+        catalog = Catalog.from_folder(root)
+        expected = digests(decode_serially(catalog, SMALL, 1, epochs=2, info=True))
+        with Client(workers=1) as client:
+            stream = client.stream(catalog, SMALL, 1)
+            assert digests(stream.batches(epochs=2, info=True)) == expected
+            assert not stream.quarantine
 
 
 @pytest.mark.parametrize("workers", ["two local workers", "one local and two over tcp"])
