@@ -163,7 +163,7 @@ def scan(
     """Decode every file once and tell what is in there.
 
     Codec, size, rate, the true number of frames against the header's, key frames, damage; and a
-    summary of what to do about it.
+    summary of what to do about it. A training on this host need not find it out again.
     """
     from videoload import scan as scanning
     from videoload.supervisor import cores

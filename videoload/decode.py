@@ -53,7 +53,7 @@ class Decoder:
     """Decodes clips of the videos under ``root``; one a process, one thread.
 
     It keeps the indexes of the videos that it has visited, and the last files open until `rest`.
-    ``on_index`` is told of each one that it had to make itself, packed, for others to `learn`.
+    ``on_index`` is told of each one that nobody gave it, packed, for others to `learn`.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Decoder:
         and write what `videoload.indexes` keeps from one process to the next."""
         self._root = os.path.realpath(root)
         self._kept = Indexes(self._root, SOFTWARE) if keep else None
+        self._recalled: set[str] = set()  # whose index was kept by an earlier process
         self._on_index = on_index
         self._allowed = transforms
         self._indexes: LRUCache[str, VideoIndex] = LRUCache(
@@ -118,10 +119,11 @@ class Decoder:
         """Nothing more is to be done for now: keep no file open."""
         self._files.close()
 
-    def learn(self, path: str, packed: bytes | None) -> None:
-        """Take an index that another decoder made, if there is one. One that is none, or does not
-        fit the file, does no harm: that is found out before a frame of it is handed out."""
-        if packed is not None and path not in self._indexes:
+    def learn(self, path: str, packed: bytes) -> None:
+        """Take an index that another decoder made. One that is none, or does not fit the file, does
+        no harm: that is found out before a frame of it is handed out."""
+        if path not in self._indexes:
+            self._recalled.discard(path)
             with suppress(ValueError):
                 self._indexes[path] = VideoIndex.from_bytes(packed)
 
@@ -157,7 +159,11 @@ class Decoder:
             raise VideoError(path, str(error)) from None
         except StaleIndexError:
             self._indexes.pop(path, None)
-            if self._kept is not None and self._kept.forget(path):
+            if (
+                self._kept is not None and path in self._recalled
+            ):  # it changed, and does not show it
+                self._recalled.remove(path)
+                self._kept.forget(path)
                 return self._decode(path, full, spec, requests, out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         return choices
@@ -208,12 +214,11 @@ class Decoder:
             status = os.stat(full)
             if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer, for ever
                 raise VideoError(path, "is not a file")
-            if path not in self._indexes and self._kept is not None:
-                self.learn(path, self._kept.get(path, status))
-            index = self._indexes.get(path)
+            index = self._indexes.get(path) or self._recall(path, status)
             if index is None or index.file_bytes != status.st_size:
                 index, _ = read_index(full, tick)
                 self._indexes[path] = index
+                self._recalled.discard(path)
                 packed = index.to_bytes()
                 self._on_index(path, packed)
                 if self._kept is not None:
@@ -223,6 +228,16 @@ class Decoder:
         except OSError as error:
             raise VideoError(path, f"cannot be opened: {error.strerror}") from None
         return index
+
+    def _recall(self, path: str, status: os.stat_result) -> VideoIndex | None:
+        """What an earlier process kept. It is told on, so that other hosts compare their copy."""
+        packed = None if self._kept is None else self._kept.get(path, status)
+        if packed is None:
+            return None
+        self.learn(path, packed)
+        self._recalled.add(path)
+        self._on_index(path, packed)
+        return self._indexes.get(path)
 
 
 def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:

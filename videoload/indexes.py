@@ -47,9 +47,10 @@ class Indexes:
         state, packed = self._lines.get(os.fsencode(path), (b"", b""))
         return base64.b64decode(packed) if state == _state(status) else None
 
-    def forget(self, path: str) -> bool:
-        """One that has turned out wrong; returns whether there was one."""
-        return self._lines is not None and self._lines.pop(os.fsencode(path), None) is not None
+    def forget(self, path: str) -> None:
+        """One that has turned out wrong."""
+        if self._lines is not None:
+            self._lines.pop(os.fsencode(path), None)
 
     def add(self, path: str, status: os.stat_result, packed: bytes) -> None:
         """Keep an index for later."""

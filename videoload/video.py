@@ -52,8 +52,6 @@ _Output = Iterator[tuple["Packet[VideoStream]", list[VideoFrame] | None]]
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
 _MAX_PIXELS = 8192 * 8192
 _BITEXACT = int(Flags.bitexact)
-# A seek costs about as much as decoding a few frames (0.1 ms at 320x240).
-_SEEK_WORTH_FRAMES = 4
 _ROUTES = 32
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MOST_OPEN = 64
@@ -344,20 +342,25 @@ def _visit(
 
 
 def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
-    """As far as seeking goes: ends early where anything is not as the index says."""
+    """As far as seeking goes: ends early where anything is not as the index says.
+
+    What lies between a wanted frame and the key frame before the next wanted one is not decoded.
+    """
     container, stream = opened.container, opened.stream
     used, opened.used = opened.used, True
     at = -1 if used else 0  # ordinal of the next frame; -1: who knows
     begun = -1  # the key frame sought last
+    within = 0  # packets that the decoder holds back, since a later picture may be shown earlier
     frames: list[VideoFrame] | None = None
     output = _decoded(container, stream, tick)
     while left:
         target = left[0]
         key = index.key_before(target)
-        if key >= 0 and (at < 0 or index.starts[key].ordinal > at + _SEEK_WORTH_FRAMES):
+        # The decoder has done those already; after a seek it would have to take as many anew.
+        if key >= 0 and (at < 0 or index.starts[key].ordinal > at + within):
             used = used or at > 0
             output = _decoded(container, stream, tick)
-            frames = _seek(container, stream, index.starts[key], output)
+            frames, within = _seek(container, stream, index.starts[key], output)
             if frames is None:
                 return
             begun, at = key, index.starts[key].ordinal
@@ -372,6 +375,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 if step is None:
                     return
                 frames = step[1]
+                within += 1 - len(frames or ())
             elif at < target:
                 frames.pop(0)
                 at += 1
@@ -386,23 +390,25 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
 
 def _seek(
     container: InputContainer, stream: VideoStream, key: KeyFrame, output: _Output
-) -> list[VideoFrame] | None:
-    """Go to a key frame: the frames that the decoder then begins with. None where the seek fails
-    or lands on another packet than the index says."""
+) -> tuple[list[VideoFrame] | None, int]:
+    """Go to a key frame: the frames that the decoder then begins with, and how many packets it
+    holds back. None where the seek fails or lands on another packet than the index says."""
     try:
         container.seek(key.dts, stream=stream)
     except _REFUSALS:
-        return None
-    landed = False
+        return None, 0
+    landed, within = False, 0
     for packet, frames in output:
         if not landed and packet.pos != key.position:
-            return None
+            break
         landed = True
+        within += 1
         while frames and not frames[0].key_frame:
             frames.pop(0)
+            within -= 1
         if frames:
-            return frames
-    return None
+            return frames, within - len(frames)
+    return None, 0
 
 
 def _decoded(

@@ -388,6 +388,25 @@ def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Pa
     assert np.array_equal(clip, expected)
 
 
+def test_what_a_decoder_found_out_the_next_one_need_not(
+    videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
+    told: list[str] = []
+    path = next(iter(videos.frames))
+    first = Decoder(videos.root, lambda path, packed: told.append(path), keep=True)
+    expected, _ = decode_with(first, path, TINY, 3)
+
+    def again(*_: object) -> None:
+        pytest.fail("the whole video is decoded again")
+
+    monkeypatch.setattr("videoload.decode.read_index", again)
+    second = Decoder(videos.root, lambda path, packed: told.append(path), keep=True)
+    clip, _ = decode_with(second, path, TINY, 3)
+    assert np.array_equal(clip, expected)
+    assert told == [path, path]  # so that decoders of other hosts compare theirs
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gathers are AVX2's")
 def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) -> None:
     make_avi(tmp_path / "made.avi", frames=16, size=(240, 320))

@@ -72,13 +72,16 @@ def test_an_index_is_that_of_a_file_that_has_not_changed(
     assert opened().get("a.avi", status) is None
 
 
-def test_one_that_is_forgotten_is_forgotten_once(status: os.stat_result) -> None:
+def test_one_that_is_forgotten_comes_back_when_it_is_found_out_again(
+    status: os.stat_result,
+) -> None:
     opened().add("a.avi", status, b"x")
     kept = opened()
     assert kept.get("a.avi", status) == b"x"
-    assert kept.forget("a.avi")
+    kept.forget("a.avi")
     assert kept.get("a.avi", status) is None
-    assert not kept.forget("a.avi")
+    kept.add("a.avi", status, b"y")
+    assert opened().get("a.avi", status) == b"y"
 
 
 def test_another_root_or_other_software_knows_nothing(status: os.stat_result) -> None:
