@@ -44,7 +44,7 @@ def first_batch(catalog: vl.Catalog, seed: int, given: argparse.Namespace) -> di
     with TemporaryDirectory() as notes:
         with (
             workers_are("benchmarks.stamped"),
-            mock.patch.dict(os.environ, VIDEOLOAD_STAMPS=notes),
+            mock.patch.dict(os.environ, VIDEOLOAD_STAMPS=notes, VIDEOLOAD_CACHE=""),
         ):
             began = time.monotonic()
             with vl.Client(workers=given.workers) as client:
