@@ -77,6 +77,8 @@ def run(
     with tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary, _fewer_log_lines():
         if videos is None:
             videos = keep or Path(temporary)
+            if keep is None:  # what is soon gone need not be remembered (`videoload.indexes`)
+                os.environ.setdefault("VIDEOLOAD_CACHE", "")
             _make_videos(videos, seed, console)
             say("Shapes drift left, right, up or down and sway: no single picture tells which.")
         train, test = load_catalogs(videos)
