@@ -107,11 +107,7 @@ class Decoder:
         """What a complete decode of ``path`` tells. Raises VideoError."""
         try:
             full = self._resolve(path)
-            status = os.stat(full)
-            index, report = read_index(full, tick)
-            if self._kept is not None:
-                self._kept.add(path, status, index.to_bytes())
-            return index, report
+            return self._find_out(path, full, os.stat(full), tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
 
@@ -216,18 +212,25 @@ class Decoder:
                 raise VideoError(path, "is not a file")
             index = self._indexes.get(path) or self._recall(path, status)
             if index is None or index.file_bytes != status.st_size:
-                index, _ = read_index(full, tick)
+                index, _ = self._find_out(path, full, status, tick)
                 self._indexes[path] = index
                 self._recalled.discard(path)
-                packed = index.to_bytes()
-                self._on_index(path, packed)
-                if self._kept is not None:
-                    self._kept.add(path, status, packed)
         except UnreadableError as error:
             raise VideoError(path, str(error)) from None
         except OSError as error:
             raise VideoError(path, f"cannot be opened: {error.strerror}") from None
         return index
+
+    def _find_out(
+        self, path: str, full: str, status: os.stat_result, tick: Tick
+    ) -> tuple[VideoIndex, Report]:
+        """Decode the whole video; what that told is told on and kept."""
+        index, report = read_index(full, tick)
+        packed = index.to_bytes()
+        self._on_index(path, packed)
+        if self._kept is not None:
+            self._kept.add(path, status, packed)
+        return index, report
 
     def _recall(self, path: str, status: os.stat_result) -> VideoIndex | None:
         """What an earlier process kept. It is told on, so that other hosts compare their copy."""

@@ -96,9 +96,9 @@ class Chains(LRUCache["tuple[_Source, tuple[int, int], Cut, str]", _Chain]):
 
     def __init__(self) -> None:
         super().__init__(_CHAINS_KEPT)
-        avoid_slow_gathers()
 
     def __missing__(self, name: tuple[_Source, tuple[int, int], Cut, str]) -> _Chain:
+        avoid_slow_gathers()
         graph = Graph()
         graph.threads = 1
         contexts = [graph.add(*step) for step in _steps(*name)]
