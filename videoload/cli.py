@@ -182,7 +182,7 @@ def scan(
             journal=journal,
             on_row=lambda row: progress.advance(task),
         )
-    console = Console()
+    console = Console(emoji=False)
     console.print(scan_table(rows, every=every))
     console.print(scan_verdict(rows, output), highlight=False)
     if strict and any(row.damage for row in rows):
@@ -244,7 +244,7 @@ def main() -> None:
 
 
 def _say(line: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(line, markup=False)
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
 
 
 if __name__ == "__main__":

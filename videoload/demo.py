@@ -63,7 +63,7 @@ def run(
 
     Raises VideoloadError.
     """
-    console = console or Console()
+    console = console or Console(emoji=False)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     epochs = _EPOCHS if epochs is None else epochs
     if epochs < 1:

@@ -313,3 +313,9 @@ def test_a_worker_never_loads_tensorflow(
             maps = "\n".join(maps_of(pid))
             assert "libzmq" in maps, "it is a worker whose maps these are"
             assert "tensorflow" not in maps
+
+
+def test_a_name_with_colons_is_printed_as_it_stands(programs: Programs, tmp_path: Path) -> None:
+    program = programs.videoload("scan", str(tmp_path / "no:x:where"))
+    assert program.wait(20 * SECOND) == 1
+    assert "no:x:where" in program.err
