@@ -646,9 +646,10 @@ class LeaseTable:
     def _piece_size(self, batch: _Batch) -> int:
         """A batch is spread over the workers, so that it is complete as early as can be; but where
         clips are quickly made, messages would cost too much: then a lease is longer, as far as the
-        slots can keep all workers at work."""
+        slots can keep all workers at work. The leases of a batch are about equally long."""
         stream, clips, workers = batch.run.stream, len(batch.samples), max(1, self.workers)
-        share = -(-clips // workers)
         spare = stream.slots // 2 * clips // (workers * self._credit)
-        quick = math.ceil(min(spare, _LEASE_S / stream.clip_s))
-        return max(1, min(stream.lease_clips, max(share, quick)))
+        longest = min(stream.lease_clips, max(-(-clips // workers), spare))
+        shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
+        pieces = max(-(-clips // longest), min(workers, clips // shortest))
+        return -(-clips // pieces)

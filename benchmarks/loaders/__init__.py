@@ -11,6 +11,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Generator, Sequence
+from ctypes.util import find_library
 from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -29,12 +30,14 @@ class Make(Protocol):
 
 
 class Loader(NamedTuple):
-    """A loader by name. ``needs``: what must be importable, or it is skipped."""
+    """A loader by name. ``needs``: what must be importable, or it is skipped; ``ffmpeg``: it loads
+    the system's FFmpeg."""
 
     name: str
     module: str
     needs: tuple[str, ...] = ()
     variant: str = ""
+    ffmpeg: bool = False
 
     def load(self) -> Make:
         """Its function; importing it may take seconds."""
@@ -43,6 +46,8 @@ class Loader(NamedTuple):
 
     def missing(self) -> str:
         """Why it cannot be used here; empty if it can."""
+        if self.ffmpeg and not find_library("avcodec"):
+            return "FFmpeg's shared libraries are not there: apt-get install ffmpeg"
         return next(filter(None, map(_import_error, self.needs)), "")
 
 
@@ -66,12 +71,18 @@ LOADERS = {
         Loader("videoload tcp", "ours", ("tensorflow",), "tcp"),
         Loader("videoload tcp curve", "ours", ("tensorflow",), "tcp curve"),
         Loader("videoload tcp yuv420p", "ours", ("tensorflow",), "tcp yuv420p"),
-        Loader("DataLoader torchcodec", "torch_data", ("torch", "torchcodec", "cv2"), "torchcodec"),
+        Loader(
+            "DataLoader torchcodec",
+            "torch_data",
+            ("torch", "torchcodec", "cv2"),
+            "torchcodec",
+            ffmpeg=True,
+        ),
         Loader("DataLoader opencv", "torch_data", ("torch", "cv2"), "opencv"),
         Loader("DataLoader decord", "torch_data", ("torch", "decord"), "decord"),
         Loader("DataLoader pyav", "torch_data", ("torch",), "pyav"),
         Loader("DataLoader pyav usual", "torch_data", ("torch",), "usual"),
-        Loader("SPDL", "spdl_data", ("spdl.io", "spdl.pipeline")),
+        Loader("SPDL", "spdl_data", ("spdl.io", "spdl.pipeline"), ffmpeg=True),
         Loader("tf.data opencv", "tf_data", ("tensorflow", "cv2"), "opencv"),
         Loader("tf.data pyav", "tf_data", ("tensorflow",), "pyav"),
         Loader("Keras threads", "keras_data", ("keras", "tensorflow")),

@@ -251,7 +251,7 @@ def test_credit_is_the_number_of_leases_that_a_worker_holds(credit: int) -> None
 
 @pytest.mark.parametrize(
     ("batch", "workers", "longest"),
-    [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 16), (33, 1, 16), (7, 9, 1), (32, 2, 16)],
+    [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 14), (33, 1, 11), (7, 9, 1), (32, 2, 16)],
 )
 def test_pieces_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
     batch: int, workers: int, longest: int
@@ -278,7 +278,7 @@ def test_pieces_get_smaller_when_more_workers_are_there() -> None:
     ("clip_s", "slots", "size"),
     [
         (0.05, 8, 2),  # spread over the workers
-        (0.01, 8, 3),  # 30 ms a lease
+        (0.01, 8, 4),  # 30 ms a lease at least, and all alike
         (0.001, 4, 4),  # no more than keeps all workers at work with half of the slots
         (0.001, 32, 8),  # never more than the batch
         (5e-324, 4, 4),
@@ -295,7 +295,7 @@ def test_leases_are_longer_where_clips_are_quickly_made(
     assert len(later[0].samples) == size
 
 
-@pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 16)])
+@pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 14)])
 def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, most: int) -> None:
     desk = Desk("a", batch=40, lease_clips=lease_clips)
     sizes = [len(lease.samples) for lease in desk.decode_all(*desk.start(steps=range(1)))]
