@@ -100,7 +100,7 @@ class Trainer:
         self._optimizer.step()
 
 
-class _Block(nn.Module):
+class _Block(nn.Module):  # type: ignore[misc]  # PyTorch need not be there
     """Two convolutions, and what came in added to what comes out."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
@@ -215,13 +215,14 @@ def plot(file: Path, rows: list[Row]) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     told = [row for row in rows if row["workers"]]
-    workers = [row["workers"] for row in told]
+    workers = [int(row["workers"]) for row in told]
     left.plot(workers, [n * told[0]["alone"] / workers[0] for n in workers], "k--", label="ideal")
     left.plot(workers, [row["alone"] for row in told], "o-", label="the stream alone")
     left.plot(workers, [row["training"] for row in told], "o-", label="training")
-    left.set(xlabel="workers", ylabel="clips a second", ylim=0)
+    left.set(xlabel="workers", ylabel="clips a second", xticks=workers, ylim=0)
     left.legend()
-    right.bar([str(row["workers"] or "in-line") for row in rows], [row["waits"] for row in rows])
+    names = [str(int(row["workers"]) or "in-line") for row in rows]
+    right.bar(names, [row["waits"] for row in rows])
     right.set(xlabel="workers", ylabel="the device waits", ylim=(0, 1))
     figure.savefig(file, dpi=120)
 
@@ -233,14 +234,14 @@ def main() -> None:
     folder = Path.home() / ".cache" / "videoload-bench"
     made.add_argument("--workers", type=int, action="append", help="only so many (again and again)")
     made.add_argument("--device", default=here, help="of PyTorch")
-    made.add_argument("--width", type=int, help="channels; 64 on a GPU, 8 without one")
+    made.add_argument("--width", type=int, help="channels; 64 on a GPU, 2 without one")
     made.add_argument("--batch", type=int, default=8, help="clips in a batch")
     made.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     made.add_argument("--rounds", type=int, default=5)
     made.add_argument("--folder", type=Path, default=folder, help="where the AVI files are kept")
     given = made.parse_args()
     os.environ["VIDEOLOAD_CACHE"] = ""  # nothing here need be remembered
-    given.width = given.width or (8 if given.device == "cpu" else 64)
+    given.width = given.width or (2 if given.device == "cpu" else 64)
     # 1, 2, 4 and so on, and all cores.
     counts = given.workers or sorted({2**i for i in range(cores().bit_length())} | {cores()})
     work = load("ucf", given.folder)
@@ -264,7 +265,7 @@ def main() -> None:
         "waits": "{waits:.0%}",
     }
     show(f"{work}; trained on {name}", rows, columns)
-    save(given.json, "training", rows, device=name, **vars(given))
+    save(given.json, "training", rows, device_name=name, **vars(given))
     if given.plot:
         plot(given.plot, rows)
 

@@ -39,7 +39,7 @@ WorkerId = Hashable
 
 # Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
-_LEASE_S = 0.03  # of decoding; with less, a lease's messages cost more than 1 % of it
+_LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
 # are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults 2 met
 # the same clip twice running, and a good video was lost. Four times running is no accident.

@@ -278,7 +278,7 @@ def test_pieces_get_smaller_when_more_workers_are_there() -> None:
     ("clip_s", "slots", "size"),
     [
         (0.05, 8, 2),  # spread over the workers
-        (0.01, 8, 4),  # 30 ms a lease at least, and all alike
+        (0.02, 8, 4),  # 50 ms a lease at least, and all alike
         (0.001, 4, 4),  # no more than keeps all workers at work with half of the slots
         (0.001, 32, 8),  # never more than the batch
         (5e-324, 4, 4),
