@@ -139,14 +139,13 @@ def _one(order: Order, turn: int) -> Row:
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
-    home = Path.home() / ".cache" / "videoload-bench"
     add("--work", action="append", choices=work.WORKS, help="ucf and hd if not given")
     add("--videos", type=Path, metavar="DIR", help="your own AVI files instead (work own)")
     add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
     add("--rounds", type=int, default=5)
     add("--processes", type=int, default=cores(), help="decoding processes or threads")
     add("--clips", type=int, help="a run; by default what takes about 6 s on two cores")
-    add("--folder", type=Path, default=home, help="where the AVI files are kept")
+    add("--folder", type=Path, default=work.FOLDER, help="where the AVI files are kept")
     add("--out", type=Path, default=Path("benchmark-results"), help="for results.json and PNGs")
     add("--check-only", action="store_true", help="look at the frames, time nothing")
     add("--plot", type=Path, metavar="JSON", help="tables and plots of earlier results")

@@ -21,22 +21,20 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.plain import Plain
-from benchmarks.work import load
-from videoload.clips import ClipSpec
+from benchmarks.work import FOLDER, load
 from videoload.decode import Decoder, Request
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    home = Path.home() / ".cache" / "videoload-bench"
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--clips", type=int, default=100, help="a round, each way")
-    parser.add_argument("--folder", type=Path, default=home, help="where the AVI files are kept")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     given = parser.parse_args()
     work = load("ucf", given.folder)
     clip = work.clip
-    spec = ClipSpec(clip.frames, clip.stride, resize=clip.resize, size=(clip.crop, clip.crop))
+    spec = clip.spec()
     decoder, loop = Decoder(work.root), Plain(work, tables=True)
     ours, theirs = np.empty((1, *spec.shape), np.uint8), np.empty(spec.shape, np.uint8)
 

@@ -19,11 +19,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +34,8 @@ from torch import nn
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
-from benchmarks.work import Work, load
+from benchmarks.work import FOLDER, Work, load
+from videoload.demo import measure_waiting
 from videoload.supervisor import cores
 
 Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
@@ -137,57 +140,42 @@ def resnet3d(width: int) -> nn.Module:
     )
 
 
-class Pace(NamedTuple):
-    """Clips a second, and the share of the time in which the device did nothing."""
-
-    clips_s: float
-    waits: float
-
-
-def train(batches: Iterator[Batch], trainer: Trainer, seconds: float) -> Pace:
-    """Train for so long, after a few steps that are not counted."""
-    for clips, labels in itertools.islice(batches, _WARM_UP_STEPS):
-        trainer.step(clips, labels)
-    trainer.busy_s()
-    clips_done, began = 0, time.perf_counter()
-    while time.perf_counter() < began + seconds:
-        clips, labels = next(batches)
-        trainer.step(clips, labels)
-        clips_done += len(labels)
-    busy_s = trainer.busy_s()
-    spent_s = time.perf_counter() - began
-    return Pace(clips_done / spent_s, max(0.0, 1 - busy_s / spent_s))
-
-
-def take(batches: Iterator[Batch], seconds: float) -> float:
-    """Clips a second to a loop that does nothing."""
-    for _ in itertools.islice(batches, _WARM_UP_STEPS):
-        pass
-    clips_done, began = 0, time.perf_counter()
-    while time.perf_counter() < began + seconds:
-        clips_done += len(next(batches)[1])
-    return clips_done / (time.perf_counter() - began)
-
-
 def measure(
     workers: int, catalog: vl.Catalog, clip: vl.ClipSpec, batch: int, trainer: Trainer, s: float
 ) -> Row:
-    """Both, with so many workers; 0: decoded in the training loop."""
-    if not workers:
-        serial = vl.decode_serially(catalog, clip, batch, shuffle=True, epochs=_FOR_EVER)
+    """The stream alone and in training, ``s`` seconds each, with so many workers; 0: decoded in
+    the training loop."""
+    with ExitStack() as stack:
+        batches: Iterator[Batch]
+        if workers:
+            client = stack.enter_context(vl.Client(workers=workers))
+            stream = client.stream(catalog, clip, batch, shuffle=True)
+            batches = stream.batches(epochs=_FOR_EVER)
+        else:
+            batches = vl.decode_serially(catalog, clip, batch, shuffle=True, epochs=_FOR_EVER)
         for _ in range(-(-len(catalog) // batch)):  # every file was visited once
-            next(serial)
-        return _row(0, take(serial, s), train(serial, trainer, s))
-    with vl.Client(workers=workers) as client:
-        stream = client.stream(catalog, clip, batch, shuffle=True)
-        batches = stream.batches(epochs=_FOR_EVER)
-        for _ in range(-(-len(catalog) // batch)):
             next(batches)
-        return _row(workers, take(batches, s), train(batches, trainer, s))
+        alone = _pace(batches, lambda clips, labels: None, s)
+        _pace(batches, trainer.step, 0.0)
+        trainer.busy_s()
+        began = time.perf_counter()
+        training = _pace(batches, trainer.step, s, warm_up_steps=0)
+        busy_s = trainer.busy_s()
+        waits = max(0.0, 1 - busy_s / (time.perf_counter() - began))
+    return {"workers": workers, "alone": alone, "training": training, "waits": waits}
 
 
-def _row(workers: int, alone: float, pace: Pace) -> Row:
-    return {"workers": workers, "alone": alone, "training": pace.clips_s, "waits": pace.waits}
+def _pace(
+    batches: Iterator[Batch],
+    step: Callable[[npt.NDArray[np.uint8], npt.NDArray[np.int64]], object],
+    seconds: float,
+    warm_up_steps: int = _WARM_UP_STEPS,
+) -> float:
+    """Clips a second."""
+    pace = measure_waiting(
+        batches, step, steps=sys.maxsize, warm_up_steps=warm_up_steps, limit_s=seconds
+    )
+    return pace.clips_per_s
 
 
 def catalog_of(work: Work) -> vl.Catalog:
@@ -231,14 +219,13 @@ def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     here = "cuda" if torch.cuda.is_available() else "cpu"
-    folder = Path.home() / ".cache" / "videoload-bench"
     made.add_argument("--workers", type=int, action="append", help="only so many (again and again)")
     made.add_argument("--device", default=here, help="of PyTorch")
     made.add_argument("--width", type=int, help="channels; 64 on a GPU, 2 without one")
     made.add_argument("--batch", type=int, default=8, help="clips in a batch")
     made.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("--folder", type=Path, default=folder, help="where the AVI files are kept")
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     given = made.parse_args()
     os.environ["VIDEOLOAD_CACHE"] = ""  # nothing here need be remembered
     given.width = given.width or (2 if given.device == "cpu" else 64)
@@ -246,10 +233,7 @@ def main() -> None:
     counts = given.workers or sorted({2**i for i in range(cores().bit_length())} | {cores()})
     work = load("ucf", given.folder)
     catalog = catalog_of(work)
-    clip = vl.ClipSpec(
-        frames=work.clip.frames, stride=work.clip.stride, resize=work.clip.resize,
-        size=(work.clip.crop, work.clip.crop), sampling="random",
-    )  # fmt: skip
+    clip = work.clip.spec(sampling="random")
     trainer = Trainer(given.device, given.width)
     rows = rounds(
         [0, *counts],

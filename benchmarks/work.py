@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import av
 import msgspec
 from msgspec.structs import replace
 
 from benchmarks.videos import Recipe, make_video
-from videoload.clips import scaled_size
+from videoload.clips import ClipSpec, scaled_size
 from videoload.errors import CatalogError
 
 OWN = "VIDEOLOAD_BENCH"
+FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept, if nobody says
 # Works of files that are there: what names their folder, and where in it they are, <...>/*.avi.
 _FOLDERS = {"real": ("VIDEOLOAD_AVI", "actions"), "own": (OWN, ".")}
 _SEED = 0
@@ -87,6 +88,11 @@ class Clip:
         """(x, y) of the crop in a scaled frame."""
         width, height = self.scaled(file)
         return (width - self.crop) // 2, (height - self.crop) // 2
+
+    def spec(self, **more: Any) -> ClipSpec:
+        """The same in videoload's words; ``more`` of its fields."""
+        size = (self.crop, self.crop)
+        return ClipSpec(self.frames, self.stride, resize=self.resize, size=size, **more)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -646,7 +646,7 @@ class LeaseTable:
     def _piece_size(self, batch: _Batch) -> int:
         """A batch is spread over the workers, so that it is complete as early as can be; but where
         clips are quickly made, messages would cost too much: then a lease is longer, as far as the
-        slots can keep all workers at work. The leases of a batch are about equally long."""
+        slots can keep all workers at work. A short rest gets no lease of its own."""
         stream, clips, workers = batch.run.stream, len(batch.samples), max(1, self.workers)
         spare = stream.slots // 2 * clips // (workers * self._credit)
         longest = min(stream.lease_clips, max(-(-clips // workers), spare))

@@ -27,14 +27,7 @@ _STOP_S = 10
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
     """Labels are the items' numbers. The stream goes round the list as often as it has to."""
     once = items[: len(work.distinct)]
-    clip = vl.ClipSpec(
-        frames=work.clip.frames,
-        stride=work.clip.stride,
-        resize=work.clip.resize,
-        size=(work.clip.crop, work.clip.crop),
-        sampling="center",
-        pixels="yuv420p" if "yuv420p" in variant else "rgb24",
-    )
+    clip = work.clip.spec(sampling="center", pixels="yuv420p" if "yuv420p" in variant else "rgb24")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         catalog = _catalog(folder / "items.csv", work, once)
