@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -277,14 +278,9 @@ def _window(
     spec: ClipSpec, frames: int, fps: Fraction, clip: int, at: float
 ) -> npt.NDArray[np.int64]:
     """Ordinals of the clip's frames in a video of ``frames`` frames; ``at`` in [0, 1) is drawn."""
-    if spec.fps is None:
-        offsets = np.arange(spec.frames, dtype=np.int64) * spec.stride
-    else:
-        if fps <= 0:
-            raise UnfitError("does not say its frame rate; give stride instead of fps")
-        step = fps / Fraction(spec.fps).limit_denominator(1_000_000)
-        offsets = np.array([int(t * step) for t in range(spec.frames)], dtype=np.int64)
-    span = int(offsets[-1]) + 1
+    if spec.fps is not None and fps <= 0:
+        raise UnfitError("does not say its frame rate; give stride instead of fps")
+    offsets, span = _offsets(spec.frames, spec.stride if spec.fps is None else _step(spec.fps, fps))
     if frames >= span:
         return offsets + _start(spec, frames - span, clip, at)
     match spec.short:
@@ -295,6 +291,20 @@ def _window(
         case "drop" | "error":
             reason = f"has {frames} frames, a clip spans {span}"
             raise UnfitError(reason, dropped=spec.short == "drop")
+
+
+@lru_cache(256)
+def _step(wanted: float, fps: Fraction) -> Fraction:
+    """Source frames from one frame of a clip to the next."""
+    return fps / Fraction(wanted).limit_denominator(1_000_000)
+
+
+@lru_cache(256)
+def _offsets(frames: int, step: int | Fraction) -> tuple[npt.NDArray[np.int64], int]:
+    """Frames of a clip, counted from its first; and how many source frames it spans."""
+    offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
+    offsets.flags.writeable = False
+    return offsets, int(offsets[-1]) + 1
 
 
 def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:

@@ -28,6 +28,7 @@ from videoload.video import (
     Frame,
     OpenFiles,
     Report,
+    Source,
     StaleIndexError,
     Tick,
     UnreadableError,
@@ -92,8 +93,7 @@ class Decoder:
         ShortVideoError where the spec wants such a video passed over in silence, TransformError.
         """
         transform = None if spec.transform is None else self._function(spec.transform)
-        full = self._resolve(path)
-        choices = self._decode(path, full, spec, requests, out, tick)
+        choices = self._decode(path, spec, requests, out, tick)
         if transform is not None:
             for choice, clip in zip(choices, out, strict=True):
                 _apply(transform, spec, path, clip, choice.key)
@@ -105,11 +105,7 @@ class Decoder:
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
         """What a complete decode of ``path`` tells. Raises VideoError."""
-        try:
-            full = self._resolve(path)
-            return self._find_out(path, full, os.stat(full), tick)
-        except (UnreadableError, OSError) as error:
-            raise VideoError(path, str(error)) from None
+        return self._find_out(path, self._resolve(path), tick)
 
     def rest(self) -> None:
         """Nothing more is to be done for now: keep no file open."""
@@ -126,13 +122,13 @@ class Decoder:
     def _decode(
         self,
         path: str,
-        full: str,
         spec: ClipSpec,
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick,
     ) -> list[Choice]:
-        index = self._index(path, full, tick)
+        source = self._resolve(path)
+        index = self._index(path, source, tick)
         # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
         choices: list[Choice] = []
@@ -148,7 +144,7 @@ class Decoder:
                 for scaler, place in places[ordinal]:
                     scaler.write(frame, place)
 
-            read_frames(full, index, sorted(places), write, tick, self._files)
+            read_frames(source, index, sorted(places), write, tick, self._files)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
         except UnreadableError as error:
@@ -160,7 +156,7 @@ class Decoder:
             ):  # it changed, and does not show it
                 self._recalled.remove(path)
                 self._kept.forget(path)
-                return self._decode(path, full, spec, requests, out, tick)
+                return self._decode(path, spec, requests, out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         return choices
 
@@ -179,57 +175,56 @@ class Decoder:
             raise TransformError(f"transform {name} is not a function")
         return cast(Callable[..., object], found)
 
-    def _resolve(self, path: str) -> str:
+    def _resolve(self, path: str) -> Source:
+        """The file that ``path`` leads to, inside the root. Raises VideoError."""
         try:
-            if self._is_plain(path):
-                return f"{self._root}/{path}"
-            full = os.path.realpath(os.path.join(self._root, path))
+            source = self._plain(path) or self._linked(path)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
-        if os.path.commonpath((full, self._root)) != self._root:
-            raise VideoError(path, f"lies outside of the root {self._root}")
-        return full
+        except OSError as error:
+            raise VideoError(path, f"cannot be opened: {error.strerror}") from None
+        # Opening a pipe would wait for a writer, for ever.
+        if not stat.S_ISREG(source.status.st_mode):
+            raise VideoError(path, "is not a file")
+        return source
 
-    def _is_plain(self, path: str) -> bool:
-        """Whether the path lies under the root as it stands: no way up, no link on the way. The
-        root is resolved already, so this is half the work of resolving it all again."""
+    def _plain(self, path: str) -> Source | None:
+        """The path as it stands, if there is no way up and no link in it. The root is resolved
+        already, so this is half the work of resolving it all again."""
         at = self._root
         for part in path.split("/"):
             if part in ("", ".", ".."):
-                return False
+                return None
             at = f"{at}/{part}"
-            try:
-                if stat.S_ISLNK(os.lstat(at).st_mode):
-                    return False
-            except OSError:  # nothing there: said when it is opened
-                return True
-        return True
+            status = os.lstat(at)
+            if stat.S_ISLNK(status.st_mode):
+                return None
+        return Source(at, status)
 
-    def _index(self, path: str, full: str, tick: Tick) -> VideoIndex:
-        try:
-            status = os.stat(full)
-            if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for a writer, for ever
-                raise VideoError(path, "is not a file")
-            index = self._indexes.get(path) or self._recall(path, status)
-            if index is None or index.file_bytes != status.st_size:
-                index, _ = self._find_out(path, full, status, tick)
-                self._indexes[path] = index
-                self._recalled.discard(path)
-        except UnreadableError as error:
-            raise VideoError(path, str(error)) from None
-        except OSError as error:
-            raise VideoError(path, f"cannot be opened: {error.strerror}") from None
+    def _linked(self, path: str) -> Source:
+        full = os.path.realpath(os.path.join(self._root, path))
+        if os.path.commonpath((full, self._root)) != self._root:
+            raise VideoError(path, f"lies outside of the root {self._root}")
+        return Source(full, os.stat(full))
+
+    def _index(self, path: str, source: Source, tick: Tick) -> VideoIndex:
+        index = self._indexes.get(path) or self._recall(path, source.status)
+        if index is None or index.file_bytes != source.status.st_size:
+            index, _ = self._find_out(path, source, tick)
+            self._indexes[path] = index
+            self._recalled.discard(path)
         return index
 
-    def _find_out(
-        self, path: str, full: str, status: os.stat_result, tick: Tick
-    ) -> tuple[VideoIndex, Report]:
+    def _find_out(self, path: str, source: Source, tick: Tick) -> tuple[VideoIndex, Report]:
         """Decode the whole video; what that told is told on and kept."""
-        index, report = read_index(full, tick)
+        try:
+            index, report = read_index(source, tick)
+        except (UnreadableError, OSError) as error:
+            raise VideoError(path, str(error)) from None
         packed = index.to_bytes()
         self._on_index(path, packed)
         if self._kept is not None:
-            self._kept.add(path, status, packed)
+            self._kept.add(path, source.status, packed)
         return index, report
 
     def _recall(self, path: str, status: os.stat_result) -> VideoIndex | None:

@@ -253,13 +253,11 @@ def _shrinking_s() -> float:
 
 def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None:
     """The crop of a packed frame into ``out`` [height, width, channels], line by line."""
-    x, y = corner
-    height, width, channels = out.shape
+    (x, y), channels = corner, out.shape[2]
     plane = frame.planes[0]
     stride = plane.line_size
     begin = y * stride + x * channels
-    cut = np.ndarray((height, width * channels), np.uint8, memoryview(plane), begin, (stride, 1))
-    np.copyto(out.reshape(cut.shape), cut)
+    out[...] = np.ndarray(out.shape, np.uint8, plane, begin, (stride, channels, 1))
 
 
 def _planes(frame: VideoFrame, corner: tuple[int, int], spec: ClipSpec) -> list[Buffer]:

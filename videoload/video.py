@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 import platform
 import struct
+from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -79,6 +80,19 @@ class StaleIndexError(Exception):
     """The file is not the one that the index was made from."""
 
 
+class Source(NamedTuple):
+    """A file, and what the file system just said of it."""
+
+    path: str
+    status: os.stat_result
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Differs where it has become another file, or has changed."""
+        status = self.status
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 class KeyFrame(NamedTuple):
     """Where decoding can start: output ordinal, and dts and byte position of its packet."""
 
@@ -106,7 +120,7 @@ class VideoIndex:
         self.file_bytes = file_bytes
         self.keys = keys
         self.sums = sums
-        self._checked = np.zeros(len(sums), np.uint32)  # by ordinal, a bit for each route
+        self._checked = array("I", bytes(4 * len(sums)))  # by ordinal, a bit for each route
         self.starts = [KeyFrame(*row) for row in keys.tolist()]
         self._ordinals = [start.ordinal for start in self.starts]
 
@@ -171,12 +185,12 @@ class Report(NamedTuple):
     repaired: int
 
 
-def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
+def read_index(source: Source, tick: Tick) -> tuple[VideoIndex, Report]:
     """Decode the whole file once. Raises UnreadableError if no frame comes out of it."""
     sums: list[int] = []
     keys: list[tuple[int, int, int]] = []
     packets = refused = repaired = 0
-    with _open(path) as container:
+    with _open(source.path) as container:
         stream = _video_stream(container)
         stream.codec_context.copy_opaque = True  # brings each frame the mark of its own packet
         width = height = 0
@@ -204,7 +218,7 @@ def read_index(path: str, tick: Tick) -> tuple[VideoIndex, Report]:
     facts = Facts(len(sums), Fraction(rate), width, height)
     table = np.array(keys, np.int64).reshape(-1, 3)
     index = VideoIndex(
-        facts, os.stat(path).st_size, table, np.array(sums, np.uint16),
+        facts, source.status.st_size, table, np.array(sums, np.uint16),
         damaged=bool(refused or repaired),
     )  # fmt: skip
     return index, report
@@ -225,11 +239,12 @@ class OpenFiles:
         self._last: LRUCache[str, int] = LRUCache(_OPEN_BYTES, lambda memory_bytes: memory_bytes)
         self._again = 0.0
 
-    def take(self, path: str) -> _Opened | None:
+    def take(self, source: Source) -> _Opened | None:
         """The file, if it is here and still the one that the path leads to."""
+        path = source.path
         self._again += ((path in self._last) - self._again) / _VISITS
         opened = self._files.pop(path, None)
-        if opened is not None and opened.identity != _identity(path):
+        if opened is not None and opened.source.identity != source.identity:
             opened.close()
             return None
         return opened
@@ -239,11 +254,12 @@ class OpenFiles:
         if opened.memory_bytes > _OPEN_BYTES:
             opened.close()
             return
-        self._last[opened.path] = opened.memory_bytes
+        path = opened.source.path
+        self._last[path] = opened.memory_bytes
         if self._again < _WORTH_KEEPING:
             opened.close()
         else:
-            self._files[opened.path] = opened
+            self._files[path] = opened
 
     def close(self) -> None:
         """Keep none."""
@@ -257,11 +273,10 @@ class OpenFiles:
 class _Opened:
     """A file and its decoder."""
 
-    def __init__(self, path: str, facts: Facts) -> None:
-        self.path = path
-        self.identity = _identity(path)
+    def __init__(self, source: Source, facts: Facts) -> None:
+        self.source = source
         self.used = False  # the decoder has done something already
-        self.container = _open(path)
+        self.container = _open(source.path)
         try:
             self.stream = _video_stream(self.container)
         except UnreadableError:
@@ -281,16 +296,8 @@ class _Shelf(LRUCache[str, _Opened]):
         return path, opened
 
 
-def _identity(path: str) -> tuple[int, ...]:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ()
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
 def read_frames(
-    path: str, index: VideoIndex, wanted: list[int], use: Use, tick: Tick, files: OpenFiles
+    source: Source, index: VideoIndex, wanted: list[int], use: Use, tick: Tick, files: OpenFiles
 ) -> None:
     """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file.
     It may be one of ``files``, and is one of them afterwards if it is sound.
@@ -299,15 +306,15 @@ def read_frames(
     """
     left = deque(wanted)
     if index.key_before(wanted[-1]) >= 0:
-        opened = files.take(path)
+        opened = files.take(source)
         if opened is not None:
             _visit(opened, index, left, use, tick, files)
         if left:
-            _visit(_Opened(path, index.facts), index, left, use, tick, files)
+            _visit(_Opened(source, index.facts), index, left, use, tick, files)
         if left:
             index.forbid_seeking()
     if left:
-        _from_start(path, index, left, use, tick)
+        _from_start(source.path, index, left, use, tick)
 
 
 def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:

@@ -17,7 +17,7 @@ from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
 from tests.conftest import TABLES
-from videoload.video import OpenFiles, read_frames, read_index
+from videoload.video import OpenFiles, Source, read_frames, read_index
 
 WINDOWS = 40
 
@@ -75,7 +75,8 @@ def compare(name: str, path: Path, ledger: Ledger) -> None:
     """Random windows with every stride from 1 to 8 against the reference, half of them by a
     decoder that has done others before."""
     reference = decode_from_start_to_end(path)
-    index, report = read_index(str(path), lambda: None)
+    source = Source(str(path), path.stat())
+    index, report = read_index(source, lambda: None)
     assert index.facts.frames == len(reference)
     keys = len(index.keys)
     draw = random.Random(name)
@@ -94,7 +95,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> None:
         wanted = [i for i in range(start, start + length * stride, stride) if i < len(reference)]
         before = compared
         files = kept if draw.random() < 0.5 else OpenFiles()
-        read_frames(str(path), index, wanted, look, lambda: None, files)
+        read_frames(source, index, wanted, look, lambda: None, files)
         assert compared - before == len(wanted)
     ledger.add(name, report.codec, len(reference), keys, compared, len(wrong))
     assert not wrong
@@ -136,13 +137,14 @@ def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
             path = make(kind, tmp_path)
         except (av.error.FFmpegError, ValueError):
             continue
-        index, _ = read_index(str(path), lambda: None)
+        source = Source(str(path), path.stat())
+        index, _ = read_index(source, lambda: None)
         touched = 0
 
         def count() -> None:
             nonlocal touched
             touched += 1
 
-        read_frames(str(path), index, [38], lambda ordinal, frame: None, count, OpenFiles())
+        read_frames(source, index, [38], lambda ordinal, frame: None, count, OpenFiles())
         assert len(index.keys) >= 4, kind.name
         assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"
