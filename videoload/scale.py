@@ -257,7 +257,8 @@ def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None
     plane = frame.planes[0]
     stride = plane.line_size
     begin = y * stride + x * channels
-    out[...] = np.ndarray(out.shape, np.uint8, plane, begin, (stride, channels, 1))
+    strides = (stride, channels, 1)
+    out[...] = np.ndarray(out.shape, np.uint8, cast(memoryview, plane), begin, strides)
 
 
 def _planes(frame: VideoFrame, corner: tuple[int, int], spec: ClipSpec) -> list[Buffer]:

@@ -29,7 +29,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
-from typing import Any, NamedTuple, cast
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple, cast
 from zlib import crc32
 
 import av
@@ -44,10 +45,12 @@ from cachetools import LRUCache
 
 from videoload.clips import Facts
 
+if TYPE_CHECKING:
+    _Packet = Packet[VideoStream]
+
 Frame = VideoFrame
 Tick = Callable[[], None]
 Use = Callable[[int, Frame], None]
-_Output = Iterator[tuple["Packet[VideoStream]", list[VideoFrame] | None]]
 
 # Containers that hold their own pictures; playlists and scripts that name other files are not here.
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
@@ -59,6 +62,7 @@ _MOST_OPEN = 64
 _FRAMES_IN_DECODER = 6
 _WORTH_KEEPING = 0.3  # of the last visits, so many to files that could have been open
 _VISITS = 16
+_NEAR = 4  # packets that are read on sooner than sought across
 _LINES = 8  # every so many are looked at to know a frame again
 # What FFmpeg, and PyAV upon strange files, answer with.
 _REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
@@ -195,7 +199,11 @@ def read_index(source: Source, tick: Tick) -> tuple[VideoIndex, Report]:
         stream.codec_context.copy_opaque = True  # brings each frame the mark of its own packet
         width = height = 0
         pixels = ""
-        for packet, frames in _decoded(container, stream, tick, mark=True):
+        for packet in _packets(container, stream):
+            if packet.is_keyframe and packet.dts is not None and (packet.pos or -1) >= 0:
+                packet.opaque = (packet.dts, packet.pos)
+            frames = _decode(stream, packet)
+            tick()
             packets += bool(packet.size)
             refused += frames is None
             while frames:
@@ -320,7 +328,10 @@ def read_frames(
 def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: Tick) -> None:
     at = 0
     with _open(path) as container:
-        for _, frames in _decoded(container, _video_stream(container), tick):
+        stream = _video_stream(container)
+        for packet in _packets(container, stream):
+            frames = _decode(stream, packet)
+            tick()
             while frames:
                 frame = frames.pop(0)
                 if at == left[0]:
@@ -356,21 +367,34 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
     container, stream = opened.container, opened.stream
     used, opened.used = opened.used, True
     at = -1 if used else 0  # ordinal of the next frame; -1: who knows
-    begun = -1  # the key frame sought last
+    begun = -1  # the key frame that was gone to last
     within = 0  # packets that the decoder holds back, since a later picture may be shown earlier
     frames: list[VideoFrame] | None = None
-    output = _decoded(container, stream, tick)
+    packets = _packets(container, stream)
     while left:
         target = left[0]
         key = index.key_before(target)
+        start = index.starts[key]
         # The decoder has done those already; after a seek it would have to take as many anew.
-        if key >= 0 and (at < 0 or index.starts[key].ordinal > at + within):
+        if key >= 0 and (at < 0 or start.ordinal > at + within):
             used = used or at > 0
-            output = _decoded(container, stream, tick)
-            frames, within = _seek(container, stream, index.starts[key], output)
+            packet = None
+            if at >= 0 and start.ordinal - at - within <= _NEAR:
+                packet = _find(packets, start, _NEAR + 1)
+                stream.codec_context.flush_buffers()
+            if packet is None:
+                try:
+                    container.seek(start.dts, stream=stream)
+                except _REFUSALS:
+                    return
+                packets = _packets(container, stream)
+                packet = _find(packets, start, 1)
+            if packet is None:
+                return
+            frames, within = _begin(stream, packet, packets, tick)
             if frames is None:
                 return
-            begun, at = key, index.starts[key].ordinal
+            begun, at = key, start.ordinal
         elif at < 0:
             return
         # What comes out right one way may come out wrong another: of a decoder that began at an
@@ -378,11 +402,12 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
         route = 2 * (key - begun) + used
         while at <= target:
             if not frames:
-                step = next(output, None)
-                if step is None:
+                packet = next(packets, None)
+                if packet is None:
                     return
-                frames = step[1]
+                frames = _decode(stream, packet)
                 within += 1 - len(frames or ())
+                tick()
             elif at < target:
                 frames.pop(0)
                 at += 1
@@ -395,20 +420,20 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 del frame
 
 
-def _seek(
-    container: InputContainer, stream: VideoStream, key: KeyFrame, output: _Output
+def _find(packets: Iterator[_Packet], key: KeyFrame, most: int) -> _Packet | None:
+    """The key frame's packet, if it is one of the next ``most``; they are read, not decoded."""
+    return next((packet for packet in islice(packets, most) if packet.pos == key.position), None)
+
+
+def _begin(
+    stream: VideoStream, packet: _Packet, packets: Iterator[_Packet], tick: Tick
 ) -> tuple[list[VideoFrame] | None, int]:
-    """Go to a key frame: the frames that the decoder then begins with, and how many packets it
-    holds back. None where the seek fails or lands on another packet than the index says."""
-    try:
-        container.seek(key.dts, stream=stream)
-    except _REFUSALS:
-        return None, 0
-    landed, within = False, 0
-    for packet, frames in output:
-        if not landed and packet.pos != key.position:
-            break
-        landed = True
+    """Decode from a key frame's packet on until it comes out: the frames from it on, and how many
+    packets the decoder holds back then. None if it never does."""
+    within = 0
+    for following in chain((packet,), packets):
+        frames = _decode(stream, following)
+        tick()
         within += 1
         while frames and not frames[0].key_frame:
             frames.pop(0)
@@ -418,28 +443,25 @@ def _seek(
     return None, 0
 
 
-def _decoded(
-    container: InputContainer, stream: VideoStream, tick: Tick, *, mark: bool = False
-) -> _Output:
-    """Each packet with the frames that came out of the decoder upon it, None if it refused it; an
-    empty packet at the end brings the last ones. ``mark``: key packets carry (dts, position)."""
-    packets: Iterator[Any] = container.demux(stream)
+def _packets(container: InputContainer, stream: VideoStream) -> Iterator[_Packet]:
+    """The packets from where the file stands; an empty one at the end brings the last frames."""
+    packets: Iterator[_Packet] = container.demux(stream)
     while True:
         try:
             packet = next(packets)
         except StopIteration:
             return
         except _REFUSALS:  # the file cannot be read any further: flush
-            packet, packets = Packet(), iter(())
-        if mark and packet.is_keyframe and packet.dts is not None and (packet.pos or -1) >= 0:
-            packet.opaque = (packet.dts, packet.pos)
-        frames: list[VideoFrame] | None
-        try:
-            frames = stream.decode(packet if packet.size else None)
-        except _REFUSALS:
-            frames = None
-        yield packet, frames
-        tick()
+            yield cast("_Packet", Packet())
+            return
+        yield packet
+
+
+def _decode(stream: VideoStream, packet: _Packet) -> list[VideoFrame] | None:
+    try:
+        return stream.decode(packet if packet.size else None)
+    except _REFUSALS:
+        return None
 
 
 def _open(path: str) -> InputContainer:
