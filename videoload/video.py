@@ -39,6 +39,7 @@ import numpy.typing as npt
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from cachetools import LRUCache
@@ -196,13 +197,14 @@ def read_index(source: Source, tick: Tick) -> tuple[VideoIndex, Report]:
     packets = refused = repaired = 0
     with _open(source.path) as container:
         stream = _video_stream(container)
-        stream.codec_context.copy_opaque = True  # brings each frame the mark of its own packet
+        codec = stream.codec_context
+        codec.copy_opaque = True  # brings each frame the mark of its own packet
         width = height = 0
         pixels = ""
         for packet in _packets(container, stream):
             if packet.is_keyframe and packet.dts is not None and (packet.pos or -1) >= 0:
                 packet.opaque = (packet.dts, packet.pos)
-            frames = _decode(stream, packet)
+            frames = _decode(codec, packet)
             tick()
             packets += bool(packet.size)
             refused += frames is None
@@ -329,8 +331,9 @@ def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
     at = 0
     with _open(path) as container:
         stream = _video_stream(container)
+        codec = stream.codec_context
         for packet in _packets(container, stream):
-            frames = _decode(stream, packet)
+            frames = _decode(codec, packet)
             tick()
             while frames:
                 frame = frames.pop(0)
@@ -365,6 +368,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
     What lies between a wanted frame and the key frame before the next wanted one is not decoded.
     """
     container, stream = opened.container, opened.stream
+    codec = stream.codec_context
     used, opened.used = opened.used, True
     at = -1 if used else 0  # ordinal of the next frame; -1: who knows
     begun = -1  # the key frame that was gone to last
@@ -381,7 +385,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
             packet = None
             if at >= 0 and start.ordinal - at - within <= _NEAR:
                 packet = _find(packets, start, _NEAR + 1)
-                stream.codec_context.flush_buffers()
+                codec.flush_buffers()
             if packet is None:
                 try:
                     container.seek(start.dts, stream=stream)
@@ -391,7 +395,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 packet = _find(packets, start, 1)
             if packet is None:
                 return
-            frames, within = _begin(stream, packet, packets, tick)
+            frames, within = _begin(codec, packet, packets, tick)
             if frames is None:
                 return
             begun, at = key, start.ordinal
@@ -405,7 +409,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 packet = next(packets, None)
                 if packet is None:
                     return
-                frames = _decode(stream, packet)
+                frames = _decode(codec, packet)
                 within += 1 - len(frames or ())
                 tick()
             elif at < target:
@@ -426,13 +430,13 @@ def _find(packets: Iterator[_Packet], key: KeyFrame, most: int) -> _Packet | Non
 
 
 def _begin(
-    stream: VideoStream, packet: _Packet, packets: Iterator[_Packet], tick: Tick
+    codec: VideoCodecContext, packet: _Packet, packets: Iterator[_Packet], tick: Tick
 ) -> tuple[list[VideoFrame] | None, int]:
     """Decode from a key frame's packet on until it comes out: the frames from it on, and how many
     packets the decoder holds back then. None if it never does."""
     within = 0
     for following in chain((packet,), packets):
-        frames = _decode(stream, following)
+        frames = _decode(codec, following)
         tick()
         within += 1
         while frames and not frames[0].key_frame:
@@ -445,21 +449,16 @@ def _begin(
 
 def _packets(container: InputContainer, stream: VideoStream) -> Iterator[_Packet]:
     """The packets from where the file stands; an empty one at the end brings the last frames."""
-    packets: Iterator[_Packet] = container.demux(stream)
-    while True:
-        try:
-            packet = next(packets)
-        except StopIteration:
-            return
-        except _REFUSALS:  # the file cannot be read any further: flush
-            yield cast("_Packet", Packet())
-            return
-        yield packet
-
-
-def _decode(stream: VideoStream, packet: _Packet) -> list[VideoFrame] | None:
     try:
-        return stream.decode(packet if packet.size else None)
+        yield from container.demux(stream)
+    except _REFUSALS:  # the file cannot be read any further: flush
+        yield cast("_Packet", Packet())
+
+
+def _decode(codec: VideoCodecContext, packet: _Packet) -> list[VideoFrame] | None:
+    """What comes out upon a packet; None if the decoder refuses it."""
+    try:
+        return codec.decode(packet if packet.size else None)
     except _REFUSALS:
         return None
 

@@ -22,6 +22,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from types import FrameType
 
@@ -29,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.decode import Decoder, Request, ShortVideoError
+from videoload.decode import Decoder, Request, ShortVideoError, Visit
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.links import Link, Links, Resolve
 from videoload.slots import Window, keep_pages
@@ -151,8 +152,12 @@ class Worker:
         self._at_work_for = link
         try:
             decoder, out, shared = self._place(lease)
-            for at, last in _visits(lease.clips):
-                frames += self._visit(decoder, lease, out, at, last)
+            visits: dict[tuple[int, int], Visit | None] = dict.fromkeys(_runs(lease.clips))
+            for run in visits:
+                with suppress(Exception):  # it is said when its turn comes
+                    visits[run] = self._prepare(decoder, lease, out, *run)
+            for (at, last), visit in visits.items():
+                frames += self._visit(decoder, lease, out, at, last, visit)
         except _HungUp:
             pass
         except _ClipError as error:
@@ -168,19 +173,31 @@ class Worker:
             self._worked = time.monotonic()
             self._links.served(link, time.perf_counter() - began, self._worked)
 
-    def _visit(
+    def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
-    ) -> list[list[int]]:
-        """Decode the clips [first, last) of the lease, all of one video, in one pass."""
+    ) -> Visit:
         clips = lease.clips[first:last]
         path = clips[0].path
         if clips[0].index is not None:
             decoder.learn(path, clips[0].index)
         requests = [Request(clip.key, clip.clip, clip.start, clip.end) for clip in clips]
+        return decoder.prepare(path, lease.spec, requests, out[first:last], self._tick)
+
+    def _visit(
+        self,
+        decoder: Decoder,
+        lease: Lease,
+        out: npt.NDArray[np.uint8],
+        first: int,
+        last: int,
+        visit: Visit | None = None,
+    ) -> list[list[int]]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass."""
         try:
-            got = decoder.decode(path, lease.spec, requests, out[first:last], self._tick)
+            visit = visit or self._prepare(decoder, lease, out, first, last)
+            frames: list[list[int]] = decoder.carry_out(visit, self._tick).tolist()
         except VideoError as error:
-            if len(clips) == 1:
+            if last - first == 1:
                 raise _ClipError(first, error) from None
             # Which of them is it? One at a time tells.
             return [
@@ -188,7 +205,6 @@ class Worker:
                 for at in range(first, last)
                 for row in self._visit(decoder, lease, out, at, at + 1)
             ]
-        frames: list[list[int]] = got.tolist()
         return frames
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
@@ -260,7 +276,7 @@ class _ClipError(Exception):
         self.why = why
 
 
-def _visits(clips: list[Clip]) -> Iterator[tuple[int, int]]:
+def _runs(clips: list[Clip]) -> Iterator[tuple[int, int]]:
     """Runs [first, last) of clips of the same video."""
     first = 0
     for _, run in groupby(clips, key=lambda clip: clip.path):
