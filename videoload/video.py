@@ -28,7 +28,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 from zlib import crc32
@@ -57,7 +57,10 @@ Use = Callable[[int, Frame], None]
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
 _MAX_PIXELS = 8192 * 8192
 _BITEXACT = int(Flags.bitexact)
-_ROUTES = 32
+_PASSED = 16
+# By route (how many key frames were passed since decoding began, and whether the decoder had been
+# used before): a bit for each of those that show at least as much.
+_AS_GOOD = [((2 << passed) - 1) << used * _PASSED for used in (0, 1) for passed in range(_PASSED)]
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MOST_OPEN = 64
 _FRAMES_IN_DECODER = 6
@@ -138,12 +141,17 @@ class VideoIndex:
         self.keys = self.keys[:0]
         self.starts, self._ordinals = [], []
 
-    def agrees(self, ordinal: int, frame: VideoFrame, route: int) -> bool:
-        """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route."""
-        if route < _ROUTES and self._checked[ordinal] >> route & 1:
+    def agrees(self, ordinal: int, frame: VideoFrame) -> bool:
+        """Whether this is frame ``ordinal``."""
+        return _checksum(frame) == int(self.sums[ordinal])
+
+    def agrees_by(self, route: int, ordinal: int, frame: VideoFrame) -> bool:
+        """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route,
+        and not at all where it was right by one on which the decoder had seen less."""
+        if self._checked[ordinal] & _AS_GOOD[route]:
             return True
-        same = _checksum(frame) == int(self.sums[ordinal])
-        if same and route < _ROUTES and not self.damaged:
+        same = self.agrees(ordinal, frame)
+        if same and not self.damaged:
             self._checked[ordinal] |= 1 << route
         return same
 
@@ -292,6 +300,8 @@ class _Opened:
         except UnreadableError:
             self.close()
             raise
+        self.codec = self.stream.codec_context
+        self.packets = _packets(self.container, self.stream)
         frame_bytes = 2 * facts.width * facts.height
         self.memory_bytes = max(_FRAMES_IN_DECODER * frame_bytes, _OPEN_BYTES // _MOST_OPEN)
 
@@ -338,7 +348,7 @@ def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
             while frames:
                 frame = frames.pop(0)
                 if at == left[0]:
-                    if not index.agrees(at, frame, _ROUTES):
+                    if not index.agrees(at, frame):
                         raise StaleIndexError
                     use(left.popleft(), frame)
                     if not left:
@@ -367,14 +377,11 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
 
     What lies between a wanted frame and the key frame before the next wanted one is not decoded.
     """
-    container, stream = opened.container, opened.stream
-    codec = stream.codec_context
     used, opened.used = opened.used, True
     at = -1 if used else 0  # ordinal of the next frame; -1: who knows
     begun = -1  # the key frame that was gone to last
     within = 0  # packets that the decoder holds back, since a later picture may be shown earlier
     frames: list[VideoFrame] | None = None
-    packets = _packets(container, stream)
     while left:
         target = left[0]
         key = index.key_before(target)
@@ -382,20 +389,13 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
         # The decoder has done those already; after a seek it would have to take as many anew.
         if key >= 0 and (at < 0 or start.ordinal > at + within):
             used = used or at > 0
-            packet = None
-            if at >= 0 and start.ordinal - at - within <= _NEAR:
-                packet = _find(packets, start, _NEAR + 1)
-                codec.flush_buffers()
+            near = at >= 0 and start.ordinal - at - within <= _NEAR
+            packet = _read_on(opened, start) if near else None
             if packet is None:
-                try:
-                    container.seek(start.dts, stream=stream)
-                except _REFUSALS:
-                    return
-                packets = _packets(container, stream)
-                packet = _find(packets, start, 1)
+                packet = _seek(opened, start)
             if packet is None:
                 return
-            frames, within = _begin(codec, packet, packets, tick)
+            frames, within = _begin(opened, packet, tick)
             if frames is None:
                 return
             begun, at = key, start.ordinal
@@ -403,13 +403,13 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
             return
         # What comes out right one way may come out wrong another: of a decoder that began at an
         # earlier key frame, or that has done other things before.
-        route = 2 * (key - begun) + used
+        route = min(key - begun, _PASSED - 1) + used * _PASSED
         while at <= target:
             if not frames:
-                packet = next(packets, None)
+                packet = next(opened.packets, None)
                 if packet is None:
                     return
-                frames = _decode(codec, packet)
+                frames = _decode(opened.codec, packet)
                 within += 1 - len(frames or ())
                 tick()
             elif at < target:
@@ -417,26 +417,38 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 at += 1
             else:
                 frame = frames.pop(0)
-                if not index.agrees(at, frame, route):
+                if not index.agrees_by(route, at, frame):
                     return
                 use(left.popleft(), frame)
                 at += 1
                 del frame
 
 
-def _find(packets: Iterator[_Packet], key: KeyFrame, most: int) -> _Packet | None:
-    """The key frame's packet, if it is one of the next ``most``; they are read, not decoded."""
-    return next((packet for packet in islice(packets, most) if packet.pos == key.position), None)
+def _read_on(opened: _Opened, key: KeyFrame) -> _Packet | None:
+    """The packet of a key frame that is one of the next few. The decoder does not see those before
+    it, so it has to begin anew."""
+    opened.codec.flush_buffers()
+    near = islice(opened.packets, _NEAR + 1)
+    return next((packet for packet in near if packet.pos == key.position), None)
 
 
-def _begin(
-    codec: VideoCodecContext, packet: _Packet, packets: Iterator[_Packet], tick: Tick
-) -> tuple[list[VideoFrame] | None, int]:
+def _seek(opened: _Opened, key: KeyFrame) -> _Packet | None:
+    """The packet of a key frame; None where the seek fails or lands on another one."""
+    try:
+        opened.container.seek(key.dts, stream=opened.stream)
+    except _REFUSALS:
+        return None
+    opened.packets = _packets(opened.container, opened.stream)
+    packet = next(opened.packets, None)
+    return None if packet is None or packet.pos != key.position else packet
+
+
+def _begin(opened: _Opened, packet: _Packet, tick: Tick) -> tuple[list[VideoFrame] | None, int]:
     """Decode from a key frame's packet on until it comes out: the frames from it on, and how many
     packets the decoder holds back then. None if it never does."""
     within = 0
-    for following in chain((packet,), packets):
-        frames = _decode(codec, following)
+    for following in chain((packet,), opened.packets):
+        frames = _decode(opened.codec, following)
         tick()
         within += 1
         while frames and not frames[0].key_frame:
@@ -499,20 +511,21 @@ def _checksum(frame: VideoFrame) -> int:
     what refers to other frames does so in blocks of eight lines or more. 3.5 us at 320x240."""
     plane = frame.planes[0]
     pixels = frame.format.name
-    used = plane.width * _bits_of_pixel(pixels) // 8  # the rest of a line may hold anything
-    shape = (-(-plane.height // _LINES), used)
-    strides = (_LINES * abs(plane.line_size), 1)
-    lines = np.ndarray(shape, np.uint8, memoryview(plane), 0, strides)
-    total = crc32(lines.tobytes())
+    shape, strides = _lines(pixels, plane.width, plane.height, abs(plane.line_size))
+    total = crc32(np.ndarray(shape, np.uint8, memoryview(plane), 0, strides).tobytes())
     if pixels == "pal8":
         total = crc32(frame.planes[1], total)
     return total & 0xFFFF
 
 
-@cache
-def _bits_of_pixel(pixels: str) -> int:
-    """Of the first plane."""
+@lru_cache(256)
+def _lines(
+    pixels: str, width: int, height: int, stride: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Shape and strides of what `_checksum` looks at, in bytes of the first plane."""
     layout = av.VideoFormat(pixels)
+    bits = layout.padded_bits_per_pixel
     if layout.is_planar:
-        return 16 if layout.components[0].bits > 8 else 8
-    return layout.padded_bits_per_pixel
+        bits = 16 if layout.components[0].bits > 8 else 8
+    used = width * bits // 8  # the rest of a line may hold anything
+    return (-(-height // _LINES), used), (_LINES * stride, 1)
