@@ -57,10 +57,7 @@ Use = Callable[[int, Frame], None]
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
 _MAX_PIXELS = 8192 * 8192
 _BITEXACT = int(Flags.bitexact)
-_PASSED = 16
-# By route (how many key frames were passed since decoding began, and whether the decoder had been
-# used before): a bit for each of those that show at least as much.
-_AS_GOOD = [((2 << passed) - 1) << used * _PASSED for used in (0, 1) for passed in range(_PASSED)]
+_ROUTES = 32
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MOST_OPEN = 64
 _FRAMES_IN_DECODER = 6
@@ -141,17 +138,12 @@ class VideoIndex:
         self.keys = self.keys[:0]
         self.starts, self._ordinals = [], []
 
-    def agrees(self, ordinal: int, frame: VideoFrame) -> bool:
-        """Whether this is frame ``ordinal``."""
-        return _checksum(frame) == int(self.sums[ordinal])
-
-    def agrees_by(self, route: int, ordinal: int, frame: VideoFrame) -> bool:
-        """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route,
-        and not at all where it was right by one on which the decoder had seen less."""
-        if self._checked[ordinal] & _AS_GOOD[route]:
+    def agrees(self, ordinal: int, frame: VideoFrame, route: int) -> bool:
+        """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route."""
+        if route < _ROUTES and self._checked[ordinal] >> route & 1:
             return True
-        same = self.agrees(ordinal, frame)
-        if same and not self.damaged:
+        same = _checksum(frame) == int(self.sums[ordinal])
+        if same and route < _ROUTES and not self.damaged:
             self._checked[ordinal] |= 1 << route
         return same
 
@@ -348,7 +340,7 @@ def _from_start(path: str, index: VideoIndex, left: deque[int], use: Use, tick: 
             while frames:
                 frame = frames.pop(0)
                 if at == left[0]:
-                    if not index.agrees(at, frame):
+                    if not index.agrees(at, frame, _ROUTES):
                         raise StaleIndexError
                     use(left.popleft(), frame)
                     if not left:
@@ -403,7 +395,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
             return
         # What comes out right one way may come out wrong another: of a decoder that began at an
         # earlier key frame, or that has done other things before.
-        route = min(key - begun, _PASSED - 1) + used * _PASSED
+        route = 2 * (key - begun) + used
         while at <= target:
             if not frames:
                 packet = next(opened.packets, None)
@@ -417,7 +409,7 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
                 at += 1
             else:
                 frame = frames.pop(0)
-                if not index.agrees_by(route, at, frame):
+                if not index.agrees(at, frame, route):
                     return
                 use(left.popleft(), frame)
                 at += 1
