@@ -26,11 +26,12 @@ from videoload import ClipSpec, VideoError
 from videoload.clips import choose
 from videoload.decode import Decoder, Request, ShortVideoError
 from videoload.scale import SLOW_GATHER, avoid_slow_gathers
-from videoload.video import OpenFiles, read_frames
+from videoload.video import OpenFiles, _seek, read_frames
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
 TINY = ClipSpec(frames=4, size=(32, 32))
+WIDE = ClipSpec(frames=4, stride=3, size=(32, 32))
 
 
 def md5(frame: VideoFrame) -> str:
@@ -405,6 +406,51 @@ def test_what_a_decoder_found_out_the_next_one_need_not(
     clip, _ = decode_with(second, path, TINY, 3)
     assert np.array_equal(clip, expected)
     assert told == [path, path]  # so that decoders of other hosts compare theirs
+
+
+def test_visits_that_were_prepared_with_a_wrong_index_are_all_made_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
+    made, other = (
+        make_avi(tmp_path / name, frames=30, codec="ffv1", seed=seed)
+        for name, seed in (("made.avi", 1), ("other.avi", 2))
+    )
+    expected, _ = decode(tmp_path, "other.avi")
+    size = max(made.stat().st_size, other.stat().st_size)
+    for path in (made, other):
+        os.truncate(path, size)
+    Decoder(tmp_path, keep=True).index("made.avi")
+    status = made.stat()
+    other.replace(made)
+    os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))  # nothing shows the change
+
+    decoder = Decoder(tmp_path, keep=True)
+    out = np.empty((2, *TINY.shape), np.uint8)
+    visits = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
+    for visit in visits:
+        decoder.carry_out(visit)
+    assert np.array_equal(out[0], expected)
+    assert np.array_equal(out[1], expected)
+
+
+def test_a_key_frame_that_is_near_is_read_on_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_avi(tmp_path / "made.avi", frames=60, codec="mjpeg", pixels="yuvj420p")
+    decoder = Decoder(tmp_path)
+    expected, _ = decode(tmp_path, "made.avi", WIDE)
+    decode_with(decoder, "made.avi", WIDE, 1)
+    sought: list[int] = []
+
+    def seek(opened: Any, key: Any) -> Any:
+        sought.append(key.ordinal)
+        return _seek(opened, key)
+
+    monkeypatch.setattr("videoload.video._seek", seek)
+    clip, frames = decode_with(decoder, "made.avi", WIDE, 1)
+    assert np.array_equal(clip, expected)
+    assert sought == [frames[0]]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gathers are AVX2's")
