@@ -6,9 +6,9 @@ output: **frame i is the i-th frame that a complete sequential decode of the fil
 
 So the first visit to a file decodes it once from end to end and notes (`VideoIndex`) its frame
 count, a checksum of every frame, and for each key frame where its packet lies and which ordinal it
-came out as. Later visits seek to the last key frame at or before the frame wanted, make sure that
-the packet found there is the one noted, and count on from its key frame. A frame is handed out only
-if its checksum is the one noted; it is checked once for each way that leads to it. Where anything
+came out as. Later visits go to the last key frame at or before the frame wanted, make sure that the
+packet found there is the one noted, and count on from its key frame. A frame is handed out only if
+its checksum is the one noted; it is checked once for each way that leads to it. Where anything
 does not add up, the file is decoded from its start: slower, never wrong.
 
 Damage: a packet that the decoder refuses is skipped, a frame that it repairs is kept, the end of
@@ -58,6 +58,8 @@ _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,
 _MAX_PIXELS = 8192 * 8192
 _BITEXACT = int(Flags.bitexact)
 _ROUTES = 32
+# How a decoder came to where it began: as it was made, by a seek after other things, reading on.
+_FRESH, _USED, _READ_ON, _WAYS = 0, 1, 2, 3
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MOST_OPEN = 64
 _FRAMES_IN_DECODER = 6
@@ -369,8 +371,8 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
 
     What lies between a wanted frame and the key frame before the next wanted one is not decoded.
     """
-    used, opened.used = opened.used, True
-    at = -1 if used else 0  # ordinal of the next frame; -1: who knows
+    way, opened.used = _USED if opened.used else _FRESH, True
+    at = -1 if way == _USED else 0  # ordinal of the next frame; -1: who knows
     begun = -1  # the key frame that was gone to last
     within = 0  # packets that the decoder holds back, since a later picture may be shown earlier
     frames: list[VideoFrame] | None = None
@@ -380,10 +382,12 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
         start = index.starts[key]
         # The decoder has done those already; after a seek it would have to take as many anew.
         if key >= 0 and (at < 0 or start.ordinal > at + within):
-            used = used or at > 0
             near = at >= 0 and start.ordinal - at - within <= _NEAR
             packet = _read_on(opened, start) if near else None
-            if packet is None:
+            if packet is not None:
+                way = _READ_ON
+            else:
+                way = _FRESH if way == _FRESH and at <= 0 else _USED
                 packet = _seek(opened, start)
             if packet is None:
                 return
@@ -394,8 +398,8 @@ def _by_seeking(opened: _Opened, index: VideoIndex, left: deque[int], use: Use, 
         elif at < 0:
             return
         # What comes out right one way may come out wrong another: of a decoder that began at an
-        # earlier key frame, or that has done other things before.
-        route = 2 * (key - begun) + used
+        # earlier key frame, that has done other things before, or whose packets were sought.
+        route = _WAYS * (key - begun) + way
         while at <= target:
             if not frames:
                 packet = next(opened.packets, None)
