@@ -41,6 +41,7 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
 from av.video.stream import VideoStream
 from cachetools import LRUCache
 
@@ -505,7 +506,7 @@ def _checksum(frame: VideoFrame) -> int:
     """16 bits of the CRC of every eighth line of the first plane (and of the palette): enough to
     tell a frame from its neighbours, and from one that was decoded without what it refers to, since
     what refers to other frames does so in blocks of eight lines or more. 3.5 us at 320x240."""
-    plane = frame.planes[0]
+    plane = VideoPlane(frame, 0)  # `frame.planes` makes all three
     pixels = frame.format.name
     shape, strides = _lines(pixels, plane.width, plane.height, abs(plane.line_size))
     total = crc32(np.ndarray(shape, np.uint8, memoryview(plane), 0, strides).tobytes())
