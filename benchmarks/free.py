@@ -1,6 +1,6 @@
 """A worker process whose decoding is free: `python -m benchmarks.free FD`, started by a supervisor.
 
-It is the worker as it is, but for `Decoder.decode`, which returns at once. The first time it meets
+It is the worker as it is, but for its `Decoder`, which returns at once. The first time it meets
 a video it reports an index like those of UCF-101, so that the messages are as long as real ones.
 From its environment it takes
 
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from videoload import worker
 from videoload.clips import ClipSpec, Facts
-from videoload.decode import Decoder, Request
-from videoload.video import Tick, VideoIndex
+from videoload.decode import Decoder, Request, Visit
+from videoload.video import Source, Tick, VideoIndex
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
 _INDEX = VideoIndex(
@@ -35,27 +35,32 @@ _INDEX = VideoIndex(
     np.zeros(_FRAMES, np.uint16),
     damaged=False,
 )
+_STATUS = os.stat(os.curdir)
 _PACKETS = int(os.environ.get("VIDEOLOAD_PACKETS", "0"))
 
 
 class FreeDecoder(Decoder):
     """Decodes nothing."""
 
-    def decode(
+    def prepare(
         self,
         path: str,
         spec: ClipSpec,
         requests: Sequence[Request],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
-    ) -> npt.NDArray[np.int64]:
-        """Leaves ``out`` as it is, and names some frames."""
+    ) -> Visit:
+        """Looks at no file."""
         if path not in self._indexes:
             self._indexes[path] = _INDEX
             self._on_index(path, _INDEX.to_bytes())
-        for _ in range(len(requests) * _PACKETS):
+        return Visit(path, spec, requests, out, Source(path, _STATUS), _INDEX, [], {})
+
+    def carry_out(self, visit: Visit, tick: Tick = lambda: None) -> npt.NDArray[np.int64]:
+        """Leaves ``out`` as it is, and names some frames."""
+        for _ in range(len(visit.requests) * _PACKETS):
             tick()
-        return _ordinals(len(requests), spec.frames)
+        return _ordinals(len(visit.requests), visit.spec.frames)
 
 
 @lru_cache

@@ -62,7 +62,7 @@ def main() -> int:
         mock.patch.object(links.Link, "say", say),
         mock.patch.object(links.Link, "_take", take),
         mock.patch("videoload.decode.read_index", _timed("indexes", video.read_index)),
-        mock.patch.object(Decoder, "decode", _timed("clips", Decoder.decode)),
+        mock.patch.object(Decoder, "carry_out", _timed("clips", Decoder.carry_out)),
     ):
         status = worker.main()
     note = Path(os.environ["VIDEOLOAD_STAMPS"], f"{os.getpid()}.json")
