@@ -54,7 +54,7 @@ class FreeDecoder(Decoder):
         if path not in self._indexes:
             self._indexes[path] = _INDEX
             self._on_index(path, _INDEX.to_bytes())
-        return Visit(path, spec, requests, out, Source(path, _STATUS), _INDEX, [], {})
+        return Visit(path, spec, requests, out, None, Source(path, _STATUS), _INDEX, [], {})
 
     def carry_out(self, visit: Visit, tick: Tick = lambda: None) -> npt.NDArray[np.int64]:
         """Leaves ``out`` as it is, and names some frames."""

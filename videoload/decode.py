@@ -57,6 +57,7 @@ class Visit(NamedTuple):
     spec: ClipSpec
     requests: Sequence[Request]
     out: Buffer
+    transform: Callable[..., object] | None
     source: Source
     known: VideoIndex
     choices: list[Choice]
@@ -121,8 +122,7 @@ class Decoder:
 
         Raises what `decode` raises.
         """
-        if spec.transform is not None:
-            self._function(spec.transform)
+        transform = None if spec.transform is None else self._function(spec.transform)
         source = self._resolve(path)
         index = self._index(path, source, tick)
         try:
@@ -134,7 +134,7 @@ class Decoder:
             scaler = Scaler(spec, index.facts, choice, self._chains)
             for ordinal, place in zip(choice.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
-        return Visit(path, spec, requests, out, source, index, choices, places)
+        return Visit(path, spec, requests, out, transform, source, index, choices, places)
 
     def carry_out(self, visit: Visit, tick: Tick = lambda: None) -> npt.NDArray[np.int64]:
         """Do what was prepared; returns and raises what `decode` does."""
@@ -152,10 +152,9 @@ class Decoder:
             if self._disown(path, visit.known):
                 return self.decode(path, spec, visit.requests, visit.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
-        if spec.transform is not None:
-            transform = self._function(spec.transform)
+        if visit.transform is not None:
             for choice, clip in zip(visit.choices, visit.out, strict=True):
-                _apply(transform, spec, path, clip, choice.key)
+                _apply(visit.transform, spec, path, clip, choice.key)
         return np.array([choice.frames for choice in visit.choices])
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
