@@ -22,7 +22,7 @@ from rich.table import Table
 
 from benchmarks.plain import Plain
 from benchmarks.work import FOLDER, load
-from videoload.decode import Decoder, Request
+from videoload.decoding.decoder import Decoder, Request
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import videoload
-from videoload import supervisor
+from videoload.worker import supervisor
 
 Row = Mapping[str, Any]  # one line of results: column -> value
 
@@ -85,7 +85,7 @@ def resident_bytes(pid: int) -> tuple[int, int]:
 def workers_are(module: str) -> Iterator[None]:
     """Worker processes that are started meanwhile run ``python -m module``."""
     start = supervisor.start
-    with mock.patch("videoload.supervisor.start", lambda _, end: start(module, end)):
+    with mock.patch("videoload.worker.supervisor.start", lambda _, end: start(module, end)):
         yield
 
 

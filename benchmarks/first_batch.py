@@ -32,7 +32,7 @@ from unittest import mock
 
 import videoload as vl
 from benchmarks.figures import Row, Spread, parser, save, show, workers_are
-from videoload.shapes import make_videos
+from videoload.commands.made_videos import make_videos
 
 CLIP = vl.ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
 STAGES = ("interpreter", "imports", "hello", "lease", "index", "decode", "hand over")

@@ -22,10 +22,10 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-from videoload import worker
-from videoload.clips import ClipSpec, Facts
-from videoload.decode import Decoder, Request, Visit
-from videoload.video import Source, Tick, VideoIndex
+from videoload.decoding.decoder import Decoder, Request, Visit
+from videoload.decoding.frames import Source, Tick, VideoIndex
+from videoload.spec.clips import ClipSpec, Facts
+from videoload.worker import worker
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
 _INDEX = VideoIndex(
@@ -71,7 +71,7 @@ def _ordinals(clips: int, frames: int) -> npt.NDArray[np.int64]:
 def main() -> int:
     """The worker's own entry, with the free decoder in its place."""
     logging.disable(logging.INFO)
-    with mock.patch("videoload.worker.Decoder", FreeDecoder):
+    with mock.patch("videoload.worker.worker.Decoder", FreeDecoder):
         file = os.environ.get("VIDEOLOAD_PROFILE")
         if file is None:
             return worker.main()

@@ -30,9 +30,9 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.clips import ClipSpec
-from videoload.transport import Dealer
-from videoload.wire import Bye, Heartbeat, Hello, Lease, Result, Welcome
+from videoload.spec.clips import ClipSpec
+from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
+from videoload.transport.sockets import Dealer
 
 _GREET_S = 0.05  # a HELLO that finds no connection yet is tried again so soon
 

@@ -17,9 +17,11 @@ from pathlib import Path  # noqa: E402
 from typing import ParamSpec, TypeVar  # noqa: E402
 from unittest import mock  # noqa: E402
 
-from videoload import links, video, worker  # noqa: E402
-from videoload.decode import Decoder  # noqa: E402
-from videoload.wire import Hello, Lease, Result  # noqa: E402
+from videoload.decoding import frames as video  # noqa: E402
+from videoload.decoding.decoder import Decoder  # noqa: E402
+from videoload.transport.messages import Hello, Lease, Result  # noqa: E402
+from videoload.worker import trainers as links  # noqa: E402
+from videoload.worker import worker  # noqa: E402
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -61,7 +63,7 @@ def main() -> int:
     with (
         mock.patch.object(links.Link, "say", say),
         mock.patch.object(links.Link, "_take", take),
-        mock.patch("videoload.decode.read_index", _timed("indexes", video.read_index)),
+        mock.patch("videoload.decoding.decoder.read_index", _timed("indexes", video.read_index)),
         mock.patch.object(Decoder, "carry_out", _timed("clips", Decoder.carry_out)),
     ):
         status = worker.main()

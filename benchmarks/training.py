@@ -35,8 +35,8 @@ from torch import nn
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.work import FOLDER, Work, load
-from videoload.demo import measure_waiting
-from videoload.supervisor import cores
+from videoload.commands.demo import measure_waiting
+from videoload.worker.supervisor import cores
 
 Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 

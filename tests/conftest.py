@@ -283,7 +283,7 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _collect() -> None:
-    if "tensorflow" in sys.modules:  # it queues the release of arrays (docs: videoload.tfdata)
+    if "tensorflow" in sys.modules:  # it queues the release of arrays (see trainer/tfdata.py)
         sys.modules["tensorflow"].constant(0)
     gc.collect()
 

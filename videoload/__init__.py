@@ -18,9 +18,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from videoload.catalog import Catalog, Video
-    from videoload.client import Client, Stream
-    from videoload.clips import ClipSpec
     from videoload.errors import (
         BadVideo,
         CatalogError,
@@ -34,15 +31,18 @@ if TYPE_CHECKING:
         VideoloadError,
         WorkerError,
     )
-    from videoload.plan import BatchInfo
-    from videoload.serial import decode_serially
+    from videoload.spec.catalog import Catalog, Video
+    from videoload.spec.clips import ClipSpec
+    from videoload.spec.plan import BatchInfo
+    from videoload.trainer.client import Client, Stream
+    from videoload.trainer.serial import decode_serially
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "catalog": ("Catalog", "Video"),
-    "client": ("Client", "Stream"),
-    "clips": ("ClipSpec",),
+    "spec.catalog": ("Catalog", "Video"),
+    "trainer.client": ("Client", "Stream"),
+    "spec.clips": ("ClipSpec",),
     "errors": (
         "BadVideo",
         "CatalogError",
@@ -56,8 +56,8 @@ _HOMES = {
         "VideoloadError",
         "WorkerError",
     ),
-    "plan": ("BatchInfo",),
-    "serial": ("decode_serially",),
+    "spec.plan": ("BatchInfo",),
+    "trainer.serial": ("decode_serially",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

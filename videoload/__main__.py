@@ -1,6 +1,6 @@
 """``python -m videoload`` is the ``videoload`` command."""
 
-from videoload.cli import main
+from videoload.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -41,8 +41,9 @@ from rich.table import Table
 from tests.conftest import SECOND, children_of, digests
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.videos import make_avi
-from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially, engine
-from videoload.transport import Router, make_keys
+from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially
+from videoload.trainer import engine
+from videoload.transport.sockets import Router, make_keys
 
 PROJECT = Path(__file__).parents[2]
 BATCH = 4

@@ -37,7 +37,7 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Most of the time goes into deadlines: shorter ones than usual.
-    monkeypatch.setattr("videoload.engine._SILENCE_S", 0.8 * SECOND)
+    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
     report = run(tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200)
     pytestconfig.stash.setdefault(TABLES, []).append(

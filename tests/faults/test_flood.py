@@ -20,9 +20,9 @@ import zmq
 from tests.conftest import SECOND, Programs, digests, wait_until
 from tests.videos import Videos
 from videoload import Client, ClipSpec, ProtocolError, SpecError, decode_serially
-from videoload.complaints import Complaints
-from videoload.transport import PIXEL_BYTES, Peer, Router
-from videoload.wire import VERSION, FromWorker, Heartbeat, pack
+from videoload.trainer.rate_limited_log import Complaints
+from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
+from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -87,7 +87,7 @@ def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_h
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("videoload.transport._HANDSHAKE_MS", int(1000 * SECOND))
+    monkeypatch.setattr("videoload.transport.sockets._HANDSHAKE_MS", int(1000 * SECOND))
     draw = random.Random(1)
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
     bodies = [
@@ -133,7 +133,7 @@ FLOOD = """
     import sys
 
     import zmq
-    from videoload.wire import VERSION, Heartbeat, Result, pack
+    from videoload.transport.messages import VERSION, Heartbeat, Result, pack
 
     draw = random.Random(2)
     noise = [

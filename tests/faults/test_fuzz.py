@@ -62,7 +62,7 @@ def clips_of(batches: Any) -> dict[tuple[int, int], str]:
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="videoload.quarantine")
+    caplog.set_level(logging.CRITICAL, logger="videoload.spec.quarantine")
     catalog = make_mutants(tmp_path)
     with Client(workers=2, stall_s=STALL_S) as client:
         stream = client.stream(

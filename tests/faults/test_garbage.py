@@ -20,9 +20,8 @@ import zmq
 from tests.conftest import SECOND, Programs, children_of, digests, is_alive, wait_until
 from tests.videos import Videos, make_avi
 from videoload import Client, ClipSpec, ProtocolError, decode_serially
-from videoload.leases import Command, WorkerId
-from videoload.transport import Router
-from videoload.wire import (
+from videoload.trainer.leases import Command, WorkerId
+from videoload.transport.messages import (
     VERSION,
     Bye,
     Clip,
@@ -39,6 +38,7 @@ from videoload.wire import (
     pack,
     unpack_from_trainer,
 )
+from videoload.transport.sockets import Router
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -229,8 +229,8 @@ def test_a_worker_of_another_version_is_told_why(caplog: pytest.LogCaptureFixtur
 OLD_WORKER = """
     import sys
 
-    from videoload import wire
-    from videoload.worker import serve
+    from videoload.transport import messages as wire
+    from videoload.worker.worker import serve
 
     wire.VERSION = b"videoload/0"
     sys.exit(serve(wire.WorkerSettings([sys.argv[1]], root=sys.argv[2])))
@@ -344,7 +344,7 @@ def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
 def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
     videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.engine._SILENCE_S", 0.8 * SECOND)
+    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
     with (
         Client(workers=1, listen="tcp://127.0.0.1:*") as client,
         dealer(client.endpoints[0]) as made,
@@ -440,7 +440,7 @@ def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
 def test_no_more_workers_may_dial_in_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("videoload.engine._MOST_DIALLED_IN", 2)
+    monkeypatch.setattr("videoload.trainer.engine._MOST_DIALLED_IN", 2)
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         first, second, third = (stack.enter_context(dealer(client.endpoints[0])) for _ in range(3))

@@ -260,8 +260,8 @@ def _has_open(pid: int, name: str) -> bool:
 SEVERAL = """
     import sys
 
-    from videoload.supervisor import keep_running
-    from videoload.wire import WorkerSettings
+    from videoload.worker.supervisor import keep_running
+    from videoload.transport.messages import WorkerSettings
 
     settings = WorkerSettings([sys.argv[1]], root=sys.argv[2])
     sys.exit(keep_running(2, settings, stall_s=float(sys.argv[3])))
@@ -375,7 +375,7 @@ def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
 def test_local_workers_take_over_from_remote_ones_and_the_other_way_round(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.engine._SILENCE_S", 1.0 * SECOND)
+    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 1.0 * SECOND)
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         remote = programs.worker(client.endpoints[0], videos.root)
         client.wait_for_workers(2, timeout_s=20 * SECOND)

@@ -214,7 +214,7 @@ def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Forty beats of silence: four seconds here. Its old connection stays, half open.
-    monkeypatch.setattr("videoload.engine._BEAT_S", 0.1)
+    monkeypatch.setattr("videoload.trainer.engine._BEAT_S", 0.1)
     trainer, place, _ = namespaces
     host = cable(trainer, place, 0)
     with client_in(trainer) as client:

@@ -14,7 +14,7 @@ from tests.conftest import SECOND, Program, Programs, digests, wait_until
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.videos import Videos
 from videoload import Client, ClipSpec, decode_serially
-from videoload.transport import make_keys
+from videoload.transport.sockets import make_keys
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -188,9 +188,9 @@ def serial(videos: Videos) -> list[str]:
 IMPATIENT = """
     import sys
 
-    from videoload import links
-    from videoload.wire import WorkerSettings
-    from videoload.worker import serve
+    from videoload.worker import trainers as links
+    from videoload.transport.messages import WorkerSettings
+    from videoload.worker.worker import serve
 
     links._REST_S = links._REST_MOST_S = 0.1
     links._WELCOME_S = 0.5

@@ -235,7 +235,8 @@ def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
 FITTING = """
     import sys
     import tensorflow as tf
-    from videoload import Catalog, Client, ClipSpec, engine
+    from videoload import Catalog, Client, ClipSpec
+    from videoload.trainer import engine
 
     engine._LONELY_S = 0.5
     how, root = sys.argv[1:]

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import SECOND, Program, Programs, children_of, digest, maps_of, wait_until
 from tests.videos import Videos
 from videoload import Client, ClipSpec, decode_serially
-from videoload.cli import app
+from videoload.commands.cli import app
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 

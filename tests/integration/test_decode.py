@@ -23,10 +23,10 @@ from av.video.frame import VideoFrame
 from tests.conftest import SECOND
 from tests.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
-from videoload.clips import choose
-from videoload.decode import Decoder, Request, ShortVideoError
-from videoload.scale import SLOW_GATHER, avoid_slow_gathers
-from videoload.video import OpenFiles, _seek, read_frames
+from videoload.decoding.decoder import Decoder, Request, ShortVideoError
+from videoload.decoding.frames import OpenFiles, _seek, read_frames
+from videoload.decoding.scaling import SLOW_GATHER, avoid_slow_gathers
+from videoload.spec.clips import choose
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -401,7 +401,7 @@ def test_what_a_decoder_found_out_the_next_one_need_not(
     def again(*_: object) -> None:
         pytest.fail("the whole video is decoded again")
 
-    monkeypatch.setattr("videoload.decode.read_index", again)
+    monkeypatch.setattr("videoload.decoding.decoder.read_index", again)
     second = Decoder(videos.root, lambda path, packed: told.append(path), keep=True)
     clip, _ = decode_with(second, path, TINY, 3)
     assert np.array_equal(clip, expected)
@@ -447,7 +447,7 @@ def test_a_key_frame_that_is_near_is_read_on_to(
         sought.append(key.ordinal)
         return _seek(opened, key)
 
-    monkeypatch.setattr("videoload.video._seek", seek)
+    monkeypatch.setattr("videoload.decoding.frames._seek", seek)
     clip, frames = decode_with(decoder, "made.avi", WIDE, 1)
     assert np.array_equal(clip, expected)
     assert sought == [frames[0]]

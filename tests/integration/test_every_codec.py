@@ -17,7 +17,7 @@ from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
 from tests.conftest import TABLES
-from videoload.video import OpenFiles, Source, read_frames, read_index
+from videoload.decoding.frames import OpenFiles, Source, read_frames, read_index
 
 WINDOWS = 40
 

@@ -16,8 +16,8 @@ import zmq
 from tests.conftest import SECOND, Program, Programs, digests, wait_until
 from tests.videos import Videos
 from videoload import Catalog, Client, ClipSpec, Stream, TransportError, decode_serially
-from videoload.transport import Router, is_name, resolve
-from videoload.wire import Clip, Heartbeat, Hello, Lease, Welcome
+from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
+from videoload.transport.sockets import Router, is_name, resolve
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -216,8 +216,8 @@ NAMED = """
     import sys
     from pathlib import Path
 
-    from videoload.wire import WorkerSettings
-    from videoload.worker import serve
+    from videoload.transport.messages import WorkerSettings
+    from videoload.worker.worker import serve
 
     port, root, hosts = sys.argv[1:]
     settings = WorkerSettings([f"tcp://trainers:{port}"], root=root, insecure=True)
@@ -280,8 +280,8 @@ BLOCKED = """
     import sys
     import threading
 
-    from videoload.wire import WorkerSettings
-    from videoload.worker import serve
+    from videoload.transport.messages import WorkerSettings
+    from videoload.worker.worker import serve
 
     endpoint, root = sys.argv[1:]
     settings = WorkerSettings(["tcp://slow:5555", endpoint], root=root, insecure=True)

@@ -21,7 +21,7 @@ from videoload import (
     VideoError,
     decode_serially,
 )
-from videoload.decode import Decoder, Request
+from videoload.decoding.decoder import Decoder, Request
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import SECOND, Programs, wait_until
 from tests.videos import Videos, make_avi
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
-from videoload.scan import Journal, Row, scan
+from videoload.commands.scan import Journal, Row, scan
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -36,7 +36,7 @@ from videoload import (
     WorkerError,
     decode_serially,
 )
-from videoload.transport import make_keys
+from videoload.transport.sockets import make_keys
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -16,7 +16,8 @@ import pytest
 
 from tests.conftest import SECOND, Programs, arena_maps, digests, wait_until
 from tests.videos import Videos
-from videoload import Catalog, Client, ClipSpec, Stream, decode_serially, interrupts
+from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
+from videoload.trainer import interrupts
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -15,60 +15,45 @@ from typing import NamedTuple
 import pytest
 
 import videoload
-from videoload.client import Client
-from videoload.plan import StreamOptions
-from videoload.serial import decode_serially
+from videoload.spec.plan import StreamOptions
+from videoload.trainer.client import Client
+from videoload.trainer.serial import decode_serially
 
 HOUSE = Path(videoload.__file__).parent
 
-# THE table: at its top level, a module imports only from those above it.
-ORDER = (
-    "errors",
-    "catalog",
-    "clips",
-    "plan",
-    "quarantine",
-    "wire",
-    "leases",
-    "slots",
-    "indexes",
-    "video",
-    "scale",
-    "decode",
-    "serial",
-    "transport",
-    "links",
-    "worker",
-    "supervisor",
-    "stats",
-    "complaints",
-    "engine",
-    "client",
-    "interrupts",
-    "tfdata",
-    "scan",
-    "tables",
-    "shapes",
-    "demo",
-    "cli",
-)
+# THE tables. A package imports only from those above it, and a module only from those above it in
+# its own package. The front door's own modules stand for packages of one.
+PACKAGES = {
+    "errors": (),
+    "spec": ("catalog", "clips", "plan", "quarantine"),
+    "decoding": ("index_cache", "frames", "scaling", "decoder"),
+    "transport": ("messages", "slots", "sockets"),
+    "worker": ("trainers", "worker", "supervisor"),
+    "trainer": (
+        "leases", "stats", "rate_limited_log", "engine", "serial", "client", "interrupts", "tfdata",
+    ),
+    "commands": ("scan", "tables", "made_videos", "demo", "cli"),
+}  # fmt: skip
 DOORS = ("__init__", "__main__")  # they lead to all rooms
 
 # Who may import what is heavy, wherever in the module.
 HOMES = {
-    "msgspec": {"wire"},
-    "av": {"video", "scale", "shapes"},  # shapes writes videos
-    "zmq": {"transport", "engine", "worker"},  # the loops own a context and a poller
-    "tensorflow": {"tfdata", "demo"},
-    "keras": {"demo"},
-    "typer": {"cli"},
-    "rich": {"cli", "demo", "tables"},
-    "numpy": set(ORDER)
-    - {"errors", "complaints", "supervisor", "interrupts", "scan", "tables", "cli"},
+    "msgspec": {"transport.messages"},
+    "av": {"decoding.frames", "decoding.scaling", "commands.made_videos"},  # which writes videos
+    # the loops own a context and a poller
+    "zmq": {"transport.sockets", "trainer.engine", "worker.trainers", "worker.worker"},
+    "tensorflow": {"trainer.tfdata", "commands.demo"},
+    "keras": {"commands.demo"},
+    "typer": {"commands.cli"},
+    "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
+WITHOUT_NUMPY = {
+    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.interrupts",
+    "commands.scan", "commands.tables", "commands.cli",
+}  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
-PURE = ("clips", "plan", "quarantine", "wire", "leases")
+PURE = ("spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.leases")
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",
     "socket", "subprocess", "tempfile", "threading", "time",
@@ -83,11 +68,21 @@ class Import(NamedTuple):
 
 
 def modules() -> list[str]:
-    return sorted(path.stem for path in HOUSE.glob("*.py"))
+    """All modules, dotted, as seen from the front door; a package's `__init__` is its own name."""
+    paths = [path.relative_to(HOUSE).with_suffix("").parts for path in HOUSE.rglob("*.py")]
+    return sorted(".".join(p for p in parts if p != "__init__") or "__init__" for parts in paths)
+
+
+ROOMS = [m for m in modules() if m not in PACKAGES or not PACKAGES[m]]
+
+
+def path_of(module: str) -> Path:
+    path = HOUSE.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def tree(module: str) -> ast.Module:
-    return ast.parse((HOUSE / f"{module}.py").read_text())
+    return ast.parse(path_of(module).read_text())
 
 
 def imports(module: str) -> list[Import]:
@@ -101,8 +96,10 @@ def _imports(node: ast.AST, *, top: bool) -> Iterator[Import]:
         elif isinstance(child, ast.ImportFrom):
             assert child.level == 0, "imports are absolute"
             module = child.module or ""
-            if module == "videoload":  # from videoload import this
-                yield from (Import(f"videoload.{name.name}", top) for name in child.names)
+            if module.count(".") < 2 and module.split(".")[0] == "videoload":
+                # from videoload import native, from videoload.commands import scan
+                names = [f"{module}.{name.name}" for name in child.names]
+                yield from (Import(name if _is_module(name) else module, top) for name in names)
             else:
                 yield Import(module, top)
         elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
@@ -112,27 +109,61 @@ def _imports(node: ast.AST, *, top: bool) -> Iterator[Import]:
             yield from _imports(child, top=top and not inside)
 
 
-def rooms_of(module: str) -> list[str]:
-    """The rooms that a module goes into when it is imported."""
-    names = [i.module.split(".")[1] for i in imports(module) if i.top and "videoload." in i.module]
-    return [name for name in names if not name.startswith("__")]
+def _is_module(name: str) -> bool:
+    return name.removeprefix("videoload.") in modules()
+
+
+def rooms_of(module: str, *, top: bool = True) -> list[str]:
+    """The modules of this house that a module imports: when it is imported, or at all."""
+    return [
+        found.module.removeprefix("videoload.")
+        for found in imports(module)
+        if found.module.startswith("videoload.") and (found.top or not top)
+    ]
+
+
+def package_of(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
 
 
 def test_every_module_has_its_place_in_the_table() -> None:
-    assert sorted({*ORDER, *DOORS}) == modules()
+    told = [f"{package}.{module}" for package in PACKAGES for module in PACKAGES[package]]
+    doors = [m for m in modules() if m.split(".")[-1] in DOORS]
+    assert sorted([*told, *PACKAGES, *doors]) == modules()
 
 
-@pytest.mark.parametrize("module", ORDER)
-def test_a_module_imports_only_from_those_above_it(module: str) -> None:
-    above = ORDER[: ORDER.index(module)]
-    assert [name for name in rooms_of(module) if name not in above] == []
+def test_packages_are_two_levels_deep_and_each_opens_with_a_docstring() -> None:
+    for module in modules():
+        assert module.count(".") <= 1, module
+    for package, rooms in PACKAGES.items():
+        if rooms:
+            body = tree(package).body
+            assert len(body) == 1, f"{package}/__init__.py is a docstring and nothing else"
+            assert ast.get_docstring(tree(package))
+
+
+@pytest.mark.parametrize("module", ROOMS)
+def test_a_package_imports_only_from_those_above_it(module: str) -> None:
+    package = package_of(module)
+    if module in DOORS:
+        return
+    above = list(PACKAGES)[: list(PACKAGES).index(package) + 1]
+    assert [name for name in rooms_of(module, top=False) if package_of(name) not in above] == []
+
+
+@pytest.mark.parametrize("package", [package for package in PACKAGES if PACKAGES[package]])
+def test_a_module_imports_only_from_those_above_it_in_its_package(package: str) -> None:
+    names = [f"{package}.{module}" for module in PACKAGES[package]]
+    for i, name in enumerate(names):
+        here = [other for other in rooms_of(name) if package_of(other) == package]
+        assert [other for other in here if other not in names[:i]] == [], name
 
 
 def test_the_imports_are_seen() -> None:
-    assert {"leases", "plan", "supervisor", "wire"} < set(rooms_of("engine"))
-    assert Import("tensorflow", top=False) in imports("tfdata")
-    assert Import("tensorflow", top=True) not in imports("tfdata")  # TYPE_CHECKING only
-    assert Import("videoload.demo", top=False) in imports("cli")
+    assert {"trainer.leases", "spec.plan", "worker.supervisor"} < set(rooms_of("trainer.engine"))
+    assert Import("tensorflow", top=False) in imports("trainer.tfdata")
+    assert Import("tensorflow", top=True) not in imports("trainer.tfdata")  # TYPE_CHECKING only
+    assert "commands.demo" in rooms_of("commands.cli", top=False)
 
 
 def test_the_package_itself_imports_no_room_before_it_is_asked() -> None:
@@ -141,19 +172,21 @@ def test_the_package_itself_imports_no_room_before_it_is_asked() -> None:
 
 @pytest.mark.parametrize("package", HOMES)
 def test_what_is_heavy_is_imported_in_its_own_home_only(package: str) -> None:
-    importers = {
-        module
-        for module in modules()
-        if any(found.module.split(".")[0] == package for found in imports(module))
-    }
-    assert importers <= HOMES[package]
+    assert importers(package) <= HOMES[package]
 
 
-@pytest.mark.parametrize("package", ["msgspec", "av", "zmq", "tensorflow", "typer", "rich"])
+def importers(package: str) -> set[str]:
+    return {m for m in modules() if package in {i.module.split(".")[0] for i in imports(m)}}
+
+
+def test_numpy_is_not_imported_where_there_are_no_arrays() -> None:
+    assert not importers("numpy") & WITHOUT_NUMPY
+
+
+@pytest.mark.parametrize("package", HOMES)
 def test_each_home_is_lived_in(package: str) -> None:
-    homes = HOMES[package] - {"demo"}
-    for module in homes:
-        assert any(found.module.split(".")[0] == package for found in imports(module)), module
+    at_type_checking = {"worker.trainers"}
+    assert HOMES[package] - {"commands.demo"} - at_type_checking <= importers(package)
 
 
 @pytest.mark.parametrize("package", ["tensorflow", "keras"])
@@ -177,7 +210,7 @@ def test_nothing_reads_the_environment(module: str) -> None:
     }
     reading = names & {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     # It is passed on to children; quiets TensorFlow; says where the user's cache is.
-    if module in ("supervisor", "demo", "indexes"):
+    if module in ("worker.supervisor", "commands.demo", "decoding.index_cache"):
         assert reading == {"environ"}
     else:
         assert reading == set()
@@ -200,7 +233,7 @@ def test_a_worker_process_loads_nothing_that_only_a_trainer_needs() -> None:
         "import json, sys\n"
         "import videoload\n"
         "package = sorted(sys.modules)\n"
-        "import videoload.worker\n"
+        "import videoload.worker.worker\n"
         "print(json.dumps([package, sorted(sys.modules)]))\n"
     )
     done = subprocess.run(
@@ -210,9 +243,10 @@ def test_a_worker_process_loads_nothing_that_only_a_trainer_needs() -> None:
     package, worker = json.loads(done.stdout)
     heavy = {"tensorflow", "keras", "typer", "rich", "prometheus_client", "multiprocessing"}
     assert not heavy & set(worker)
-    assert {"videoload.decode", "zmq", "av", "msgspec", "numpy"} <= set(worker)
-    trainers = {"engine", "client", "supervisor", "leases", "plan", "serial", "cli", "demo"}
-    assert not {f"videoload.{name}" for name in trainers} & set(worker)
+    assert {"videoload.decoding.decoder", "zmq", "av", "msgspec", "numpy"} <= set(worker)
+    rooms = {name.removeprefix("videoload.") for name in worker if name.startswith("videoload.")}
+    assert not {"trainer", "commands"} & set(map(package_of, rooms))
+    assert not {"spec.plan", "worker.supervisor"} & rooms
     assert [name for name in package if name.startswith("videoload")] == ["videoload"]
     assert not {"numpy", "zmq", "av", "msgspec"} & set(package)
 
@@ -235,7 +269,7 @@ def test_type_checkers_see_the_same_names() -> None:
         f"videoload.{name}": {alias.name for alias in node.names}
         for node in block.body
         if isinstance(node, ast.ImportFrom)
-        for name in [str(node.module).split(".")[1]]
+        for name in [str(node.module).removeprefix("videoload.")]
     }
     assert seen == {f"videoload.{home}": set(names) for home, names in videoload._HOMES.items()}
 

@@ -1,0 +1,165 @@
+"""The demo's parts: its catalogs, its model, its stop-watch, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from videoload.commands import demo
+from videoload.errors import BadVideo, CatalogError, SpecError, TooManyBadVideos, VideoloadError
+from videoload.spec.catalog import Catalog
+
+
+def folder_of(root: Path, *files: str) -> Path:
+    """Files that a catalog lists; it opens none of them."""
+    for name in files:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def test_a_folder_with_train_and_test_is_taken_as_it_is(tmp_path: Path) -> None:
+    folder_of(tmp_path, "train/a/1.avi", "train/b/2.avi", "test/b/3.avi", "other/c/4.avi")
+    train, test = demo.load_catalogs(tmp_path)
+    assert [video.path for video in train] == ["train/a/1.avi", "train/b/2.avi"]
+    assert [video.path for video in test] == ["test/b/3.avi"]
+    assert train.classes == test.classes == ("a", "b")
+    assert test[0].label == 1
+
+
+def test_a_folder_of_classes_is_split_and_none_of_it_is_lost(tmp_path: Path) -> None:
+    folder_of(tmp_path, *(f"{kind}/{i}.avi" for kind in "ab" for i in range(10)))
+    train, test = demo.load_catalogs(tmp_path)
+    assert (len(train), len(test)) == (16, 4)
+    assert {v.path for v in train} | {v.path for v in test} == {
+        f"{kind}/{i}.avi" for kind in "ab" for i in range(10)
+    }
+
+
+def test_a_class_that_only_the_test_folder_has_is_refused(tmp_path: Path) -> None:
+    folder_of(tmp_path, "train/a/1.avi", "test/b/2.avi")
+    with pytest.raises(CatalogError, match="'b' is not in classes"):
+        demo.load_catalogs(tmp_path)
+
+
+def test_guessing_is_the_share_of_the_most_frequent_class() -> None:
+    test = Catalog(["1", "2", "3", "4"], [0, 2, 2, 1], ["a", "b", "c"])
+    assert demo.guessing(test) == 0.5
+
+
+def slow_batches(*seconds: float, clips: int = 3) -> Iterator[tuple[list[int], list[int]]]:
+    """Batches that each take so long to come; the last of the times for ever."""
+    i = 0
+    while True:
+        time.sleep(seconds[min(i, len(seconds) - 1)])
+        i += 1
+        yield [i] * clips, [0] * clips
+
+
+def test_waiting_is_told_from_training_and_the_warm_up_is_not_timed() -> None:
+    trained: list[int] = []
+
+    def train_step(clips: list[int], _: list[int]) -> None:
+        trained.append(clips[0])
+        time.sleep(0.01)
+
+    pace = demo.measure_waiting(slow_batches(0.3, 0.3, 0.03), train_step, steps=10, warm_up_steps=2)
+    assert trained == list(range(1, 13))
+    assert pace.steps == 10
+    assert 0.4 < pace.waiting < 0.9  # 30 of 40 ms, on a machine that may be busy
+    assert pace.batches_per_s <= 25
+    assert pace.clips_per_s == pytest.approx(3 * pace.batches_per_s)
+
+
+def test_a_trainer_that_waits_for_nothing_is_said_not_to_wait() -> None:
+    pace = demo.measure_waiting(
+        slow_batches(0), lambda *_: time.sleep(0.02), steps=5, warm_up_steps=0
+    )
+    assert pace.waiting < 0.2
+
+
+def test_measuring_ends_with_its_time_after_one_step_at_least() -> None:
+    pace = demo.measure_waiting(
+        slow_batches(0.02), lambda *_: None, steps=10_000, warm_up_steps=1, limit_s=0.2
+    )
+    assert 1 <= pace.steps <= 10
+    pace = demo.measure_waiting(
+        slow_batches(0.02), lambda *_: None, steps=10_000, warm_up_steps=0, limit_s=0
+    )
+    assert pace.steps == 1
+
+
+def test_the_model_takes_bytes_and_answers_with_a_score_for_each_class() -> None:
+    pytest.importorskip("tensorflow")
+    model = demo.build_model(classes=5, steps=10)
+    clips = np.random.default_rng(0).integers(0, 256, (2, 16, 64, 64, 3), np.uint8)
+    scores = np.asarray(model(clips, training=False))
+    assert scores.shape == (2, 5)
+    assert np.isfinite(scores).all()
+    assert model.input.dtype == "uint8"
+
+
+def test_the_model_sees_change_and_not_pictures() -> None:
+    pytest.importorskip("tensorflow")
+    model = demo.build_model(classes=4, steps=10)
+    picture = np.random.default_rng(0).integers(0, 256, (1, 1, 64, 64, 3), np.uint8)
+    still = np.repeat(picture, 16, axis=1)
+    scores = np.asarray(model(still, training=False))
+    np.testing.assert_allclose(scores, np.asarray(model(np.zeros_like(still), training=False)))
+
+
+def test_an_error_of_the_stream_is_one_line_again_behind_tensorflow() -> None:
+    tf = pytest.importorskip("tensorflow")
+
+    def batches() -> Iterator[int]:
+        yield 1
+        raise TooManyBadVideos([BadVideo("a/[red].avi", "is not a video")], 0, 9)
+
+    broken = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec((), tf.int64))
+    with (
+        pytest.raises(VideoloadError, match=r"^1 of 9 videos [^\n]+ a/\[red\]"),
+        demo._one_line_errors(),
+    ):
+        list(broken)
+    with pytest.raises(tf.errors.InvalidArgumentError), demo._one_line_errors():
+        tf.reshape([1, 2], (3,))
+
+
+def test_a_folder_with_something_in_it_is_not_made_videos_in(tmp_path: Path) -> None:
+    folder_of(tmp_path, "mine.txt")
+    with pytest.raises(SpecError, match="is not an empty folder"):
+        demo.run(keep=tmp_path)
+    with pytest.raises(SpecError, match="is not an empty folder"):
+        demo.run(keep=tmp_path / "mine.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_arguments_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="epochs must be at least 1, got 0"):
+        demo.run(epochs=0)
+    with pytest.raises(SpecError, match="keep is for the videos that the demo makes"):
+        demo.run(tmp_path, keep=tmp_path / "new")
+
+
+def test_without_tensorflow_one_line_says_what_to_install() -> None:
+    script = (
+        "import sys; sys.modules['tensorflow'] = None\n"
+        "from videoload.commands.cli import main; sys.argv = ['videoload', 'demo']; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'videoload[tensorflow]'" in done.stderr
+
+
+def test_importing_the_demo_does_not_import_tensorflow() -> None:
+    script = "import sys, videoload.commands.demo; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0

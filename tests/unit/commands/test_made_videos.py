@@ -1,0 +1,125 @@
+"""The made videos: small real AVI files whose class shows in time, and in time only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import numpy.typing as npt
+import pytest
+from av.video.frame import PictureType
+
+from videoload.commands.made_videos import MOTIONS, make_video, make_videos
+
+FRAMES = 48
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shapes")
+    make_videos(folder, train_per_class=2, test_per_class=1, frames=FRAMES, seed=5)
+    return folder
+
+
+def gray(path: Path) -> npt.NDArray[np.float64]:
+    """All frames: [frames, height, width]."""
+    with av.open(path) as container:
+        frames = [frame.to_ndarray(format="gray") for frame in container.decode(video=0)]
+    return np.stack(frames).astype(float)
+
+
+def seen_motion(frames: npt.NDArray[np.float64]) -> str:
+    """The direction in which whatever stands out of the background drifts at 2.2 to 3.6 pixels a
+    frame, by comparing where it is with where it is 8 to 24 frames later."""
+    shapes = (abs(frames - np.median(frames, axis=0)) > 35).astype(float)
+    score = dict.fromkeys(MOTIONS, 0.0)
+    for motion, (x, y) in MOTIONS.items():
+        profile = shapes.sum(axis=1 if x else 2)
+        profile -= profile.mean(axis=1, keepdims=True)
+        for speed in np.linspace(2.2, 3.6, 7):
+            found = 0.0
+            for later in (8, 16, 24):
+                moved = np.roll(profile[:-later], round((x + y) * speed * later), axis=1)
+                found += float((moved * profile[later:]).mean())
+            score[motion] = max(score[motion], found / float(profile.var()))
+    return max(score, key=lambda motion: score[motion])
+
+
+def test_each_class_has_its_folder_with_the_wanted_number_of_videos(made: Path) -> None:
+    found = sorted(path.relative_to(made).as_posix() for path in made.rglob("*.avi"))
+    wanted = [
+        f"{part}/{motion}/{number:03d}.avi"
+        for motion in MOTIONS
+        for part, number in (("train", 0), ("train", 1), ("test", 0))
+    ]
+    assert found == sorted(wanted)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(
+    made: Path, tmp_path: Path
+) -> None:
+    calls: list[None] = []
+    again, other = tmp_path / "again", tmp_path / "other"
+    make_videos(
+        again,
+        train_per_class=1,
+        test_per_class=1,
+        frames=FRAMES,
+        seed=5,
+        on_video=lambda: calls.append(None),
+    )
+    make_videos(other, train_per_class=1, test_per_class=0, frames=FRAMES, seed=6)
+    assert len(calls) == 2 * len(MOTIONS)
+    for path in again.rglob("*.avi"):
+        assert path.read_bytes() == (made / path.relative_to(again)).read_bytes()
+    for path in other.rglob("*.avi"):
+        assert path.read_bytes() != (made / path.relative_to(other)).read_bytes()
+
+
+def test_no_two_videos_of_a_set_look_the_same(made: Path) -> None:
+    for motion in MOTIONS:
+        looks = [gray(path)[0] for path in made.rglob(f"{motion}/*.avi")]
+        assert all(abs(a - b).mean() > 3 for i, a in enumerate(looks) for b in looks[:i])
+
+
+def test_the_files_are_like_those_of_ucf101(made: Path) -> None:
+    for path in made.rglob("*.avi"):
+        with av.open(path) as container:
+            assert container.format.name == "avi"
+            stream = container.streams.video[0]
+            codec = stream.codec_context
+            assert (codec.name, codec.codec_tag) == ("mpeg4", "xvid")
+            assert (codec.width, codec.height) == (320, 240)
+            assert stream.average_rate == 25
+            packets = [packet for packet in container.demux(stream) if packet.size]
+        assert [packet.is_keyframe for packet in packets] == [i % 12 == 0 for i in range(FRAMES)]
+        assert 1_500 < np.mean([packet.size for packet in packets]) < 6_000
+        with av.open(path) as container:
+            frames = list(container.decode(video=0))
+        assert len(frames) == FRAMES
+        assert {PictureType(frame.pict_type).name for frame in frames} == {"I", "P"}
+
+
+def test_the_first_picture_tells_nothing_about_the_class(made: Path) -> None:
+    for number in ("train/{}/000.avi", "train/{}/001.avi", "test/{}/000.avi"):
+        first, *others = (gray(made / number.format(motion))[0] for motion in MOTIONS)
+        for other in others:
+            np.testing.assert_array_equal(other, first)
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_the_shapes_drift_where_their_class_says(made: Path, motion: str) -> None:
+    for path in made.rglob(f"{motion}/*.avi"):
+        assert seen_motion(gray(path)) == motion
+
+
+def test_played_backwards_a_video_is_of_the_opposite_class(made: Path) -> None:
+    opposite = {"left": "right", "right": "left", "up": "down", "down": "up"}
+    for motion in MOTIONS:
+        assert seen_motion(gray(made / f"train/{motion}/000.avi")[::-1]) == opposite[motion]
+
+
+def test_a_video_may_be_one_frame_long(tmp_path: Path) -> None:
+    make_video(tmp_path / "one.avi", "up", frames=1, rng=np.random.default_rng(0))
+    assert gray(tmp_path / "one.avi").shape == (1, 240, 320)

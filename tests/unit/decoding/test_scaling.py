@@ -1,0 +1,188 @@
+"""Scaling a cut gives what scaling the whole frame would have given; all kinds of pixels arrive."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from av.video.frame import VideoFrame
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoload.decoding.frames import UnreadableError
+from videoload.decoding.scaling import Buffer, Chains, Scaler, cut_length
+from videoload.spec.clips import ClipSpec, Crop, Facts, Pixels, choose, scaled_size
+
+# What AVI files decode to.
+FORMATS = (
+    "yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuv410p", "yuv411p", "yuv420p10le",
+    "yuv422p10le", "yuva420p", "gray", "gray10le", "rgb24", "bgr24", "bgra", "bgr0", "gbrp",
+    "rgb555le", "rgb565le", "uyvy422", "yuyv422", "nv12",
+)  # fmt: skip
+SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
+FACTS = Facts(100, Fraction(25), 320, 240)
+
+
+def picture(width: int, height: int) -> Buffer:
+    """Waves in all colours, uint8 [height, width, 3]."""
+    y, x = np.mgrid[0:height, 0:width] * (200 / height)
+    waves = (np.sin(x / 9 + y / 23), np.cos(y / 11 - x / 31), np.sin((x + y) / 17))
+    pixels: Buffer = np.rint(128 + 90 * np.stack(waves, -1)).astype(np.uint8)
+    return pixels
+
+
+def frame_of(pixels: Buffer, name: str, matrix: int = 2, range_: int = 0) -> VideoFrame:
+    """A frame in the format ``name`` that says so of its matrix (AVCOL_SPC_*) and range."""
+    full = name.startswith("yuvj") or range_ == 2
+    frame = VideoFrame.from_ndarray(pixels, "rgb24").reformat(
+        format=name, dst_colorspace=1 if matrix == 1 else 5, dst_color_range=2 if full else 1
+    )
+    frame.colorspace, frame.color_range = matrix, range_
+    return frame
+
+
+def write(
+    frame: VideoFrame, spec: ClipSpec, facts: Facts, key: int = 0, chains: Chains | None = None
+) -> Buffer:
+    out = np.empty(spec.shape[1:], np.uint8)
+    Scaler(spec, facts, choose(spec, facts, key), chains or Chains()).write(frame, out)
+    return out
+
+
+def apart(one: Buffer, other: Buffer) -> tuple[float, int]:
+    """Mean and greatest difference."""
+    difference = np.abs(one.astype(int) - other)
+    return float(difference.mean()), int(difference.max())
+
+
+LENGTHS = st.integers(min_value=1, max_value=2000)
+
+
+@given(data=st.data(), source=LENGTHS, scaled=LENGTHS)
+def test_a_cut_holds_the_crop_and_what_it_is_made_of(
+    data: st.DataObject, source: int, scaled: int
+) -> None:
+    length = data.draw(st.integers(1, scaled))
+    at = data.draw(st.integers(0, scaled - length))
+    begin, left, width, across = cut_length(source, scaled, at, length)
+    assert 0 <= begin < begin + width <= source
+    assert 0 <= left <= at < at + length <= left + across <= scaled
+    for here, there in ((begin, left), (begin + width, left + across)):
+        if (here, there) == (source, scaled):
+            continue
+        assert here % 2 == there % 2 == 0  # a chroma sample spans two pixels
+        assert abs(Fraction(there * source, scaled) - here) <= Fraction(1, 8)
+    # A pixel is made of what lies within one pixel of the larger grid on either side, in each
+    # plane: chroma's grids are half as fine.
+    reach = 2 * max(1.0, scaled / source)
+    assert left == 0 or at - left >= reach
+    assert left + across == scaled or left + across - at - length >= reach
+
+
+def test_a_cut_spares_what_the_crop_does_not_show() -> None:
+    assert cut_length(320, 170, 29, 112)[2] <= 0.8 * 320
+    assert cut_length(1280, 456, 116, 224)[2] <= 0.62 * 1280
+    assert cut_length(1920, 228, 58, 112)[2] <= 0.62 * 1920
+    assert cut_length(256, 128, 0, 128) == (0, 0, 256, 128)
+
+
+@pytest.mark.parametrize("crop", ["center", "random"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("resize", [64, 128, 300, None])
+@pytest.mark.parametrize("length", [48, 47])
+def test_a_cut_shows_what_the_whole_frame_would_show(
+    length: int, resize: int | None, size: tuple[int, int], crop: Crop
+) -> None:
+    facts = Facts(100, Fraction(25), *size)
+    width, height = scaled_size(*size, resize)
+    frame = frame_of(picture(*size), "yuv420p")
+    whole = write(frame, ClipSpec(frames=1, resize=resize, size=(height, width)), facts)
+    for key in range(8):
+        spec = ClipSpec(frames=1, resize=resize, size=(length, length), crop=crop)
+        x, y = choose(spec, facts, key).corner
+        mean, most = apart(write(frame, spec, facts, key), whole[y : y + length, x : x + length])
+        # swscale stretches the chroma of odd frames by half a sample; a cut has even edges.
+        assert mean < (4 if size[0] % 2 else 1)
+        assert most < (20 if size[0] % 2 else 8)
+
+
+@pytest.mark.parametrize("matrix", [2, 1], ids=["unsaid", "bt709"])
+@pytest.mark.parametrize("range_", [0, 2], ids=["unsaid", "full"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_kind_of_pixels_keeps_its_colours(name: str, range_: int, matrix: int) -> None:
+    said = (matrix, range_) if name.startswith(("yuv", "nv", "uyvy")) else (2, 0)
+    frame = frame_of(picture(320, 240), name, *said)
+    truth = VideoFrame.from_ndarray(picture(320, 240), "rgb24")
+    for changes in ({"resize": 128}, {}, {"crop": "resized"}):
+        spec = ClipSpec(frames=1, size=(112, 112), **changes)
+        wanted = write(truth, spec, FACTS, 7)
+        if name.startswith("gray"):
+            wanted = np.repeat(luma(wanted)[..., None], 3, -1)
+        mean, _ = apart(write(frame, spec, FACTS, 7), wanted)
+        assert mean < 7, changes
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_gray_and_yuv420p_hold_the_luma(name: str) -> None:
+    frame = frame_of(picture(320, 240), name)
+    wanted = luma(
+        write(VideoFrame.from_ndarray(picture(320, 240), "rgb24"), spec_of("rgb24"), FACTS)
+    )
+    gray = write(frame, spec_of("gray"), FACTS)[..., 0]
+    assert apart(gray, wanted)[0] < 4
+    planes = write(frame, spec_of("yuv420p"), FACTS)[:112]
+    assert apart(planes, np.rint(16 + wanted * (219 / 255)).astype(np.uint8))[0] < 4
+
+
+def spec_of(pixels: Pixels) -> ClipSpec:
+    return ClipSpec(frames=1, resize=128, size=(112, 112), pixels=pixels)
+
+
+def luma(rgb: Buffer) -> Buffer:
+    weights: npt.NDArray[np.float64] = np.array((0.299, 0.587, 0.114))
+    brightness: Buffer = np.rint(rgb @ weights).astype(np.uint8)
+    return brightness
+
+
+def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> None:
+    spec, chains = spec_of("rgb24"), Chains()
+    scaler = Scaler(spec, FACTS, choose(spec, FACTS, 0), chains)
+    made = []
+    for size in ((320, 240), (640, 480), (320, 240)):
+        out = np.empty(spec.shape[1:], np.uint8)
+        scaler.write(frame_of(picture(*size), "yuv420p"), out)
+        made.append(out)
+    assert np.array_equal(made[0], made[2])
+    assert apart(made[0], made[1])[0] < 4
+
+
+def test_mirrored_frames_are_mirrored_frames() -> None:
+    frame = frame_of(picture(320, 240), "yuv420p")
+    for pixels in ("rgb24", "gray", "yuv420p"):
+        plain = spec_of(pixels)
+        flip = ClipSpec(frames=1, resize=128, size=(112, 112), pixels=plain.pixels, flip=True)
+        turns = {choose(flip, FACTS, key).flip: key for key in range(20)}
+        one, other = (write(frame, flip, FACTS, turns[turn])[:112] for turn in (False, True))
+        assert np.array_equal(one, write(frame, plain, FACTS)[:112])
+        assert np.array_equal(one, other[:, ::-1])
+
+
+def test_all_random_crops_share_a_few_chains() -> None:
+    chains = Chains()
+    frame = frame_of(picture(320, 240), "yuv420p")
+    spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop="random")
+    for key in range(300):
+        write(frame, spec, FACTS, key, chains)
+    assert len(chains) < 10
+
+
+def test_what_ffmpeg_cannot_scale_is_named() -> None:
+    frame = VideoFrame(320, 240, "yuv420p")
+    spec = spec_of("rgb24")
+    facts = FACTS._replace(width=100_000, height=1)  # wider than swscale goes
+    with pytest.raises(UnreadableError, match="cannot be scaled"):
+        Scaler(spec, facts, choose(spec, FACTS, 0), Chains()).write(
+            frame, np.empty(spec.shape[1:], np.uint8)
+        )

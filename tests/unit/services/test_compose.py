@@ -1,0 +1,267 @@
+"""docker-compose.yml and the image: valid, true to the code, no wider open than they need be."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import UserDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from services.trainer import train
+from services.worker import __main__ as entry
+from videoload.transport import sockets as transport
+from videoload.worker import supervisor
+
+PROJECT = Path(__file__).parents[3]
+COMPOSE = PROJECT / "docker-compose.yml"
+DOCKERFILE = (PROJECT / "services/Dockerfile").read_text().replace("\\\n", " ")
+CONFIG = yaml.safe_load(COMPOSE.read_text())
+SERVICES: dict[str, dict[str, Any]] = CONFIG["services"]
+ROLES = ("trainer", "worker")
+
+pytestmark = pytest.mark.timeout(30)
+
+
+def instructions(name: str, stage: str = "") -> list[str]:
+    """The arguments of the Dockerfile's ``name`` instructions, of one stage if it is given."""
+    text = DOCKERFILE
+    if stage:
+        text = re.split(r"^FROM ", text.split(f" AS {stage}\n")[1], maxsplit=1, flags=re.M)[0]
+    return re.findall(rf"^{name} +(.*)$", text, re.MULTILINE)
+
+
+def commands() -> Iterator[list[str]]:
+    """Every Python command line of the deployment, from the module's name on."""
+    lines: list[list[str]] = [service["command"] for service in SERVICES.values()]
+    lines += [SERVICES["worker"]["healthcheck"]["test"]]
+    lines += [yaml.safe_load(line) for role in ROLES for line in instructions("CMD", role)]
+    for line in lines:
+        for found in re.findall(r"python -m (.+)", " ".join(line)):
+            yield shlex.split(found)
+    environment = {name: str(value) for name, value in SERVICES["worker"]["environment"].items()}
+    yield entry.command(environment)[2:]
+
+
+def seconds(duration: str) -> float:
+    assert duration.endswith("s")
+    return float(duration[:-1])
+
+
+def test_it_is_a_compose_file() -> None:
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    result = subprocess.run([*check, str(COMPOSE)], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_it_says_what_it_needs() -> None:
+    needed = set(re.findall(r"\$\{(\w+):\?([^}]+)\}", COMPOSE.read_text()))
+    assert {name for name, _ in needed} == {"VIDEOS"}
+    bare = re.findall(r"\$\{?\w+(?!\w|:[-?])", COMPOSE.read_text().replace("$$", ""))
+    assert not bare, "a variable without a default is empty, silently"
+
+
+# What runs, runs
+
+
+@pytest.mark.parametrize("command", list(commands()), ids=" ".join)
+def test_every_command_is_one_that_the_code_understands(command: list[str]) -> None:
+    module, *words = command
+    assert importlib.util.find_spec(module), f"there is no module {module}"
+    flags = {word for word in words if word.startswith("--")}
+    subcommand = words[:1] if module == "videoload" else []
+    if flags or subcommand:
+        help_ = subprocess.run(
+            [sys.executable, "-m", module, *subcommand, "--help"],
+            env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"},
+            capture_output=True, text=True, check=True, cwd=PROJECT,
+        ).stdout  # fmt: skip
+        assert flags <= set(re.findall(r"--[a-z][a-z-]*", help_))
+
+
+class Asked(UserDict[str, str]):
+    """An environment that notes what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return default
+
+
+def test_every_setting_is_one_that_is_read() -> None:
+    asked = Asked()
+    entry.command(asked)
+    assert asked.names == set(re.findall(r"^ +(VIDEOLOAD_\w+)  ", entry.__doc__ or "", re.M))
+    options = train.main.__annotations__.keys() - {"return"}
+    known = {"worker": asked.names, "trainer": {f"VIDEOLOAD_{name.upper()}" for name in options}}
+    for role in ROLES:
+        given = SERVICES[role]["environment"].keys()
+        assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known[role]
+
+
+def test_the_workers_dial_where_the_trainer_listens() -> None:
+    listen = SERVICES["trainer"]["environment"]["VIDEOLOAD_LISTEN"]
+    connect = SERVICES["worker"]["environment"]["VIDEOLOAD_CONNECT"]
+    assert connect == listen.replace("0.0.0.0", "trainer")
+
+
+def test_nobody_begins_without_keys() -> None:
+    for role in ROLES:
+        waits_for = SERVICES[role]["depends_on"]["keys"]
+        assert waits_for == {"condition": "service_completed_successfully"}
+
+
+# The image
+
+
+def test_both_roles_come_from_one_recipe() -> None:
+    builds = {role: dict(SERVICES[role]["build"]) for role in ROLES}
+    stages = {role: build.pop("target") for role, build in builds.items()}
+    assert builds["trainer"] == builds["worker"]
+    assert (PROJECT / builds["worker"]["context"]).resolve() == PROJECT
+    assert (PROJECT / builds["worker"]["dockerfile"]).samefile(PROJECT / "services/Dockerfile")
+    for role, stage in stages.items():
+        assert f"FROM packages AS {stage}\n" in DOCKERFILE
+        assert SERVICES[role]["image"] == f"videoload-{stage}"
+    assert SERVICES["keys"]["image"] == SERVICES["worker"]["image"]
+
+
+def test_only_the_trainer_has_tensorflow() -> None:
+    assert any("tensorflow" in line for line in instructions("RUN", "trainer"))
+    assert not any("tensorflow" in line for line in instructions("RUN", "worker"))
+    assert not any("tensorflow" in line for line in instructions("RUN", "packages"))
+
+
+def test_the_image_finds_what_it_copies() -> None:
+    let_in = re.findall(r"^!(.+)$", (PROJECT / ".dockerignore").read_text(), re.MULTILINE)
+    copied = [source for line in instructions("COPY") for source in line.split()[:-1]]
+    bound = re.findall(r"--mount=source=(\S+?),", DOCKERFILE)
+    assert copied
+    assert bound
+    for source in (*copied, *bound):
+        assert (PROJECT / source).exists()
+        assert source in let_in, f".dockerignore keeps {source} out"
+
+
+def test_nobody_is_root_and_nothing_is_held_back_from_the_log() -> None:
+    assert "PYTHONUNBUFFERED=1" in DOCKERFILE
+    for role in ROLES:
+        assert instructions("USER", role) == ["videoload"]
+
+
+def test_the_volumes_belong_to_the_user_of_the_image() -> None:
+    (made,) = re.findall(r"install -d -o videoload -g videoload (.*)", DOCKERFILE)
+    mounted = {
+        volume.split(":")[1]
+        for service in SERVICES.values()
+        for volume in service["volumes"]
+        if isinstance(volume, str)
+    }
+    assert mounted == set(made.split()), "Docker would make these folders, for root"
+
+
+# No wider open than it need be
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_container_is_confined(name: str) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    # Signals: a first process without a handler ignores them, and nobody can kill it from inside.
+    assert service["init"] is True
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_port_leaves_the_compose_network(name: str) -> None:
+    assert "ports" not in SERVICES[name]
+    assert SERVICES[name].get("network_mode", "none") == "none"
+    assert CONFIG["networks"] == {"default": {"internal": True}}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_videos_and_the_keys_can_only_be_read(role: str) -> None:
+    videos, *others = SERVICES[role]["volumes"]
+    assert videos["read_only"] is True
+    assert videos["bind"] == {"create_host_path": False}, "a folder made by Docker hides a typo"
+    keys = [volume for volume in others if "/keys" in volume]
+    assert keys == [f"{role}-keys:/keys/{role}:ro"], "and only those of its own role"
+
+
+# Any number of workers, and an end
+
+
+def test_workers_can_be_scaled() -> None:
+    for what in ("container_name", "hostname", "ports", "deploy"):
+        assert what not in SERVICES["worker"]
+
+
+def test_only_the_trainer_decides_when_all_ends() -> None:
+    attached = [name for name, service in SERVICES.items() if service.get("attach", True)]
+    assert attached == ["trainer"], "`up --exit-code-from` ends with the first attached container"
+    assert "--exit-code-from trainer" in COMPOSE.read_text()
+
+
+def test_docker_waits_for_longer_than_they_take_to_leave() -> None:
+    leaving = supervisor._ASK_S + transport._DRAIN_MS / 1000
+    assert seconds(SERVICES["worker"]["stop_grace_period"]) > 2 * leaving
+    assert seconds(SERVICES["trainer"]["stop_grace_period"]) > 2 * train._STOP_S
+
+
+def test_a_worker_that_hangs_is_started_again() -> None:
+    worker = SERVICES["worker"]
+    assert "--kill" in worker["healthcheck"]["test"], "Compose only marks it as unhealthy"
+    assert worker["restart"] == "on-failure"
+    assert seconds(worker["healthcheck"]["timeout"]) > 10, "the probe looks on for ten seconds"
+
+
+# The worker's entry
+
+
+def test_the_environment_becomes_flags() -> None:
+    environment = {
+        "VIDEOLOAD_CONNECT": "tcp://a:5555,tcp://b:5555", "VIDEOLOAD_ROOT": "/videos",
+        "VIDEOLOAD_KEYS": "", "VIDEOLOAD_PROCESSES": "3", "HOME": "/root",
+    }  # fmt: skip
+    python, *command = entry.command(environment, ["--insecure"])
+    assert python == sys.executable
+    assert command == [
+        "-m", "videoload", "worker", "--connect", "tcp://a:5555", "--connect", "tcp://b:5555",
+        "--root", "/videos", "--processes", "3", "--insecure",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cpu_max", "cores"),
+    [
+        ("max 100000\n", 8),
+        ("100000 100000\n", 1),
+        ("10000 100000\n", 1),
+        ("250000 100000\n", 3),
+        ("1600000 100000\n", 8),
+        (None, 8),
+    ],
+)
+def test_one_process_for_each_core_that_the_container_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu_max: str | None, cores: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    told = tmp_path / "cpu.max"
+    if cpu_max is not None:
+        told.write_text(cpu_max)
+    assert entry.cores(told) == cores
+    monkeypatch.setattr(entry, "cores", lambda: cores)
+    assert entry.command({})[-2:] == ["--processes", str(cores)]

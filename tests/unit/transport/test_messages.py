@@ -1,0 +1,485 @@
+"""The messages: what is sent comes out equal, and whatever else comes is refused."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from videoload.errors import ProtocolError
+from videoload.spec.clips import ClipSpec, Crop, Pixels, Short
+from videoload.transport.messages import (
+    INDEX_BYTES,
+    VERSION,
+    Bye,
+    Clip,
+    Failed,
+    FromTrainer,
+    FromWorker,
+    Heartbeat,
+    Hello,
+    Lease,
+    Place,
+    Private,
+    Refused,
+    Result,
+    Share,
+    Unshare,
+    Welcome,
+    WorkerSettings,
+    pack,
+    pack_private,
+    unpack_from_trainer,
+    unpack_from_worker,
+    unpack_private,
+)
+
+patient = settings(deadline=None, max_examples=150)
+
+_CLIPS, _FRAMES = 4096, 100_000  # most in a lease, most in a clip
+
+NUMBERS = st.integers(0, 2**64 - 1)
+WORDS = st.text(max_size=20)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> ClipSpec:
+    height, width = draw(st.integers(1, 500)) * 2, draw(st.integers(1, 500)) * 2
+    fps = draw(st.none() | st.floats(0.001, 1000))
+    return ClipSpec(
+        frames=draw(st.integers(1, 2**40)),
+        stride=1 if fps is not None else draw(st.integers(1, 2**40)),
+        fps=fps,
+        resize=draw(st.none() | st.integers(max(height, width) // 2, 1000).map(lambda n: 2 * n)),
+        size=(height, width),
+        crop=draw(st.sampled_from(get_args(Crop))),
+        flip=draw(st.booleans()),
+        sampling=draw(st.sampled_from(["random", "center", "uniform"])),
+        clips_per_video=draw(st.integers(1, 2**40)),
+        transform=draw(st.none() | st.just("package.module:function")),
+        short=draw(st.sampled_from(get_args(Short))),
+        pixels=draw(st.sampled_from(get_args(Pixels))),
+    )
+
+
+CLIP = st.builds(
+    Clip, path=WORDS, key=NUMBERS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS,
+    index=st.none() | st.binary(max_size=20),
+)  # fmt: skip
+BYE = st.builds(Bye, reason=WORDS)
+HEARTBEAT = st.builds(Heartbeat, frames=NUMBERS)
+FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
+    st.builds(Hello, worker=WORDS, host=WORDS, pid=NUMBERS, software=WORDS, token=WORDS),
+    st.builds(
+        Result,
+        lease=NUMBERS,
+        frames=st.lists(st.lists(NUMBERS, max_size=4), min_size=1, max_size=4),
+        decode_s=st.floats(0, 1e9),
+        indexes=st.dictionaries(WORDS, st.binary(max_size=20), max_size=3),
+    ),
+    st.builds(
+        Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, dropped=st.booleans(), fatal=st.booleans()
+    ),
+    HEARTBEAT,
+    BYE,
+)
+FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
+    st.builds(Welcome, beat_s=st.floats(0.001, 1e9)),
+    st.builds(Refused, reason=WORDS),
+    st.builds(
+        Lease,
+        lease=NUMBERS,
+        spec=specs(),
+        clips=st.lists(CLIP, min_size=1, max_size=3),
+        place=st.none() | st.builds(Place, arena=NUMBERS, offset=NUMBERS),
+    ),
+    HEARTBEAT,
+    BYE,
+)
+PRIVATE: st.SearchStrategy[Private] = st.one_of(
+    st.builds(
+        WorkerSettings,
+        trainers=st.lists(WORDS, min_size=1, max_size=3),
+        root=st.none() | WORDS,
+        token=WORDS,
+        keys=st.none() | WORDS,
+        insecure=st.booleans(),
+        transforms=st.none() | st.lists(WORDS, max_size=3),
+    ),
+    st.builds(Share, arena=NUMBERS, root=WORDS, memory=st.booleans()),
+    st.builds(Unshare, arena=NUMBERS),
+)
+
+SPEC = ClipSpec(frames=2, size=(4, 4))
+LEASE = Lease(1, SPEC, [Clip("a.avi", 2)])
+
+
+def body(**fields: Any) -> list[bytes]:
+    """A message with these fields, packed by hand."""
+    return [VERSION, msgspec.msgpack.encode(fields)]
+
+
+def changed(message: FromWorker | FromTrainer, **fields: Any) -> list[bytes]:
+    """A good message, but for these fields."""
+    return body(**msgspec.msgpack.decode(pack(message)[1]) | fields)
+
+
+def taken(frames: list[bytes]) -> None:
+    """Unpacks it by everything there is; nothing but ProtocolError may be raised."""
+    for unpack in (unpack_from_worker, unpack_from_trainer):
+        try:
+            unpack(frames)
+        except ProtocolError as error:
+            assert str(error)  # noqa: PT017 - it is the only error allowed, not the one expected
+    for frame in frames:
+        try:
+            unpack_private(frame)
+        except ProtocolError as error:
+            assert str(error)  # noqa: PT017
+
+
+# Round trips
+
+
+@patient
+@given(FROM_WORKER)
+def test_what_a_worker_says_arrives_as_it_was(message: FromWorker) -> None:
+    frames = pack(message)
+    assert len(frames) == 2
+    assert unpack_from_worker(frames) == message
+    assert type(unpack_from_worker(frames)) is type(message)
+
+
+@patient
+@given(FROM_TRAINER)
+def test_what_a_trainer_says_arrives_as_it_was(message: FromTrainer) -> None:
+    frames = pack(message)
+    assert len(frames) == 2
+    assert unpack_from_trainer(frames) == message
+    assert type(unpack_from_trainer(frames)) is type(message)
+
+
+@patient
+@given(PRIVATE)
+def test_what_a_process_tells_its_worker_arrives_as_it_was(message: Private) -> None:
+    assert unpack_private(pack_private(message)) == message
+
+
+@patient
+@given(specs())
+def test_a_spec_arrives_as_the_same_spec(spec: ClipSpec) -> None:
+    lease = unpack_from_trainer(pack(Lease(1, spec, [Clip("a.avi", 2)])))
+    assert isinstance(lease, Lease)
+    assert lease.spec == spec
+    assert hash(lease.spec) == hash(spec)
+
+
+def test_what_is_left_out_takes_its_default() -> None:
+    assert unpack_from_worker(body(type="heartbeat")) == Heartbeat(0)
+    hello = {"worker": "w", "host": "h", "pid": 1, "software": "s"}
+    assert unpack_from_worker(body(type="hello", **hello)) == Hello("w", "h", 1, "s", token="")
+    assert unpack_from_trainer(changed(LEASE, clips=[["a.avi", 2]])) == LEASE
+    result = unpack_from_worker(body(type="result", lease=1, frames=[[0]]))
+    assert result == Result(1, [[0]], decode_s=0.0, indexes={})
+    failed = unpack_from_worker(body(type="failed", lease=1, at=0, reason="no"))
+    assert failed == Failed(1, 0, "no", dropped=False, fatal=False)
+    settings = unpack_private(msgspec.msgpack.encode({"type": "settings", "trainers": ["t"]}))
+    assert settings == WorkerSettings(
+        ["t"], root=None, token="", keys=None, insecure=False, transforms=[]
+    )
+
+
+def test_messages_are_what_they_were_when_this_was_written() -> None:
+    assert VERSION == b"videoload/1"
+    assert pack(Failed(3, 1, "no", True)) == [
+        b"videoload/1",
+        b"\x86\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
+        b"\xa7dropped\xc3\xa5fatal\xc2",
+    ]
+    lease = msgspec.msgpack.decode(pack(LEASE)[1])
+    assert lease["clips"] == [["a.avi", 2, 0, 0, None, None]]
+    assert lease["type"] == "lease"
+    assert sorted(lease["spec"]) == [
+        "clips_per_video", "crop", "flip", "fps", "frames", "hop", "pixels", "resize", "sampling",
+        "short", "size", "stride", "transform",
+    ]  # fmt: skip
+
+
+# Whatever else comes
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=60))
+def test_arbitrary_bytes_are_refused_and_nothing_worse(data: bytes) -> None:
+    taken([VERSION, data])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | WORDS
+        | st.binary(max_size=5),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4),
+        max_leaves=8,
+    )
+)  # fmt: skip
+def test_arbitrary_messagepack_is_refused_and_nothing_worse(value: object) -> None:
+    taken([VERSION, msgspec.msgpack.encode(value)])
+
+
+@patient
+@given(message=st.one_of(FROM_WORKER, FROM_TRAINER, PRIVATE), data=st.data())
+def test_a_truncated_message_is_refused(
+    message: FromWorker | FromTrainer | Private, data: st.DataObject
+) -> None:
+    whole = msgspec.msgpack.encode(message)
+    part = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    for unpack in (unpack_from_worker, unpack_from_trainer):
+        with pytest.raises(ProtocolError, match="not a message of this protocol"):
+            unpack([VERSION, part])
+    with pytest.raises(ProtocolError, match="not a message of this protocol"):
+        unpack_private(part)
+
+
+@settings(deadline=None, max_examples=300)
+@given(message=st.one_of(FROM_WORKER, FROM_TRAINER, PRIVATE), data=st.data())
+def test_a_message_with_changed_bytes_is_read_or_refused_and_nothing_worse(
+    message: FromWorker | FromTrainer | Private, data: st.DataObject
+) -> None:
+    whole = bytearray(msgspec.msgpack.encode(message))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        whole[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=3))
+        assume(whole)
+    taken([VERSION, bytes(whole)])
+
+
+@patient
+@given(message=st.one_of(FROM_WORKER, FROM_TRAINER), field=WORDS)
+def test_a_field_too_many_is_refused(message: FromWorker | FromTrainer, field: str) -> None:
+    fields = msgspec.msgpack.decode(pack(message)[1])
+    assume(field not in fields)
+    for unpack in (unpack_from_worker, unpack_from_trainer):
+        with pytest.raises(ProtocolError):
+            unpack(body(**fields, **{field: 1}))
+
+
+@patient
+@given(message=FROM_WORKER, data=st.data())
+def test_bytes_after_a_message_are_refused(message: FromWorker, data: st.DataObject) -> None:
+    rest = data.draw(st.binary(min_size=1, max_size=5))
+    with pytest.raises(ProtocolError):
+        unpack_from_worker([VERSION, pack(message)[1] + rest])
+
+
+@pytest.mark.parametrize("length", [b"\xdd\xff\xff\xff\xff", b"\xdd\x7f\xff\xff\xff"])
+def test_a_list_that_says_it_is_huge_takes_no_memory(length: bytes) -> None:
+    head = b"\x83\xa4type\xa6result\xa5lease\x01\xa6frames"
+    for start in (head + length, head + b"\x91" + length):
+        with pytest.raises(ProtocolError):
+            unpack_from_worker([VERSION, start])
+
+
+def test_a_message_nested_without_end_is_refused() -> None:
+    for nested in (b"\x91" * 100_000, b"\x81\xa1a" * 100_000, b"\x82\xa1a" + b"\x91" * 100_000):
+        taken([VERSION, nested])
+        with pytest.raises(ProtocolError):
+            unpack_from_worker([VERSION, nested])
+
+
+# Versions and frames
+
+
+@pytest.mark.parametrize("unpack", [unpack_from_worker, unpack_from_trainer])
+@pytest.mark.parametrize("version", [b"", b"videoload/2", b"videoload/10", b"GET / HTTP/1.1"])
+def test_another_version_is_refused_and_both_are_named(unpack: Any, version: bytes) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        unpack([version, pack(Bye("x"))[1]])
+    assert repr(version) in str(caught.value)
+    assert repr(VERSION) in str(caught.value)
+
+
+def test_the_version_is_looked_at_before_anything_else() -> None:
+    for frames in ([b"videoload/2"], [b"videoload/2", b"\xc1", b"", b""]):
+        with pytest.raises(ProtocolError, match="speaks b'videoload/2'"):
+            unpack_from_worker(frames)
+
+
+def test_a_long_version_is_not_repeated_in_full() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        unpack_from_worker([b"x" * 1_000_000, b""])
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("unpack", [unpack_from_worker, unpack_from_trainer])
+@pytest.mark.parametrize("count", [0, 1, 3, 4])
+def test_a_message_has_two_frames(unpack: Any, count: int) -> None:
+    frames = [*pack(Bye("x")), b"", b""][:count]
+    words = f"a message has 2 frames, got {count}" if count else "the other side speaks b''"
+    with pytest.raises(ProtocolError, match=words):
+        unpack(frames)
+
+
+# Who may say what
+
+
+@pytest.mark.parametrize("message", [Hello("w", "h", 1, "s"), Result(1, [[0]]), Failed(1, 0, "no")])
+def test_a_trainer_cannot_say_what_workers_say(message: FromWorker) -> None:
+    with pytest.raises(ProtocolError):
+        unpack_from_trainer(pack(message))
+
+
+@pytest.mark.parametrize("message", [Welcome(1.0), Refused("no"), LEASE])
+def test_a_worker_cannot_say_what_trainers_say(message: FromTrainer) -> None:
+    with pytest.raises(ProtocolError):
+        unpack_from_worker(pack(message))
+
+
+@pytest.mark.parametrize(
+    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, "/", False), Unshare(1)]
+)
+def test_nobody_who_dials_in_can_speak_on_the_private_channel(message: Private) -> None:
+    for unpack in (unpack_from_worker, unpack_from_trainer):
+        with pytest.raises(ProtocolError):
+            unpack([VERSION, pack_private(message)])
+
+
+@pytest.mark.parametrize("message", [Hello("w", "h", 1, "s"), LEASE, Heartbeat(), Bye("x")])
+def test_the_private_channel_knows_no_other_messages(message: FromWorker | FromTrainer) -> None:
+    with pytest.raises(ProtocolError):
+        unpack_private(pack(message)[1])
+
+
+# Fields that cannot be meant
+
+HELLO = Hello("w", "h", 1, "s")
+RESULT = Result(1, [[0]])
+FAILED = Failed(1, 0, "no")
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"),
+    [
+        (HELLO, {"worker": "w" * 257}),
+        (HELLO, {"host": "h" * 257}),
+        (HELLO, {"software": "s" * 257}),
+        (HELLO, {"token": "t" * 257}),
+        (HELLO, {"pid": -1}),
+        (HELLO, {"pid": "1"}),
+        (HELLO, {"pid": 1.0}),
+        (HELLO, {"pid": True}),
+        (HELLO, {"worker": None}),
+        (HELLO, {"worker": b"w"}),
+        (HELLO, {"type": "hullo"}),
+        (HELLO, {"type": 1}),
+        (RESULT, {"lease": -1}),
+        (RESULT, {"frames": []}),
+        (RESULT, {"frames": [[-1]]}),
+        (RESULT, {"frames": [[0.0]]}),
+        (RESULT, {"frames": [0]}),
+        (RESULT, {"frames": [[0]] * (_CLIPS + 1)}),
+        (RESULT, {"frames": [[0] * (_FRAMES + 1)]}),
+        (RESULT, {"decode_s": -0.1}),
+        (RESULT, {"indexes": {"p" * 4097: b""}}),
+        (RESULT, {"indexes": {"p": bytes(INDEX_BYTES + 1)}}),
+        (RESULT, {"indexes": {"p": "text"}}),
+        (RESULT, {"indexes": {str(i): b"" for i in range(_CLIPS + 1)}}),
+        (FAILED, {"fatal": 1}),
+        (FAILED, {"lease": -1}),
+        (FAILED, {"at": -1}),
+        (FAILED, {"reason": "r" * 4097}),
+        (FAILED, {"dropped": 1}),
+        (Heartbeat(), {"frames": -1}),
+        (Bye("x"), {"reason": "r" * 4097}),
+    ],
+)  # fmt: skip
+def test_a_workers_field_that_cannot_be_meant_is_refused(
+    message: FromWorker, fields: dict[str, Any]
+) -> None:
+    assert unpack_from_worker(changed(message)) == message
+    with pytest.raises(ProtocolError, match=r"\Anot a message of this protocol: [^\n]+\Z"):
+        unpack_from_worker(changed(message, **fields))
+
+
+def spec_with(**fields: Any) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.to_builtins(SPEC)
+    return {"spec": made | fields}
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"),
+    [
+        (Welcome(1.0), {"beat_s": 0.0}),
+        (Welcome(1.0), {"beat_s": -1.0}),
+        (Welcome(1.0), {"beat_s": "1"}),
+        (Refused("no"), {"reason": "r" * 4097}),
+        (LEASE, {"lease": -1}),
+        (LEASE, {"clips": []}),
+        (LEASE, {"clips": [["a.avi", 2]] * (_CLIPS + 1)}),
+        (LEASE, {"clips": [["a" * 4097, 2]]}),
+        (LEASE, {"clips": [["a.avi", -2]]}),
+        (LEASE, {"clips": [["a.avi", 2, -1]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, -1]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, -1]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, bytes(INDEX_BYTES + 1)]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, None, 0]]}),
+        (LEASE, {"clips": [["a.avi"]]}),
+        (LEASE, {"clips": [{"path": "a.avi", "key": 2}]}),
+        (LEASE, {"place": {"arena": -1, "offset": 0}}),
+        (LEASE, {"place": {"arena": 0, "offset": -1}}),
+        (LEASE, {"place": {"arena": 0}}),
+        (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
+        (LEASE, {"spec": None}),
+        (LEASE, spec_with(frames=0)),
+        (LEASE, spec_with(size=[4, 4, 4])),
+        (LEASE, spec_with(size=None)),
+        (LEASE, spec_with(transform="os.path:join; x")),
+        (LEASE, spec_with(transform="__main__:f")),
+        (LEASE, spec_with(resize=3)),
+        (LEASE, spec_with(pixels="bgr24")),
+        (LEASE, spec_with(fps=0.0)),
+        (LEASE, spec_with(fps=10.0, stride=2)),
+    ],
+)
+def test_a_trainers_field_that_cannot_be_meant_is_refused(
+    message: FromTrainer, fields: dict[str, Any]
+) -> None:
+    assert unpack_from_trainer(changed(message)) == message
+    with pytest.raises(ProtocolError, match=r"\Anot a message of this protocol: [^\n]+\Z"):
+        unpack_from_trainer(changed(message, **fields))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "settings", "trainers": []},
+        {"type": "settings", "trainers": "tcp://h:1"},
+        {"type": "settings"},
+        {"type": "settings", "trainers": ["t"], "transforms": "any"},
+        {"type": "share", "arena": -1, "root": "/", "memory": True},
+        {"type": "share", "arena": 1, "root": "/"},
+        {"type": "share", "arena": 1, "root": None, "memory": True},
+        {"type": "unshare", "arena": -1},
+        {"type": "unshare", "arena": 1, "root": "/"},
+        {"arena": 1},
+    ],
+)
+def test_a_private_field_that_cannot_be_meant_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError, match="not a message of this protocol"):
+        unpack_private(msgspec.msgpack.encode(fields))
+
+
+def test_the_largest_fields_are_accepted() -> None:
+    hello = Hello("w" * 256, "h" * 256, 2**64 - 1, "s" * 256, "t" * 256)
+    result = Result(2**64 - 1, [[1] * 2] * (_CLIPS - 1) + [[0] * _FRAMES])
+    result.indexes = {"p" * 4096: bytes(INDEX_BYTES)} | {str(i): b"" for i in range(_CLIPS - 1)}
+    failed = Failed(1, 2**64 - 1, "r" * 4096)
+    for message in (hello, result, failed):
+        assert unpack_from_worker(pack(message)) == message
+    clips = [Clip("a" * 4096, 2**64 - 1, index=bytes(INDEX_BYTES))] + [Clip("a", 1)] * (_CLIPS - 1)
+    lease = Lease(1, SPEC, clips, Place(2**64 - 1, 2**64 - 1))
+    assert unpack_from_trainer(pack(lease)) == lease

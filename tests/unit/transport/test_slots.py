@@ -1,0 +1,341 @@
+"""Batch memory: where it lies, who may look into it, and when a slot comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import gc
+import mmap
+import os
+import resource
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.transport.slots import SHARED, Arena, Window, aligned_copy
+
+patient = settings(deadline=None, max_examples=50)
+shared = pytest.mark.skipif(not SHARED, reason="memory is shared by memfd, which Linux has")
+
+SHAPE = (3, 4, 5)
+
+
+@pytest.fixture
+def arena() -> Iterator[Arena]:
+    """Three slots of one page each."""
+    made = Arena(3, 60)
+    yield made
+    made.close()
+
+
+@contextlib.contextmanager
+def limited_files(most_bytes: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def address(array: np.ndarray[Any, Any]) -> int:
+    return int(array.ctypes.data)
+
+
+# Where it lies
+
+
+@patient
+@given(slots=st.integers(1, 5), slot_bytes=st.integers(1, 20_000))
+def test_slots_begin_on_pages_and_do_not_overlap(slots: int, slot_bytes: int) -> None:
+    arena = Arena(slots, slot_bytes)
+    try:
+        assert arena.stride % mmap.PAGESIZE == 0
+        assert slot_bytes <= arena.stride < slot_bytes + mmap.PAGESIZE
+        assert (arena.slots, arena.size) == (slots, slots * arena.stride)
+        views = [arena.view(slot, 0, (slot_bytes,)) for slot in range(slots)]
+        assert all(address(view) % 64 == 0 for view in views)
+        for slot, view in enumerate(views):
+            view[:] = slot + 1
+        assert [set(view.tolist()) for view in views] == [{slot + 1} for slot in range(slots)]
+    finally:
+        arena.close()
+
+
+def test_fresh_memory_is_zero(arena: Arena) -> None:
+    assert not arena.view(2, 0, (arena.stride,)).any()
+
+
+def test_views_of_one_place_show_the_same_pixels(arena: Arena) -> None:
+    whole, rows = arena.view(1, 0, SHAPE), arena.view(1, 20, (2, 4, 5))
+    whole[1:] = 7
+    assert (rows == 7).all()
+    rows[0, 0, 0] = 9
+    assert whole[1, 0, 0] == 9
+    assert not whole[0].any()
+    assert whole.dtype == np.uint8
+    assert whole.flags.c_contiguous
+    assert whole.flags.writeable
+
+
+def test_a_view_beyond_the_memory_is_refused(arena: Arena) -> None:
+    with pytest.raises(ValueError, match="buffer"):
+        arena.view(2, arena.stride - 10, (11,))
+
+
+# Workers
+
+
+@shared
+def test_a_window_shows_what_the_arena_holds_and_the_other_way_round(arena: Arena) -> None:
+    window = Window(os.dup(arena.fd))
+    assert window.size == arena.size
+    window.view(arena.stride + 3, (2, 2))[:] = 5
+    assert arena.view(1, 0, (8,)).tolist() == [0, 0, 0, 5, 5, 5, 5, 0]
+    arena.view(0, 0, SHAPE)[:] = 8
+    assert (window.view(0, SHAPE) == 8).all()
+
+
+@shared
+@pytest.mark.parametrize(
+    ("offset", "shape"),
+    [
+        (-1, (1,)),
+        (3 * mmap.PAGESIZE, (1,)),
+        (3 * mmap.PAGESIZE - 59, SHAPE),
+        (0, (3 * mmap.PAGESIZE + 1,)),
+        (2**63, (1,)),
+    ],
+)
+def test_a_worker_cannot_look_outside_of_the_arena(
+    arena: Arena, offset: int, shape: tuple[int, ...]
+) -> None:
+    window = Window(os.dup(arena.fd))
+    with pytest.raises(ValueError, match=f"at {offset} does not fit into {arena.size} bytes"):
+        window.view(offset, shape)
+
+
+@shared
+@pytest.mark.parametrize("shape", [(2**32, 2**32), (2**31, 2**31, 3), (2**64, 1), (2**21,) * 3])
+def test_a_shape_whose_size_overflows_is_refused_as_well(
+    arena: Arena, shape: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError, match=r"fit|reshape|large|dimension"):
+        Window(os.dup(arena.fd)).view(0, shape)
+
+
+@shared
+def test_a_worker_can_look_at_all_of_the_arena(arena: Arena) -> None:
+    window = Window(os.dup(arena.fd))
+    assert window.view(0, (arena.size,)).nbytes == arena.size
+    assert window.view(arena.size - 60, SHAPE).shape == SHAPE
+
+
+@shared
+def test_a_window_closes_the_descriptor_that_it_was_given(arena: Arena) -> None:
+    fd = os.dup(arena.fd)
+    window = Window(fd)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+    assert window.view(0, SHAPE).shape == SHAPE
+
+
+@shared
+def test_a_window_that_cannot_be_made_closes_the_descriptor_as_well() -> None:
+    read, write = os.pipe()
+    os.close(write)
+    with pytest.raises((OSError, ValueError)):
+        Window(read)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(read)
+
+
+@shared
+def test_nobody_can_change_the_size(arena: Arena) -> None:
+    for size in (0, arena.size - 1, arena.size + mmap.PAGESIZE):
+        with pytest.raises(PermissionError):
+            os.ftruncate(arena.fd, size)
+    with pytest.raises(PermissionError):
+        fcntl.fcntl(arena.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    assert os.fstat(arena.fd).st_size == arena.size
+
+
+@shared
+def test_the_descriptor_is_not_inherited_by_accident(arena: Arena) -> None:
+    assert not os.get_inheritable(arena.fd)
+
+
+# The end
+
+
+def test_arrays_outlive_the_arena() -> None:
+    arena = Arena(2, 100)
+    view = arena.view(1, 0, (100,))
+    arena.close()
+    view[:] = 3
+    del arena
+    gc.collect()
+    assert view.sum() == 300
+
+
+@shared
+def test_a_closed_arena_holds_no_descriptor() -> None:
+    before = descriptors()
+    arena = Arena(2, 100)
+    fd = arena.fd
+    assert fd >= 0
+    arena.close()
+    arena.close()
+    assert arena.fd == -1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+    del arena
+    gc.collect()
+    assert descriptors() == before
+
+
+@shared
+def test_memory_that_is_not_there_is_missed_at_once_and_named() -> None:
+    before = descriptors()
+    with limited_files(1 << 20), pytest.raises(MemoryError) as caught:
+        Arena(4, 1 << 20)
+    assert str(caught.value) == f"4 MB of shared memory for 4 batches: {os.strerror(errno.EFBIG)}"
+    assert descriptors() == before
+
+
+# Lending
+
+
+def lent(arena: Arena, slot: int = 0) -> tuple[np.ndarray[Any, Any], list[int]]:
+    """The slot's array, and a list that gets an entry whenever the slot comes back."""
+    back: list[int] = []
+    return arena.lend(slot, SHAPE, lambda: back.append(slot)), back
+
+
+def test_a_lent_slot_is_the_slot(arena: Arena) -> None:
+    arena.view(2, 0, SHAPE)[:] = 6
+    array, _ = lent(arena, 2)
+    assert array.shape == SHAPE
+    assert (array == 6).all()
+    assert address(array) % 64 == 0
+
+
+def test_a_slot_comes_back_once_when_its_array_dies(arena: Arena) -> None:
+    array, back = lent(arena)
+    assert back == []
+    del array
+    assert back == [0]
+    gc.collect()
+    assert back == [0]
+
+
+CUTS: dict[str, Callable[[Any], Any]] = {
+    "slice": lambda array: array[1:],
+    "row": lambda array: array[0],
+    "slice of a slice": lambda array: array[1:][:, ::-1][0],
+    "reshape": lambda array: array.reshape(-1),
+    "ravel": np.ravel,
+    "transpose": lambda array: array.T,
+    "other type": lambda array: array.view(np.int8),
+    "asarray": lambda array: np.asarray(array, copy=False).view(),
+    "memoryview": memoryview,
+    "memoryview of a slice": lambda array: memoryview(array[1]),
+    "frombuffer": lambda array: np.frombuffer(array, np.uint8),
+    "broadcast": lambda array: np.broadcast_to(array, (2, *SHAPE)),
+    "new axis": lambda array: array[None],
+    "subclass": lambda array: array.view(np.recarray),
+    "dlpack": np.from_dlpack,
+    "iterator": lambda array: iter(array.flat),
+    "container": lambda array: {"clips": [array]},
+}
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=list(CUTS))
+def test_a_slot_stays_lent_while_anything_cut_from_it_lives(
+    arena: Arena, cut: Callable[[Any], Any]
+) -> None:
+    array, back = lent(arena)
+    part = cut(array)
+    del array
+    gc.collect()
+    assert back == []
+    del part
+    gc.collect()
+    assert back == [0]
+
+
+def test_a_copy_does_not_keep_a_slot(arena: Arena) -> None:
+    array, back = lent(arena)
+    copies = [array.copy(), array.astype(np.float32), array[[0, 1]], array.tobytes()]
+    del array
+    assert back == [0]
+    assert len(copies) == 4
+
+
+def test_each_lending_comes_back_for_itself(arena: Arena) -> None:
+    (first, first_back), (second, second_back) = lent(arena), lent(arena)
+    other, other_back = lent(arena, 1)
+    del first
+    assert (first_back, second_back, other_back) == ([0], [], [])
+    del second, other
+    assert (second_back, other_back) == ([0], [1])
+
+
+def test_a_view_of_the_arena_does_not_keep_a_slot_lent(arena: Arena) -> None:
+    view = arena.view(0, 0, SHAPE)
+    array, back = lent(arena)
+    del array
+    assert back == [0]
+    assert view.shape == SHAPE
+
+
+def test_a_slot_may_come_back_in_any_thread_and_after_the_arena(arena: Arena) -> None:
+    array, back = lent(arena)
+    holder = [array]
+    del array
+    arena.close()
+    thread = threading.Thread(target=holder.clear)
+    thread.start()
+    thread.join()
+    assert back == [0]
+
+
+def test_a_slot_lent_as_a_flat_array_comes_back_as_well(arena: Arena) -> None:
+    back: list[int] = []
+    array = arena.lend(0, (60,), lambda: back.append(0))
+    part = array[30:]
+    del array
+    assert back == []
+    del part
+    assert back == [0]
+
+
+# Copies
+
+
+@patient
+@given(
+    shape=st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple), shift=st.integers(0, 70)
+)
+def test_an_aligned_copy_is_equal_aligned_and_a_copy(shape: tuple[int, ...], shift: int) -> None:
+    count = int(np.prod(shape))
+    memory = np.arange(count + shift, dtype=np.uint64).astype(np.uint8)
+    array = memory[shift:].reshape(shape)
+    copy = aligned_copy(array)
+    assert address(copy) % 64 == 0
+    assert np.array_equal(copy, array)
+    assert (copy.dtype, copy.shape) == (array.dtype, array.shape)
+    assert copy.flags.c_contiguous
+    assert copy.flags.writeable
+    assert not np.shares_memory(copy, memory)

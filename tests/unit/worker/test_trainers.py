@@ -1,0 +1,135 @@
+"""Whose lease a worker takes next: by decoding time, and nothing is saved up in a pause. The clock
+is the test's; the addresses are dialled, and nobody is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import zmq
+
+from videoload.spec.clips import ClipSpec
+from videoload.transport.messages import Clip, Lease, Refused, Welcome, WorkerSettings
+from videoload.worker.trainers import Link, Links
+
+LEASE = Lease(1, ClipSpec(frames=1, size=(32, 32)), [Clip("a.avi", 1)])
+
+
+class Shop:
+    """A worker without a decoder: trainers ask, and are served for so many seconds."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        addresses = ["ipc://@videoload-test-links-a", "ipc://@videoload-test-links-b"]
+        self.links = Links(context, WorkerSettings(addresses), lambda name: [])
+        self.a, self.b = self.links
+        for link in self.links:
+            link._take(Welcome(0.25))
+        self.now = 0.0
+
+    def ask(self, *links: Link) -> None:
+        """These have a lease waiting, if they had none."""
+        for link in links:
+            if not link.leases:
+                link._take(LEASE)
+
+    def serve(self, seconds: float) -> Link | None:
+        """Who is served next, if anybody is now."""
+        got = self.links.next_lease(self.now)
+        if got is None:
+            return None
+        self.now += seconds
+        self.links.served(got[0], seconds, self.now)
+        return got[0]
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    made = Shop(context)
+    yield made
+    made.links.close()
+    context.term()
+
+
+def test_decoding_time_is_shared_and_not_the_number_of_leases(shop: Shop) -> None:
+    served = {shop.a: 0, shop.b: 0}
+    for _ in range(1100):
+        shop.ask(shop.a, shop.b)
+        link = shop.links.next_lease(shop.now)
+        assert link is not None
+        served[link[0]] += 1
+        seconds = 1.0 if link[0] is shop.a else 0.01  # a's clips are heavy
+        shop.now += seconds
+        shop.links.served(link[0], seconds, shop.now)
+    assert served[shop.b] == pytest.approx(100 * served[shop.a], rel=0.1)
+
+
+def test_a_lone_trainer_has_it_all(shop: Shop) -> None:
+    for _ in range(10):
+        shop.ask(shop.a)
+        assert shop.links.wait_ms(shop.now) == 0
+        assert shop.serve(1.0) is shop.a
+    assert shop.serve(1.0) is None
+
+
+def test_who_idles_wakes_up_for_its_next_beat(shop: Shop) -> None:
+    for link in shop.links:
+        link._said = shop.now
+    assert shop.links.wait_ms(shop.now) == 200
+    assert shop.links.wait_ms(shop.now + 0.125) == 125
+    assert shop.links.wait_ms(shop.now + 1) == 0
+
+
+def test_nothing_is_saved_up_in_a_pause(shop: Shop) -> None:
+    for _ in range(100):
+        shop.ask(shop.a)
+        assert shop.serve(1.0) is shop.a
+    turns = []
+    for _ in range(40):
+        shop.ask(shop.a, shop.b)
+        turns.append(shop.serve(0.1))
+    # One lease of a's and a quarter of a second are owed to b; then they take turns.
+    owed = turns.index(shop.a)
+    assert owed <= 13
+    rest = turns[owed:]
+    assert abs(rest.count(shop.a) - rest.count(shop.b)) <= 1
+
+
+def test_the_next_lease_of_one_that_is_owed_is_waited_for_but_not_long(shop: Shop) -> None:
+    shop.ask(shop.a, shop.b)
+    assert shop.serve(0.1) is shop.a
+    shop.ask(shop.a)
+    assert shop.serve(0.001) is shop.b
+    assert shop.serve(0.1) is None, "a's lease waits while b's next one may be on its way"
+    assert 2 <= shop.links.wait_ms(shop.now) <= 3
+    shop.now += 0.001
+    shop.ask(shop.b)
+    assert shop.links.wait_ms(shop.now) == 0
+    assert shop.serve(0.001) is shop.b
+    shop.now += 0.0021
+    assert shop.links.wait_ms(shop.now) == 0
+    assert shop.serve(0.1) is shop.a, "it did not come in time"
+
+
+def test_who_is_owed_nothing_or_is_gone_is_not_waited_for(shop: Shop) -> None:
+    shop.ask(shop.a, shop.b)
+    assert shop.serve(0.1) is shop.a
+    assert shop.links.wait_ms(shop.now) == 0
+    assert shop.serve(0.001) is shop.b
+    shop.ask(shop.a)
+    shop.b._hang_up()
+    assert shop.serve(0.1) is shop.a
+
+
+def test_who_is_refused_again_and_again_rests_ever_longer(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: shop.now)
+    rests = []
+    for pause in (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 59.0, 61.0):
+        shop.now = max(shop.now, shop.a._rest_until) + pause
+        shop.a._take(Refused("not now"))
+        rests.append(shop.a._rest_until - shop.now)
+    assert rests == pytest.approx([0.25, 0.5, 1, 2, 4, 5, 5, 0.25])
+    assert not shop.a.welcomed
+    assert shop.b.welcomed

@@ -1,0 +1,251 @@
+"""The ``videoload`` command: flags -> calls.
+
+Exit status: 0; 1 with one clear line for what the user can mend; 2 for wrong usage; 130 on Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from videoload import __version__
+from videoload.errors import VideoloadError
+
+app = typer.Typer(
+    name="videoload",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs of a docstring are filled, not broken as in the code
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Decodes AVI files into clip batches while the model trains.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"videoload {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    videos: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Your own videos, one folder a class (or train/ and test/ with such folders). "
+            "Without it, a small set of moving shapes is made.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one a core")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to train.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the videos, the order and the model.")] = 0,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the videos that are made, here.")
+    ] = None,
+) -> None:
+    """The whole thing on this host, in under two minutes.
+
+    Makes (or takes) AVI files, starts decoders, trains a small Keras model on the stream, and shows
+    what the waiting for data cost.
+    """
+    from videoload.commands import demo as show
+
+    show.run(videos, workers=workers, epochs=epochs, seed=seed, keep=keep)
+
+
+@app.command()
+def worker(
+    connect: Annotated[
+        list[str],
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            help="The trainer; more than once for several, or a name with several addresses.",
+        ),
+    ],
+    root: Annotated[
+        Path, typer.Option(metavar="DIR", help="The videos; nothing outside of it is opened.")
+    ],
+    processes: Annotated[
+        int, typer.Option(min=1, help="Worker processes; one keeps a core busy.")
+    ] = 1,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Dial other hosts without keys.")
+    ] = False,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="A Python module whose functions a trainer may name as transform; more than once "
+            "for several.",
+        ),
+    ] = None,
+) -> None:
+    """Decode for a trainer, here or on another host, until stopped.
+
+    Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
+    Ctrl-C hands back what is being decoded and ends it.
+    """
+    from videoload.transport.messages import WorkerSettings
+    from videoload.transport.sockets import check_dial
+    from videoload.worker.supervisor import keep_running
+    from videoload.worker.worker import serve
+
+    for address in connect:
+        check_dial(address, keys=keys, insecure=insecure)
+    if not root.is_dir():
+        raise VideoloadError(f"--root {root}: no such folder")
+    settings = WorkerSettings(
+        connect,
+        root=os.path.realpath(root),
+        keys=None if keys is None else os.path.realpath(keys),
+        insecure=insecure,
+        transforms=allow or [],
+    )
+    status = serve(settings) if processes == 1 else keep_running(processes, settings)
+    raise typer.Exit(status)
+
+
+@app.command()
+def scan(
+    videos: Annotated[
+        Path,
+        typer.Argument(metavar="DIR|CATALOG", help="A folder, a CSV file or a UCF-101 split file."),
+    ],
+    root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="What a catalog's paths are relative to.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Write what was found, for Catalog.from_csv. A scan that was stopped goes on "
+            "where it was; files that cannot be decoded go to CSV's .bad.csv.",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one a core")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
+    ] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="List every file, not only those with something to tell.")
+    ] = False,
+) -> None:
+    """Decode every file once and tell what is in there.
+
+    Codec, size, rate, the true number of frames against the header's, key frames, damage; and a
+    summary of what to do about it. A training on this host need not find it out again.
+    """
+    from videoload.commands import scan as scanning
+    from videoload.commands.tables import scan_table, scan_verdict
+    from videoload.worker.supervisor import cores
+
+    catalog = scanning.load(videos, root)
+    journal = None if output is None else scanning.Journal(output)
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task("decoding", total=len({video.path for video in catalog}))
+        rows = scanning.scan(
+            catalog,
+            processes=processes or cores(),
+            journal=journal,
+            on_row=lambda row: progress.advance(task),
+        )
+    console = Console(emoji=False)
+    console.print(scan_table(rows, every=every))
+    console.print(scan_verdict(rows, output), highlight=False)
+    if strict and any(row.damage for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    videos: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Your own AVI files. Without it, files like UCF-101's are made."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each loader has its turn.")] = 5,
+) -> None:
+    """This loader beside the usual ones, on the same clips.
+
+    The limit is bare libav on the same cores. Loaders that are not installed are skipped by name;
+    results and plots go to benchmark-results/. Many more options: `python -m benchmarks --help`.
+    """
+    try:
+        from benchmarks.__main__ import main as compare
+    except ImportError:
+        raise VideoloadError(
+            "the benchmarks are in the source tree only: clone it, and there "
+            "pip install -e '.[tensorflow,bench]'"
+        ) from None
+    options = ["--rounds", str(rounds)]
+    if videos is not None:
+        if not videos.is_dir():
+            raise VideoloadError(f"no such folder: {videos}")
+        options += ["--videos", str(videos)]
+    raise typer.Exit(compare(options))
+
+
+@app.command()
+def keygen(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
+) -> None:
+    """Make CURVE keys for a trainer and its workers."""
+    from videoload.transport.sockets import make_keys
+
+    trainer, workers = make_keys(folder)
+    print(f"for the trainer:  Client(listen=..., keys={str(trainer)!r})")
+    print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
+
+
+def main() -> None:
+    """The console entry point."""
+    logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
+    try:
+        app()
+    except VideoloadError as error:
+        _say(f"videoload: {error}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+
+
+def _say(line: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
+
+
+if __name__ == "__main__":
+    main()

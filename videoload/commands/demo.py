@@ -1,0 +1,333 @@
+"""The whole thing on one host, in a minute: AVI files, decoders, training, what waiting costs.
+
+A made set (see `made_videos`) or the user's own folder is trained on through a `Client`; then the
+same model takes the same clips twice more, once from decoder processes and once decoded in the
+trainer's own loop, and a table shows both. A training script needs only `_streams` and `_train`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from videoload.commands import made_videos as shapes
+from videoload.errors import SpecError, VideoloadError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+from videoload.trainer.client import Client, Stream
+from videoload.trainer.serial import decode_serially
+
+Batches = Iterator[tuple[Any, Any]]  # clips, labels: arrays or tensors
+
+_TRAIN_CLIP = ClipSpec(
+    frames=16, stride=2, resize=64, size=(64, 64), sampling="random", clips_per_video=3
+)
+_TEST_CLIP = ClipSpec(frames=16, stride=2, resize=64, size=(64, 64))
+_BATCH = 8
+_EPOCHS = 6
+# What the made set needs: 3 clips of 128 videos. A larger folder takes no longer.
+_MOST_STEPS, _MOST_TEST_STEPS = 48, 12
+_MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping for them
+_TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos a class; frames a video
+_MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
+
+
+def run(
+    videos: Path | None = None,
+    *,
+    workers: int | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    keep: Path | None = None,
+    console: Console | None = None,
+) -> None:
+    """Make or take videos, train on them, measure the waiting, print a table.
+
+    videos   folder <class>/**/*.avi, or train/ and test/ with such folders; None: made, and removed
+    workers  decoder processes; None: one a core
+    keep     a new or empty folder for the made videos, which then stay
+
+    Raises VideoloadError.
+    """
+    console = console or Console(emoji=False)
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    epochs = _EPOCHS if epochs is None else epochs
+    if epochs < 1:
+        raise SpecError(f"epochs must be at least 1, got {epochs}")
+    if keep is not None and videos is not None:
+        raise SpecError("keep is for the videos that the demo makes: leave it out with your own")
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        raise SpecError(f"{keep} is not an empty folder: choose another one to keep the videos in")
+    with console.status("loading TensorFlow"):
+        keras = _keras()
+    with tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary, _fewer_log_lines():
+        if videos is None:
+            videos = keep or Path(temporary)
+            if keep is None:  # what is soon gone need not be remembered (`index_cache`)
+                os.environ.setdefault("VIDEOLOAD_CACHE", "")
+            _make_videos(videos, seed, console)
+            say("Shapes drift left, right, up or down and sway: no single picture tells which.")
+        train, test = load_catalogs(videos)
+        say(
+            f"{len(train)} videos to train on, {len(test)} held back, "
+            f"{len(train.classes)} classes: {_some(train.classes)}"
+        )
+        keras.utils.set_random_seed(seed)
+        with _one_line_errors(), Client("auto" if workers is None else workers) as client:
+            stream, held_back = _streams(client, train, test, seed)
+            steps = min(len(stream), _MOST_STEPS)
+            model = build_model(len(train.classes), epochs * steps)
+            accuracy = _train(model, stream, held_back, epochs, steps, console)
+            with console.status("measuring how long the trainer waits for decoder processes"):
+                apart = _measure_stream(stream, model, first=epochs * steps)
+            decoders = len(stream.stats().workers)
+        with console.status("measuring how long it decodes in its own loop instead"):
+            inline = _measure_inline(stream, model, first=epochs * steps)
+        console.print(_table(accuracy, guessing(test), inline, apart, decoders))
+        for path, reason in stream.quarantine + held_back.quarantine:
+            say(f"{path}: {reason}; other clips stood in for it")
+        if keep is not None:
+            say(f"the videos are in {keep}")
+
+
+def load_catalogs(folder: Path) -> tuple[Catalog, Catalog]:
+    """``folder/train`` and ``folder/test`` where both are there, else four fifths and the rest."""
+    if (folder / "train").is_dir() and (folder / "test").is_dir():
+        train = Catalog.from_folder(folder / "train", root=folder)
+        return train, Catalog.from_folder(folder / "test", root=folder, classes=train.classes)
+    return Catalog.from_folder(folder).split(0.8, seed=0)
+
+
+def guessing(test: Catalog) -> float:
+    """The share of ``test`` that is right if the answer is always its most frequent class."""
+    return Counter(test.labels.tolist()).most_common(1)[0][1] / len(test)
+
+
+def build_model(classes: int, steps: int) -> Any:
+    """A compiled Keras model for clips [B, 16, 64, 64, 3] of uint8; ``steps`` to train in all.
+
+    What a shape does shows in the difference of neighbouring frames, and best where it is; hence
+    the greatest answer within a frame, and the mean over time.
+    """
+    import keras
+    from keras import layers
+
+    clips = keras.Input(_TRAIN_CLIP.shape, dtype="uint8")
+    x = layers.Rescaling(1 / 127.5, offset=-1)(clips)
+    x = x[:, 1:] - x[:, :-1]
+    for filters, kernel, strides in (
+        (16, (3, 5, 5), (1, 2, 2)),
+        (32, (3, 3, 3), (1, 2, 2)),
+        (64, (3, 3, 3), (2, 2, 2)),
+    ):
+        x = layers.Conv3D(filters, kernel, strides, padding="same", use_bias=False)(x)
+        x = layers.BatchNormalization(momentum=0.9)(x)
+        x = layers.ReLU()(x)
+    x = layers.TimeDistributed(layers.GlobalMaxPooling2D())(x)
+    x = layers.GlobalAveragePooling1D()(x)
+    x = layers.Dropout(0.3)(x)
+    model = keras.Model(clips, layers.Dense(classes)(x))
+    rate = keras.optimizers.schedules.CosineDecay(3e-3, decay_steps=steps, alpha=0.02)
+    model.compile(
+        optimizer=keras.optimizers.Adam(rate),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def _streams(client: Client, train: Catalog, test: Catalog, seed: int) -> tuple[Stream, Stream]:
+    """What is trained on, and what is held back."""
+    return client.stream(
+        train, _TRAIN_CLIP, min(_BATCH, len(train)), shuffle=True, seed=seed, max_bad=_MAX_BAD
+    ), client.stream(
+        test, _TEST_CLIP, min(_BATCH, len(test)),
+        shuffle=True, seed=seed, drop_remainder=False, max_bad=_MAX_BAD,
+    )  # fmt: skip
+
+
+def _train(
+    model: Any, stream: Stream, held_back: Stream, epochs: int, steps: int, console: Console
+) -> float:
+    """Train for ``epochs`` of ``steps`` batches; returns the accuracy on the videos held back."""
+    history = model.fit(
+        stream.dataset(epochs=epochs),
+        epochs=epochs,
+        steps_per_epoch=steps,
+        validation_data=held_back.dataset(),
+        validation_steps=min(len(held_back), _MOST_TEST_STEPS),
+        shuffle=False,  # the stream did
+        verbose=1 if console.is_terminal else 2,
+    )
+    return float(history.history["val_accuracy"][-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a training loop went for ``steps`` batches; ``waiting`` is the share of the time
+    (0 to 1) that it waited for the next batch."""
+
+    steps: int
+    batches_per_s: float
+    clips_per_s: float
+    waiting: float
+
+
+def measure_waiting(
+    batches: Batches,
+    train_step: Callable[[Any, Any], object],
+    *,
+    steps: int = _MEASURED_STEPS,
+    warm_up_steps: int = _WARM_UP_STEPS,
+    limit_s: float = _MEASURED_S,
+) -> Pace:
+    """Train on ``warm_up_steps`` batches, then time ``steps`` more, or as many as fit ``limit_s``.
+
+    ``train_step(clips, labels)`` must return only when the step is done.
+    """
+    for _ in range(warm_up_steps):
+        train_step(*next(batches))
+    done, clips_done, waited_s = 0, 0, 0.0
+    began = now = time.perf_counter()
+    while done < steps and (not done or now - began < limit_s):
+        clips, labels = next(batches)
+        waited_s += time.perf_counter() - now
+        train_step(clips, labels)
+        done, clips_done = done + 1, clips_done + len(labels)
+        now = time.perf_counter()
+    elapsed_s = now - began
+    return Pace(done, done / elapsed_s, clips_done / elapsed_s, waited_s / elapsed_s)
+
+
+def _measure_stream(stream: Stream, model: Any, first: int) -> Pace:
+    last = first + _WARM_UP_STEPS + _MEASURED_STEPS
+    dataset = stream.dataset(start_step=first, epochs=-(-last // len(stream)))
+    return measure_waiting(iter(dataset), model.train_on_batch)
+
+
+def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
+    """The clips of `_measure_stream`, decoded here."""
+    last = first + _WARM_UP_STEPS + _MEASURED_STEPS
+    # The first visit to a file costs more (its index). The workers have been everywhere by now, so
+    # this decoder may go there too, before time is taken.
+    visits = min(len(stream), _MOST_STEPS, first)
+    o = stream.options
+    batches = decode_serially(
+        stream.catalog, stream.clip, o.batch_size, shuffle=o.shuffle, seed=o.seed,
+        max_bad=o.max_bad, start_step=first - visits, epochs=-(-last // len(stream)),
+    )  # fmt: skip
+    for _ in range(visits):
+        next(batches)
+    return measure_waiting(batches, model.train_on_batch)
+
+
+def _table(accuracy: float, guess: float, inline: Pace, apart: Pace, decoders: int) -> Table:
+    """What came out, in plain words."""
+    processes = f"{decoders} decoder process" + ("es" if decoders > 1 else "")
+    table = Table(
+        title=f"{accuracy:.0%} of the held-back videos recognised (guessing: {guess:.0%})",
+        caption=f"the same model and clips; training steps timed: {inline.steps}, {apart.steps}",
+    )
+    table.add_column("")
+    table.add_column("decoding in the\ntrainer's own loop", justify="right")
+    table.add_column(f"videoload,\n{processes}", justify="right")
+    for name, a, b in (
+        ("batches a second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
+        ("clips a second", f"{inline.clips_per_s:.0f}", f"{apart.clips_per_s:.0f}"),
+        ("time that the trainer waited", f"{inline.waiting:.0%}", f"{apart.waiting:.0%}"),
+    ):
+        table.add_row(name, a, b)
+    return table
+
+
+def _make_videos(folder: Path, seed: int, console: Console) -> None:
+    columns = (
+        TextColumn("making AVI files"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+    )  # fmt: skip
+    total = len(shapes.MOTIONS) * (_TRAIN_VIDEOS + _TEST_VIDEOS)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("", total=total)
+            shapes.make_videos(
+                folder, train_per_class=_TRAIN_VIDEOS, test_per_class=_TEST_VIDEOS, frames=_FRAMES,
+                seed=seed, on_video=lambda: progress.advance(task),
+            )  # fmt: skip
+    except OSError as error:
+        reason = error.strerror or error
+        raise VideoloadError(f"cannot make videos in {folder}: {reason}") from error
+
+
+def _keras() -> Any:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read when TensorFlow is first imported
+    try:
+        with _silent_stderr():
+            import keras
+            import tensorflow as tf  # noqa: F401 - said to be missing here, not in mid-demo
+    except ImportError as error:
+        raise VideoloadError(
+            f"the demo trains with TensorFlow: pip install 'videoload[tensorflow]' ({error})"
+        ) from None
+    return keras
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """TensorFlow writes about missing GPUs before any of its settings is heeded."""
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What goes wrong in a stream arrives as TensorFlow's error, with pages around its message."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        ours = re.search(r"^videoload\.errors\.\w+: (.+)", error.message, re.MULTILINE)
+        if ours is None:
+            raise
+        raise VideoloadError(ours[1]) from None
+
+
+@contextmanager
+def _fewer_log_lines() -> Iterator[None]:
+    """Bad videos are listed at the end, not in the middle of Keras's progress bar, and what stops
+    the demo is said once."""
+    logs = [
+        logging.getLogger(f"videoload.{name}") for name in ("spec.quarantine", "trainer.tfdata")
+    ]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")

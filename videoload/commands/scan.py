@@ -1,0 +1,306 @@
+"""What is in a folder of videos: every file decoded once, in parallel, and what that told.
+
+Each decoder is a process of its own that is given one file at a time, because a file may hang or
+crash it: it is then killed or replaced, and the file has its row like any other. Rows are written
+as they come, so a scan that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from videoload.decoding.decoder import Decoder
+from videoload.errors import CatalogError, VideoError, VideoloadError
+from videoload.spec.catalog import Catalog
+from videoload.worker.supervisor import start
+
+_BEAT_S = 1.0
+_STALL_S = 20.0  # a decoder that shows no progress for so long hangs
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One file. ``frames`` is its true count (0: nothing can be decoded, ``damage`` says why),
+    ``header_frames`` what its header claims, ``key_frames`` those that can be sought."""
+
+    path: str
+    label: str
+    frames: int = 0
+    container: str = ""
+    codec: str = ""
+    pixels: str = ""
+    width: int = 0
+    height: int = 0
+    fps: float = 0.0
+    header_frames: int = 0
+    key_frames: int = 0
+    damage: str = ""
+    file_bytes: int = 0
+    modified_ns: int = 0
+
+    @property
+    def key_distance(self) -> float:
+        """Frames from one key frame to the next, on average; 0 where none can be sought."""
+        return self.frames / self.key_frames if self.key_frames else 0.0
+
+    @property
+    def good(self) -> bool:
+        """Whether it can be decoded at all."""
+        return self.frames > 0
+
+
+def load(source: Path, root: Path | None) -> Catalog:
+    """The catalog that a person means by a folder, a CSV file or a UCF-101 split file. A folder
+    without class sub-folders is taken as one class. Raises CatalogError."""
+    if source.is_dir():
+        try:
+            return Catalog.from_folder(source, root=root)
+        except CatalogError:
+            loose = sorted(
+                path.relative_to(root or source).as_posix()
+                for path in source.rglob("*")
+                if path.suffix.lower() == ".avi" and path.is_file()
+            )
+            if not loose:
+                raise
+            return Catalog(loose, [0] * len(loose), [source.resolve().name], root or source)
+    if source.suffix.lower() == ".csv":
+        return Catalog.from_csv(source, root or source.parent)
+    return Catalog.from_list(source, root or source.parent)
+
+
+class Journal:
+    """The rows of a scan in a CSV file, in the order in which they came, and in the catalog's
+    order once `finish` was called. Files that cannot be decoded go to ``<name>.bad.csv``, so that
+    ``Catalog.from_csv`` reads the rest."""
+
+    def __init__(self, file: Path) -> None:
+        """Raises VideoloadError if the file is there and is something else."""
+        if file.exists() and not file.is_file():
+            raise VideoloadError(f"{file} is not a file that a scan could be written to")
+        self._good = file
+        self._bad = file.with_name(f"{file.stem}.bad.csv")
+        self.rows = {row.path: row for part in (self._good, self._bad) for row in _read(part)}
+
+    def has(self, root: Path, path: str) -> Row | None:
+        """The row of a file that has not changed since."""
+        row = self.rows.get(path)
+        with suppress(OSError):
+            status = (root / path).stat()
+            if row and (row.file_bytes, row.modified_ns) == (status.st_size, status.st_mtime_ns):
+                return row
+        return None
+
+    def add(self, row: Row) -> None:
+        """Write a row at once."""
+        self.rows[row.path] = row
+        file = self._good if row.good else self._bad
+        new = not file.exists()
+        try:
+            with file.open("a", newline="", encoding="utf-8") as out:
+                writer = csv.DictWriter(out, [field.name for field in fields(Row)])
+                if new:
+                    writer.writeheader()
+                writer.writerow(asdict(row))
+        except OSError as error:
+            raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
+
+    def finish(self, rows: Iterable[Row]) -> None:
+        """Leave exactly these rows, in this order."""
+        rows = list(rows)
+        for file, part in (
+            (self._good, [row for row in rows if row.good]),
+            (self._bad, [row for row in rows if not row.good]),
+        ):
+            if not part:
+                file.unlink(missing_ok=True)
+                continue
+            fresh = file.with_name(f".{file.name}.new")
+            with fresh.open("w", newline="", encoding="utf-8") as out:
+                writer = csv.DictWriter(out, [field.name for field in fields(Row)])
+                writer.writeheader()
+                writer.writerows(map(asdict, part))
+            fresh.replace(file)
+
+
+def scan(
+    catalog: Catalog,
+    *,
+    processes: int,
+    journal: Journal | None = None,
+    on_row: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """Decode every file of ``catalog`` once; the rows in the catalog's order.
+
+    ``on_row`` is told of each row as it comes. Raises VideoloadError.
+    """
+    if catalog.root is None:
+        raise VideoloadError("a scan needs the videos: give their root")
+    labels = {video.path: catalog.classes[video.label] for video in catalog}
+    rows: dict[str, Row] = {}
+    left = []
+    for path in labels:
+        known = None if journal is None else journal.has(catalog.root, path)
+        if known is None:
+            left.append(path)
+        else:
+            rows[path] = known
+            on_row(known)
+    for row in _decode_all(catalog.root, left, labels, processes):
+        rows[row.path] = row
+        if journal is not None:
+            journal.add(row)
+        on_row(row)
+    ordered = [rows[path] for path in labels]
+    if journal is not None:
+        journal.finish(ordered)
+    return ordered
+
+
+class _Child:
+    """A decoder process and the file that it is at."""
+
+    def __init__(self, root: Path, path: str) -> None:
+        mine, theirs = socket.socketpair()
+        self.pipe = Connection(mine.detach())
+        self.process = start("videoload.commands.scan", theirs)
+        self._tell(str(root))
+        self.give(path)
+
+    def give(self, path: str) -> None:
+        """The next file."""
+        self.path = path
+        self.heard = time.monotonic()
+        self._tell(path)
+
+    def end(self) -> None:
+        """Whatever it is doing."""
+        self.process.kill()
+        self.process.wait()
+        self.pipe.close()
+
+    def _tell(self, text: str) -> None:
+        with suppress(OSError):  # it ended: found out when it is listened to
+            self.pipe.send_bytes(text.encode())
+
+
+def _decode_all(
+    root: Path, paths: list[str], labels: dict[str, str], processes: int
+) -> Iterator[Row]:
+    waiting = iter(paths)
+    children: list[_Child] = []
+    try:
+        children += [_Child(root, path) for path in islice(waiting, processes)]
+        while children:
+            ready = wait([child.pipe for child in children], timeout=_BEAT_S)
+            for child in list(children):
+                got = _hear(child) if child.pipe in ready else _silence(child)
+                if got is None:
+                    continue
+                facts, alive = got
+                yield _row(root, child.path, labels[child.path], facts)
+                following = next(waiting, None)
+                if alive and following is not None:
+                    child.give(following)
+                    continue
+                children.remove(child)
+                child.end()
+                if following is not None:
+                    children.append(_Child(root, following))
+    finally:
+        for child in children:
+            child.end()
+
+
+def _hear(child: _Child) -> tuple[dict[str, Any], bool] | None:
+    """What a child said of its file, and whether it lives; None: it is still at it."""
+    child.heard = time.monotonic()
+    try:
+        facts = json.loads(child.pipe.recv_bytes())
+    except (EOFError, OSError):
+        status = child.process.wait()
+        return {"damage": f"its decoding ended the decoder (status {status})"}, False
+    return None if facts is None else (facts, True)
+
+
+def _silence(child: _Child) -> tuple[dict[str, Any], bool] | None:
+    if time.monotonic() - child.heard < _STALL_S:
+        return None
+    return {"damage": f"its decoding hangs (no frame for {_STALL_S:.0f} s)"}, False
+
+
+def _serve(pipe: Connection) -> None:
+    """The decoder process: the root and then paths in, facts out; null in between is progress."""
+    said = time.monotonic()
+
+    def say(facts: dict[str, Any] | None) -> None:
+        nonlocal said
+        pipe.send_bytes(json.dumps(facts).encode())
+        said = time.monotonic()
+
+    def tick() -> None:
+        if time.monotonic() - said > _BEAT_S:
+            say(None)
+
+    with suppress(EOFError, OSError):
+        decoder = Decoder(pipe.recv_bytes().decode(), keep=True)
+        while True:
+            path = pipe.recv_bytes().decode()
+            try:
+                index, report = decoder.report(path, tick)
+            except VideoError as error:
+                say({"damage": error.reason})
+                continue
+            damage = []
+            if report.refused:
+                damage.append(f"{report.refused} of {report.packets} packets cannot be decoded")
+            if report.repaired:
+                damage.append(f"{report.repaired} frames were repaired")
+            say({
+                "frames": index.facts.frames, "width": index.facts.width,
+                "height": index.facts.height, "fps": round(float(index.facts.fps), 4),
+                "container": report.container.split(",")[0], "codec": report.codec,
+                "pixels": report.pixels, "header_frames": report.header_frames,
+                "key_frames": len(index.keys), "damage": "; ".join(damage),
+            })  # fmt: skip
+
+
+def _row(root: Path, path: str, label: str, facts: dict[str, Any]) -> Row:
+    size, modified = 0, 0
+    with suppress(OSError):
+        status = os.stat(root / path)
+        size, modified = status.st_size, status.st_mtime_ns
+    return Row(path, label, **facts, file_bytes=size, modified_ns=modified)
+
+
+def _read(file: Path) -> Iterator[Row]:
+    """The rows of an earlier scan; a line that was being written when it was stopped is dropped."""
+    if not file.exists():
+        return
+    types: dict[str, Callable[[str], Any]] = {"int": int, "str": str, "float": float}
+    with file.open(newline="", encoding="utf-8") as lines:
+        reader = csv.DictReader(lines)
+        names = [field.name for field in fields(Row)]
+        if reader.fieldnames is not None and list(reader.fieldnames) != names:
+            raise VideoloadError(f"{file} is there and is not the output of a scan; move it away")
+        for line in reader:
+            with suppress(TypeError, ValueError):
+                yield Row(**{f.name: types[str(f.type)](line[f.name]) for f in fields(Row)})
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process ends it
+    _serve(Connection(int(sys.argv[1])))

@@ -1,0 +1,1 @@
+"""A file becomes pixels. Nothing outside of this package decodes."""

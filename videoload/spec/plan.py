@@ -1,0 +1,224 @@
+"""Which clip stands where in the stream, by random access.
+
+``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of (catalog,
+clip spec, batch size, seed, shard). Nothing is drawn in advance and nothing is remembered, so
+resuming at a step costs nothing and a million videos need no array of a million.
+
+An epoch's order is a keyed permutation: a Feistel network over the pairs (left, right) with
+left < a, right < b, where a*b is just above the number of samples; a result past the end is put
+through again until it falls inside (cycle walking), which keeps the map one to one.
+
+Rank r of a world of w takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
+together covers a contiguous run of positions. Every rank has the same number of batches: without
+``drop_remainder`` the last ones may differ in size by one clip, and where a further clip would
+need a batch that other ranks do not have (at most w-1 clips an epoch), it is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import SpecError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+
+_ROUNDS = 8  # four passes over each half
+_NOISES_KEPT = 1 << 16  # 10 MB; all there are of 67 million positions
+
+
+class Sample(NamedTuple):
+    """One clip to be had: clip number ``clip`` of ``video``, its choices drawn from ``key``.
+
+    ``origin`` is the sample's number in the epoch, ``attempt`` how often it was replaced.
+    """
+
+    epoch: int
+    origin: int
+    attempt: int
+    video: int
+    clip: int
+    key: int
+
+
+class BatchInfo(NamedTuple):
+    """Where a batch came from: its number in the stream, catalog index of each clip's video
+    (int64 [B]) and the ordinals of its source frames (int64 [B, T])."""
+
+    step: int
+    video: npt.NDArray[np.int64]
+    frames: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What a stream is, beside catalog and clip. Raises SpecError where it cannot be meant.
+
+    batch_size       clips in a batch
+    shuffle          a new order each epoch, from ``seed``; else the catalog's order
+    seed             of the order, the windows, the crops and the flips
+    shard            (rank, world): this trainer's share of each epoch
+    drop_remainder   leave out the last, smaller batch
+    ordered          batches come in the plan's order; else as they get ready
+    on_error         "substitute" another clip for one that cannot be had, or "raise"
+    max_bad          share of the catalog (at least 3 videos) that may be bad before it stops
+    """
+
+    batch_size: int
+    shuffle: bool
+    seed: int
+    shard: tuple[int, int]
+    drop_remainder: bool
+    ordered: bool
+    on_error: Literal["substitute", "raise"]
+    max_bad: float
+
+    def __post_init__(self) -> None:
+        if not _is_whole(self.batch_size) or self.batch_size < 1:
+            raise SpecError(f"batch_size must be at least 1, got {self.batch_size!r}")
+        if not _is_whole(self.seed):
+            raise SpecError(f"seed must be a whole number, got {self.seed!r}")
+        if not (
+            isinstance(self.shard, tuple | list)
+            and len(self.shard) == 2
+            and all(map(_is_whole, self.shard))
+            and 0 <= self.shard[0] < self.shard[1]
+        ):
+            raise SpecError(
+                f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
+            )
+        if self.on_error not in ("substitute", "raise"):
+            raise SpecError(f'on_error must be "substitute" or "raise", got {self.on_error!r}')
+        if not 0 <= self.max_bad <= 1:
+            raise SpecError(f"max_bad is a share from 0 to 1, got {self.max_bad!r}")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class Plan:
+    """The stream's batches by number: ``len(plan)`` an epoch, ``plan[step]`` for any step >= 0."""
+
+    def __init__(
+        self, videos: int, clips: int | npt.NDArray[np.int64], options: StreamOptions
+    ) -> None:
+        """``clips`` from each video, or from each its own number (int64 [videos])."""
+        self._clips = clips if isinstance(clips, int) else 0
+        self._ends = None if isinstance(clips, int) else np.cumsum(clips, dtype=np.int64)
+        self.samples = videos * self._clips if self._ends is None else int(self._ends[-1])
+        self.videos = videos if self._ends is None else int(np.count_nonzero(clips))
+        """How many videos there are clips of."""
+        self._options = options
+        self._rank, self._world = options.shard
+        batch = options.batch_size
+        share = self.samples // self._world
+        if options.drop_remainder:
+            self._batches, self._share = share // batch, share
+        else:
+            ceiling = -(-(self.samples - self._rank) // self._world)
+            self._batches = -(-share // batch)
+            self._share = min(ceiling, self._batches * batch)
+        if self._batches == 0:
+            raise SpecError(
+                f"{self.samples} clips over {self._world} shard(s) do not fill one batch of "
+                f"{batch}: lower batch_size" + (" or set drop_remainder=False" if share else "")
+            )
+
+    @classmethod
+    def of(cls, catalog: Catalog, spec: ClipSpec, options: StreamOptions) -> Plan:
+        """The plan of a catalog's clips. Raises SpecError where "dense" does not know how many."""
+        if spec.sampling != "dense":
+            return cls(len(catalog), spec.clips_per_video, options)
+        frames = catalog.segment_frames
+        if (frames < 0).any():
+            raise SpecError(
+                f'sampling="dense" needs frame counts, and {catalog[frames.argmin()].path} has '
+                "none: make them with 'videoload scan DIR --output videos.csv' and use "
+                "Catalog.from_csv"
+            )
+        lengths, length_of = np.unique(frames, return_inverse=True)
+        counts = np.array([spec.windows(length) for length in lengths.tolist()])[length_of]
+        if not counts.any():
+            raise SpecError(f'short="drop" leaves none of the {len(catalog)} videos')
+        return cls(len(catalog), counts, options)
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __getitem__(self, step: int) -> list[Sample]:
+        """The samples of batch ``step``, counted over all epochs."""
+        if step < 0:
+            raise IndexError(f"step must be at least 0, got {step}")
+        epoch, batch = divmod(step, self._batches)
+        first = batch * self._options.batch_size
+        mine = range(first, min(first + self._options.batch_size, self._share))
+        order = _order(self.samples, self._options.seed, epoch) if self._options.shuffle else None
+        positions = (self._rank + self._world * i for i in mine)
+        return [self._sample(epoch, order[at] if order else at) for at in positions]
+
+    def substitute(self, sample: Sample) -> Sample:
+        """What stands in for a sample that cannot be had; the same in every run."""
+        options, attempt = self._options, sample.attempt + 1
+        other = _hash(options.seed, "substitute", sample.epoch, sample.origin, attempt)
+        video, clip = self._locate(other % self.samples)
+        key = _hash(options.seed, "clip", sample.epoch, sample.origin, attempt)
+        return Sample(sample.epoch, sample.origin, attempt, video, clip, key)
+
+    def _sample(self, epoch: int, origin: int) -> Sample:
+        video, clip = self._locate(origin)
+        key = _hash(self._options.seed, "clip", epoch, origin, 0)
+        return Sample(epoch, origin, 0, video, clip, key)
+
+    def _locate(self, sample: int) -> tuple[int, int]:
+        """(video, clip) of a sample, in the catalog's order."""
+        if self._ends is None:
+            return divmod(sample, self._clips)
+        video = int(np.searchsorted(self._ends, sample, side="right"))
+        return video, sample - (int(self._ends[video - 1]) if video else 0)
+
+
+class Permutation:
+    """A one-to-one map of 0..size-1 onto itself, decided by ``key``: ``permutation[i]``."""
+
+    def __init__(self, size: int, key: bytes) -> None:
+        self._size = size
+        self._left = max(1, math.isqrt(size))
+        self._right = max(1, -(-size // self._left))
+        # A half takes a thousand values where there are a million positions, so most of the noise
+        # was drawn before: a position costs 1.5 microseconds instead of 6.5.
+        self._noise = lru_cache(_NOISES_KEPT)(partial(_noise, key))
+
+    def __getitem__(self, at: int) -> int:
+        if not 0 <= at < self._size:
+            raise IndexError(f"{at} is not in 0..{self._size - 1}")
+        while True:
+            left, right = divmod(at, self._right)
+            for turn in range(0, _ROUNDS, 2):
+                left = (left + self._noise(turn, right)) % self._left
+                right = (right + self._noise(turn + 1, left)) % self._right
+            at = left * self._right + right
+            if at < self._size:
+                return at
+
+
+def _noise(key: bytes, turn: int, half: int) -> int:
+    text = turn.to_bytes(1, "little") + half.to_bytes(8, "little")
+    return int.from_bytes(blake2b(text, digest_size=8, key=key).digest(), "little")
+
+
+@lru_cache(maxsize=4)  # streams that are read by turns, at the end of an epoch
+def _order(size: int, seed: int, epoch: int) -> Permutation:
+    return Permutation(size, _hash(seed, "order", epoch).to_bytes(8, "little"))
+
+
+def _hash(*parts: object) -> int:
+    """64 bits out of the parts, the same on every machine."""
+    text = ":".join(map(str, parts)).encode()
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

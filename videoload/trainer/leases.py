@@ -1,0 +1,655 @@
+"""Who owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
+
+A *run* is one pass of a consumer over a stream. It opens batches, in step order, into free slots;
+each open batch is cut into *pieces*, runs of consecutive clips; a piece is granted to a worker as
+a *lease*. The invariants:
+
+  * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
+    Memory is bounded by slots, whatever the number of workers.
+  * A piece is done once: its first valid answer counts, a later one finds its lease void.
+  * The fence: at most one live lease of a piece writes into shared memory (a local one). It is
+    granted again only after its worker is dead, and a cancelled batch keeps its slot until every
+    local lease on it is answered or its worker is dead. Over tcp nothing is written by others, so
+    a silent worker's pieces go to the next one at once, and whoever answers first wins - unless
+    the next one is local: that grant makes the remote ones void.
+  * The run that was asked last owns the stream's slots: another one, left half-way, gives back
+    what was not yet consumed and decodes it again when it is asked again. A run that waits is
+    handed one batch before another may take over, and then those that wait take turns: two
+    iterators over one stream, in one thread or in two, never wait for each other for good.
+
+Events are the methods; each returns the commands that the I/O loop has to carry out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import TransformError, VideoloadError
+from videoload.spec.plan import Plan, Sample
+from videoload.spec.quarantine import Quarantine
+
+WorkerId = Hashable
+
+# Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
+_LEASE_CLIPS = 16
+_LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
+# A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
+# are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults 2 met
+# the same clip twice running, and a good video was lost. Four times running is no accident.
+_DEATHS = 4
+_CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed for it
+# A worker that idles for so many ticks (3 s) while it holds leases will never answer them: longer
+# than the largest LEASE (1.3 MB) is under way at 4 Mbit/s, or three packets lost in a row cost.
+_IDLE_TICKS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Send this lease: ``samples`` go to rows ``first``... of ``slot`` of ``stream``."""
+
+    worker: WorkerId
+    lease: int
+    stream: int
+    slot: int
+    first: int
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Hand this batch to the consumer of ``run``; its slot is the consumer's until `slot_back`."""
+
+    run: int
+    step: int
+    slot: int
+    samples: tuple[Sample, ...]
+    frames: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Take back what was handed to ``run`` but not consumed yet, and report it with `recalled`."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """This worker is stuck. A local one: kill it, and report `worker_left` once it is reaped. A
+    remote one: report `worker_left`, and let it say HELLO again."""
+
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The stream cannot go on: tell all its consumers why."""
+
+    stream: int
+    error: VideoloadError
+
+
+Command = Grant | Ready | Recall | Kill | Stop
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    id: int
+    plan: Plan
+    quarantine: Quarantine
+    clip_frames: int
+    ordered: bool
+    lease_clips: int
+    slots: int
+    free: list[int]
+    runs: dict[int, _Run] = field(default_factory=dict)
+    owner: _Run | None = None
+    stopped: bool = False
+    clip_s: float = math.inf  # what decoding a clip takes, by the last few
+
+    def note_clip_time(self, seconds: float) -> None:
+        if 0 < seconds < math.inf:
+            before = seconds if math.isinf(self.clip_s) else self.clip_s
+            self.clip_s = before + (seconds - before) / 8
+
+
+@dataclass(eq=False, slots=True)
+class _Run:
+    id: int
+    stream: _Stream
+    opened: int  # first step that was never opened
+    stop: int
+    due: int  # next step to hand over, if ordered
+    again: list[int] = field(default_factory=list)  # heap of steps to open again
+    filling: dict[int, _Batch] = field(default_factory=dict)
+    complete: dict[int, _Batch] = field(default_factory=dict)
+    orphans: list[tuple[int, int, _Piece]] = field(default_factory=list)  # heap by step and row
+    cutting: _Batch | None = None
+    waiting: bool = False
+    owed: bool = False  # it owns the slots and was not handed a batch since
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self.opened < self.stop or self.again or self.filling)
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    run: _Run
+    step: int
+    slot: int
+    samples: list[Sample]
+    frames: npt.NDArray[np.int64]
+    cut: int = 0  # rows cut into pieces so far
+    left: int = 0  # rows not done
+    pieces: set[_Piece] = field(default_factory=set)  # those not done
+    writers: int = 0  # local leases that outlive the cancelled batch
+
+
+@dataclass(eq=False, slots=True)
+class _Piece:
+    batch: _Batch
+    first: int
+    size: int
+    holders: set[_Lease] = field(default_factory=set)
+    deaths: int = 0
+    crashes: int = 0  # deaths that look like a decoder's doing
+    queued: bool = False  # among its run's orphans
+
+
+@dataclass(eq=False, slots=True)
+class _Lease:
+    id: int
+    worker: _Worker
+    piece: _Piece | None  # None: void, the answer will be dropped
+    drains: _Batch | None = None  # the cancelled batch that waits for this writer
+
+
+@dataclass(eq=False, slots=True)
+class _Worker:
+    id: WorkerId
+    local: bool
+    heard: float
+    leases: dict[int, _Lease] = field(default_factory=dict)
+    among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
+    suspect: bool = False
+    frames: int = -1  # that it had decoded at its last beat
+    idle_beat: bool = False  # at its last beat it had decoded nothing since the one before
+    idle_ticks: int = 0  # in a row, with such a beat while it held leases
+
+
+class LeaseTable:
+    """The state of one client: streams, their slots, and the workers."""
+
+    def __init__(
+        self, *, credit: int, stall_s: float, silence_s: float, deaths: int = _DEATHS
+    ) -> None:
+        """``credit``: leases a worker holds at once. ``stall_s``: a local worker silent for so
+        long is killed. ``silence_s``: a remote one silent for so long is passed over.
+        ``deaths``: a clip that, alone in its lease, so many workers died over is taken for bad."""
+        self._credit = credit
+        self._stall_s = stall_s
+        self._silence_s = silence_s
+        self._deaths = deaths
+        self._streams: dict[int, _Stream] = {}
+        self._runs: dict[int, _Run] = {}
+        self._workers: dict[WorkerId, _Worker] = {}
+        # Those that take leases, by how many they hold; who holds that many for longest is first.
+        self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
+        self._blamed: dict[WorkerId, _Piece] = {}  # over whose loss which piece was blamed
+        self._lease_ids = count(1)
+        self._piece_ids = count()
+        self._ticked: float | None = None
+
+    @property
+    def workers(self) -> int:
+        """Workers that take leases now."""
+        return sum(map(len, self._by_leases))
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether some worker would take another lease now."""
+        return any(self._by_leases[:-1])
+
+    # Streams and their consumers
+
+    def add_stream(
+        self,
+        stream: int,
+        plan: Plan,
+        quarantine: Quarantine,
+        *,
+        clip_frames: int,
+        slots: int,
+        ordered: bool,
+        lease_clips: int = _LEASE_CLIPS,
+    ) -> None:
+        """Make a stream known; it does nothing before a run starts. ``lease_clips``: so many of
+        its clips fit into one message."""
+        most = max(1, min(lease_clips, _LEASE_CLIPS))
+        self._streams[stream] = _Stream(
+            stream, plan, quarantine, clip_frames, ordered, most, slots, list(range(slots))[::-1]
+        )
+
+    def drop_stream(self, stream: int) -> list[Command]:
+        """Forget a stream that nobody can ask any more."""
+        commands: list[Command] = []
+        self._streams[stream].stopped = True
+        for run in list(self._streams[stream].runs):
+            commands += self.end_run(run)
+        del self._streams[stream]
+        return commands
+
+    def start_run(self, stream: int, run: int, start: int, stop: int) -> list[Command]:
+        """A consumer begins to read steps start..stop-1."""
+        owner = self._streams[stream]
+        self._runs[run] = owner.runs[run] = _Run(run, owner, start, stop, start)
+        return self.wanted(run)
+
+    def wanted(self, run: int) -> list[Command]:
+        """The consumer of ``run`` waits for its next batch. May be said again while it waits."""
+        asking = self._runs.get(run)
+        if asking is None or not asking.unfinished:
+            return []
+        asking.waiting = True
+        owner = asking.stream.owner
+        if owner is not asking and owner is not None and owner.owed:
+            return []
+        return self._give_turn(asking) + self._grant()
+
+    def recalled(self, run: int, batches: list[tuple[int, int]]) -> list[Command]:
+        """(step, slot) of the batches that a `Recall` took back from the consumer."""
+        back = self._runs[run]
+        for step, slot in batches:
+            heappush(back.again, step)
+            back.due = min(back.due, step)
+            back.stream.free.append(slot)
+        return self._grant()
+
+    def slot_back(self, stream: int, slot: int) -> list[Command]:
+        """The consumer is done with a slot."""
+        if stream in self._streams:
+            self._streams[stream].free.append(slot)
+        return self._grant()
+
+    def end_run(self, run: int) -> list[Command]:
+        """The consumer reads no further, at the end or before."""
+        ended = self._runs.pop(run, None)
+        if ended is None:
+            return []
+        del ended.stream.runs[run]
+        if ended.stream.owner is ended:
+            ended.stream.owner = None
+        self._cancel_all(ended)
+        return self._pass_turn(ended.stream) + self._grant()
+
+    # Workers
+
+    def worker_joined(self, worker: WorkerId, *, local: bool, now: float) -> list[Command]:
+        """A worker said HELLO. ``local``: it writes into shared memory."""
+        if worker not in self._workers:
+            self._workers[worker] = _Worker(worker, local, now)
+            self._file(self._workers[worker])
+        return self._grant()
+
+    def heard(self, worker: WorkerId, now: float, frames: int | None = None) -> bool:
+        """A sign of life; False if the worker is not known. ``frames``: of a heartbeat, how many
+        it has decoded."""
+        known = self._workers.get(worker)
+        if known is None:
+            return False
+        known.heard = now
+        if known.suspect:
+            known.suspect = False
+            self._file(known)
+        known.idle_beat = frames is not None and frames == known.frames
+        if not known.idle_beat:
+            known.idle_ticks = 0
+        if frames is not None:
+            known.frames = frames
+        return True
+
+    def worker_left(self, worker: WorkerId, *, died: bool, crashed: bool = False) -> list[Command]:
+        """A worker is gone for good: a local one is reaped, a remote one said BYE or cannot be
+        reached. ``died``: not of its own will, so the lease it was at may be what killed it."""
+        left = self._workers.pop(worker, None)
+        if left is None:
+            return []
+        left.suspect = True  # takes no more
+        self._file(left)
+        commands: list[Command] = []
+        leases = list(left.leases.values())
+        at_work = leases[0] if leases and died else None
+        for lease in leases:
+            piece = lease.piece
+            self._settle(lease)
+            if piece is None:
+                continue
+            if lease is at_work and not piece.holders:
+                if piece.size == 1 and not left.local:
+                    self._blamed[worker] = piece
+                commands += self._blame(piece, crashed=crashed)
+            else:
+                self._requeue_if_left(piece)
+        return commands + self._grant()
+
+    def worker_returned(self, worker: WorkerId) -> None:
+        """A remote worker that had `worker_left` is back under another name: it was the line that
+        broke, so the clip that it was at is not to blame."""
+        piece = self._blamed.pop(worker, None)
+        if piece is not None and piece.deaths:
+            piece.deaths -= 1
+
+    def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
+        """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
+        found = self._lease(worker, lease)
+        if found is None or found.piece is None:
+            return None
+        piece = found.piece
+        return piece.batch.run.stream.id, piece.batch.slot, piece.first, piece.size
+
+    def result(
+        self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
+    ) -> list[Command]:
+        """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T],
+        ``decode_s`` is what the decoding took."""
+        found = self._lease(worker, lease)
+        if found is None:
+            return []
+        piece = found.piece
+        self._settle(found)
+        if piece is None:
+            return self._grant()
+        batch = piece.batch
+        batch.run.stream.note_clip_time(decode_s / piece.size)
+        batch.frames[piece.first : piece.first + piece.size] = frames
+        batch.left -= piece.size
+        batch.pieces.discard(piece)
+        if piece.deaths:  # it was not what killed them
+            self._blamed = {who: what for who, what in self._blamed.items() if what is not piece}
+        for other in list(piece.holders):
+            self._void(other)
+        if batch.left:
+            return self._grant()
+        run = batch.run
+        run.complete[batch.step] = run.filling.pop(batch.step)
+        return self._deliver(run) + self._grant()
+
+    def failed(
+        self,
+        worker: WorkerId,
+        lease: int,
+        at: int,
+        reason: str,
+        *,
+        dropped: bool = False,
+        fatal: bool = False,
+    ) -> list[Command]:
+        """Clip ``at`` of ``lease`` cannot be had: another one stands in, and the whole piece is
+        granted again (the worker stopped there). ``fatal``: the stream stops instead."""
+        found = self._lease(worker, lease)
+        if found is None:
+            return []
+        piece = found.piece
+        self._settle(found)
+        if piece is None:
+            return self._grant()
+        for other in list(piece.holders):
+            self._void(other)
+        if fatal:
+            return self._stop(piece.batch.run.stream, TransformError(reason)) + self._grant()
+        return self._fail(piece, at, reason, dropped=dropped) + self._grant()
+
+    def tick(self, now: float) -> list[Command]:
+        """Time passes. Kills local workers that are stuck, passes over remote ones in silence, and
+        starts afresh with those that live and idle while they hold leases: a lease or its answer
+        was lost on the way."""
+        pause = 0.0 if self._ticked is None else now - self._ticked
+        self._ticked = now
+        commands: list[Command] = []
+        for worker in self._workers.values():
+            if pause > self._silence_s / 2:  # it is this process that slept, not all the workers
+                worker.heard += pause
+            silent = now - worker.heard
+            worker.idle_ticks += worker.idle_beat and bool(worker.leases)
+            worker.idle_beat = False
+            lost = worker.idle_ticks >= _IDLE_TICKS
+            deadline_s = self._stall_s if worker.local else self._silence_s
+            if worker.suspect or (silent <= deadline_s and not lost):
+                continue
+            worker.suspect = True
+            self._file(worker)
+            if worker.local or lost:
+                commands.append(Kill(worker.id))
+                continue
+            for lease in worker.leases.values():
+                if lease.piece is not None:
+                    self._requeue_if_left(lease.piece)
+        for stream in self._streams.values():
+            commands += self._pass_turn(stream)
+        return commands + self._grant()
+
+    # What follows from the events
+
+    def _lease(self, worker: WorkerId, lease: int) -> _Lease | None:
+        known = self._workers.get(worker)
+        return None if known is None else known.leases.get(lease)
+
+    def _file(self, worker: _Worker) -> None:
+        """Put a worker where `_grant` looks for it, after its leases or its silence changed."""
+        if worker.among is not None:
+            del worker.among[worker]
+        worker.among = None if worker.suspect else self._by_leases[len(worker.leases)]
+        if worker.among is not None:
+            worker.among[worker] = None
+
+    def _settle(self, lease: _Lease) -> None:
+        """The worker no longer works on this lease."""
+        del lease.worker.leases[lease.id]
+        self._file(lease.worker)
+        if lease.piece is not None:
+            lease.piece.holders.discard(lease)
+            lease.piece = None
+        if lease.drains is not None:
+            batch, lease.drains = lease.drains, None
+            batch.writers -= 1
+            if not batch.writers:
+                batch.run.stream.free.append(batch.slot)
+
+    @staticmethod
+    def _void(lease: _Lease) -> None:
+        """The worker still works on this lease, for nothing."""
+        if lease.piece is not None:
+            lease.piece.holders.discard(lease)
+            lease.piece = None
+
+    def _requeue_if_left(self, piece: _Piece) -> None:
+        """Nobody who is heard of works on the piece: it goes to the next worker."""
+        if all(lease.worker.suspect for lease in piece.holders):
+            self._requeue(piece)
+
+    def _requeue(self, piece: _Piece) -> None:
+        if not piece.queued:
+            piece.queued = True
+            orphan = (piece.batch.step, next(self._piece_ids), piece)
+            heappush(piece.batch.run.orphans, orphan)
+
+    def _blame(self, piece: _Piece, *, crashed: bool) -> list[Command]:
+        """A worker died over this piece. Its clips are granted again one by one; one that then
+        goes on killing workers is taken for bad, and its video with it."""
+        if piece.size == 1:
+            piece.deaths += 1
+            piece.crashes += crashed
+            if piece.deaths >= self._deaths or piece.crashes >= _CRASHES:
+                reason = f"{piece.deaths} workers died while decoding it"
+                return self._fail(piece, 0, reason, dropped=False)
+            self._requeue(piece)
+            return []
+        batch = piece.batch
+        batch.pieces.discard(piece)
+        for row in range(piece.first, piece.first + piece.size):
+            one = _Piece(batch, row, 1)
+            batch.pieces.add(one)
+            self._requeue(one)
+        return []
+
+    def _fail(self, piece: _Piece, at: int, reason: str, *, dropped: bool) -> list[Command]:
+        batch = piece.batch
+        stream = batch.run.stream
+        if not 0 <= at < piece.size:
+            at, reason = 0, f"worker named clip {at} of {piece.size}: {reason}"
+        video = batch.samples[piece.first + at].video
+        try:
+            stream.quarantine.add(video, reason, dropped=dropped)
+        except VideoloadError as error:
+            return self._stop(stream, error)
+        self._requeue(piece)  # stand-ins are chosen when it is granted again
+        return []
+
+    def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
+        stream.stopped = True
+        for run in stream.runs.values():
+            self._cancel_all(run)
+        return [Stop(stream.id, error)]
+
+    @staticmethod
+    def _choose_stand_ins(batch: _Batch, first: int, size: int) -> None:
+        replace = batch.run.stream.quarantine.replace
+        batch.samples[first : first + size] = map(replace, batch.samples[first : first + size])
+
+    def _cancel_all(self, run: _Run) -> None:
+        for batch in [*run.filling.values(), *run.complete.values()]:
+            for piece in batch.pieces:
+                for lease in list(piece.holders):
+                    self._void(lease)
+                    if lease.worker.local:
+                        lease.drains = batch
+                        batch.writers += 1
+            if not batch.writers:
+                run.stream.free.append(batch.slot)
+        run.filling.clear()
+        run.complete.clear()
+        run.orphans.clear()
+        run.cutting = None
+
+    def _give_turn(self, run: _Run) -> list[Command]:
+        """``run`` owns its stream's slots from now on."""
+        stream, other = run.stream, run.stream.owner
+        if other is run:
+            return []
+        stream.owner = run
+        run.owed = True
+        if other is None:
+            return []
+        stream.runs[other.id] = stream.runs.pop(other.id)  # behind those that wait
+        for batch in [*other.filling.values(), *other.complete.values()]:
+            heappush(other.again, batch.step)
+        self._cancel_all(other)
+        return [Recall(other.id)]
+
+    def _pass_turn(self, stream: _Stream) -> list[Command]:
+        """If the owner had its batch, the next of the runs that wait has its turn."""
+        if stream.stopped or (stream.owner is not None and stream.owner.owed):
+            return []
+        for run in stream.runs.values():
+            if run.waiting and run is not stream.owner:
+                return self._give_turn(run)
+        return []
+
+    def _deliver(self, run: _Run) -> list[Command]:
+        commands: list[Command] = []
+        for step in [run.due] if run.stream.ordered else sorted(run.complete):
+            at = step
+            while (batch := run.complete.pop(at, None)) is not None:
+                commands.append(Ready(run.id, at, batch.slot, tuple(batch.samples), batch.frames))
+                run.waiting = run.owed = False
+                at += 1
+                run.due = at
+        return commands
+
+    def _grant(self) -> list[Command]:
+        """Leases for every worker that has credit, as far as there is work and slots for it."""
+        commands: list[Command] = []
+        *with_credit, _ = self._by_leases
+        # First one lease to each idle worker, then a second.
+        while workers := next(filter(None, with_credit), None):
+            piece = self._next_piece()
+            if piece is None:
+                break
+            worker = next(iter(workers))
+            if worker.local:
+                for other in list(piece.holders):
+                    self._void(other)
+            lease = _Lease(next(self._lease_ids), worker, piece)
+            worker.leases[lease.id] = lease
+            self._file(worker)
+            piece.holders.add(lease)
+            batch = piece.batch
+            samples = tuple(batch.samples[piece.first : piece.first + piece.size])
+            commands.append(
+                Grant(worker.id, lease.id, batch.run.stream.id, batch.slot, piece.first, samples)
+            )
+        return commands
+
+    def _next_piece(self) -> _Piece | None:
+        for run in self._by_need():
+            while run.orphans:
+                piece = heappop(run.orphans)[2]
+                piece.queued = False
+                if piece in piece.batch.pieces:
+                    samples = piece.batch.samples[piece.first : piece.first + piece.size]
+                    if not piece.holders:  # nobody can still answer for what it was
+                        self._choose_stand_ins(piece.batch, piece.first, piece.size)
+                    if samples != piece.batch.samples[piece.first : piece.first + piece.size]:
+                        piece.deaths = piece.crashes = 0
+                    return piece
+            batch = run.cutting or self._open_batch(run)
+            if batch is None:
+                continue
+            size = min(self._piece_size(batch), len(batch.samples) - batch.cut)
+            self._choose_stand_ins(batch, batch.cut, size)
+            piece = _Piece(batch, batch.cut, size)
+            batch.pieces.add(piece)
+            batch.cut += size
+            run.cutting = batch if batch.cut < len(batch.samples) else None
+            return piece
+        return None
+
+    def _by_need(self) -> Iterator[_Run]:
+        """Runs that may decode: those with a waiting consumer first, then those least ahead."""
+        owners = [s.owner for s in self._streams.values() if s.owner and not s.stopped]
+        return iter(sorted(owners, key=lambda run: (not run.waiting, run.opened - run.due)))
+
+    def _open_batch(self, run: _Run) -> _Batch | None:
+        if not run.stream.free or (not run.again and run.opened >= run.stop):
+            return None
+        if run.again:
+            step = heappop(run.again)
+        else:
+            step = run.opened
+            run.opened += 1
+        samples = run.stream.plan[step]
+        batch = _Batch(
+            run, step, run.stream.free.pop(), samples,
+            np.empty((len(samples), run.stream.clip_frames), np.int64), left=len(samples),
+        )  # fmt: skip
+        run.filling[step] = run.cutting = batch
+        return batch
+
+    def _piece_size(self, batch: _Batch) -> int:
+        """A batch is spread over the workers, so that it is complete as early as can be; but where
+        clips are quickly made, messages would cost too much: then a lease is longer, as far as the
+        slots can keep all workers at work. A short rest gets no lease of its own."""
+        stream, clips, workers = batch.run.stream, len(batch.samples), max(1, self.workers)
+        spare = stream.slots // 2 * clips // (workers * self._credit)
+        longest = min(stream.lease_clips, max(-(-clips // workers), spare))
+        shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
+        pieces = max(-(-clips // longest), min(workers, clips // shortest))
+        return -(-clips // pieces)

@@ -1,0 +1,213 @@
+"""Every message between a trainer (client) and a worker.
+
+    worker                                     trainer
+      HELLO  version, who I am        ───────>
+                                      <───────  WELCOME  how often to beat
+                                      <───────  (or REFUSED  why; then the worker backs off)
+                                      <───────  LEASE  clips to decode, and where they go
+      HEARTBEAT  between two frames   ───────>
+      RESULT  lease is done (+pixels) ───────>
+      or FAILED  this clip cannot be  ───────>
+                                      <───────  LEASE ...
+                                      <───────  HEARTBEAT  I am still here
+      BYE  I take no more             ───────>  (its leases go to others)
+                                      <───────  BYE  I am closing, or: I do not know you, say HELLO
+
+A message is two ZeroMQ frames, the version and a MessagePack map; a RESULT of a worker that does
+not share memory with the trainer has a third: the pixels of the lease's clips, one after the other.
+Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
+Whatever is not exactly one of these messages is a ProtocolError.
+
+A worker that the trainer's host started has a second, private channel, the socket pair that it was
+born with: `WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`.
+Only there are roots and memory named; whoever dials in cannot speak there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from videoload.errors import ProtocolError
+from videoload.spec.clips import ClipSpec
+
+VERSION = b"videoload/1"
+INDEX_BYTES = 1 << 16  # a longer one (some 30 000 frames) is not passed on
+
+_T = TypeVar("_T")
+_Id = Annotated[int, msgspec.Meta(ge=0)]
+_Word = Annotated[str, msgspec.Meta(max_length=256)]
+_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Index = Annotated[bytes, msgspec.Meta(max_length=INDEX_BYTES)]
+_Ordinals = Annotated[list[_Id], msgspec.Meta(max_length=100_000)]
+
+
+class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
+    pass
+
+
+class Hello(_Message, tag="hello"):
+    """A worker reports. ``token`` proves that this trainer started it, and so shares memory."""
+
+    worker: _Word
+    host: _Word
+    pid: _Id
+    software: _Word  # FFmpeg's version and the architecture: they decide the pixels
+    token: _Word = ""
+
+
+class Welcome(_Message, tag="welcome"):
+    """The worker is admitted; it beats at least every ``beat_s`` seconds."""
+
+    beat_s: Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Refused(_Message, tag="refused"):
+    """The worker is not admitted."""
+
+    reason: _Text
+
+
+class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
+    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``. ``index``
+    is what an earlier RESULT brought for this video."""
+
+    path: _Text
+    key: _Id
+    clip: _Id = 0
+    start: _Id = 0
+    end: _Id | None = None
+    index: _Index | None = None
+
+
+class Place(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a lease's clips go: ``offset`` bytes into an arena that the worker was given."""
+
+    arena: _Id
+    offset: _Id
+
+
+class Lease(_Message, tag="lease"):
+    """Decode these clips, in this order. Without a ``place``, send the pixels."""
+
+    lease: _Id
+    spec: ClipSpec
+    clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
+    place: Place | None = None
+
+    def __post_init__(self) -> None:
+        if self.spec.size is None:
+            raise ValueError("the spec of a lease has a size")
+
+
+class Result(_Message, tag="result"):
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``indexes``,
+    by path, spare the next worker that meets one of these videos its first complete decode."""
+
+    lease: _Id
+    frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
+    decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    indexes: Annotated[dict[_Text, _Index], msgspec.Meta(max_length=4096)] = {}
+
+
+class Failed(_Message, tag="failed"):
+    """Clip ``at`` of the lease cannot be had; the lease is over."""
+
+    lease: _Id
+    at: _Id
+    reason: _Text
+    dropped: bool = False  # short, and the spec passes over short videos in silence
+    fatal: bool = False  # no video's fault (a transform): the stream cannot go on
+
+
+class Heartbeat(_Message, tag="heartbeat"):
+    """The sender lives. ``frames``: decoded so far by this worker."""
+
+    frames: _Id = 0
+
+
+class Bye(_Message, tag="bye"):
+    """The sender leaves, or does not know the receiver."""
+
+    reason: _Text
+
+
+FromWorker = Hello | Result | Failed | Heartbeat | Bye
+FromTrainer = Welcome | Refused | Lease | Heartbeat | Bye
+
+
+class WorkerSettings(_Message, tag="settings"):
+    """All that a worker process needs to know. ``trainers``: the addresses to dial."""
+
+    trainers: Annotated[list[str], msgspec.Meta(min_length=1)]
+    root: str | None = None  # of workers that dial in; shared arenas name their own
+    token: str = ""
+    keys: str | None = None
+    insecure: bool = False
+    transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
+
+
+class Share(_Message, tag="share"):
+    """A stream's arena, with ``memory`` as a descriptor that travels along; without, the host
+    cannot share memory and pixels are sent. The stream's videos lie under ``root``."""
+
+    arena: _Id
+    root: str
+    memory: bool
+
+
+class Unshare(_Message, tag="unshare"):
+    """The arena is no longer used."""
+
+    arena: _Id
+
+
+Private = WorkerSettings | Share | Unshare
+
+_encoder = msgspec.msgpack.Encoder()
+_from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+_from_trainer: msgspec.msgpack.Decoder[FromTrainer] = msgspec.msgpack.Decoder(FromTrainer)
+_private: msgspec.msgpack.Decoder[Private] = msgspec.msgpack.Decoder(Private)
+
+
+def pack(message: FromWorker | FromTrainer) -> list[bytes]:
+    """The frames of a message (without the pixels)."""
+    return [VERSION, _encoder.encode(message)]
+
+
+def unpack_from_worker(frames: Sequence[bytes]) -> FromWorker:
+    """The message that a worker sent. Raises ProtocolError."""
+    return _unpack(_from_worker, frames)
+
+
+def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
+    """The message that a trainer sent. Raises ProtocolError."""
+    return _unpack(_from_trainer, frames)
+
+
+def pack_private(message: Private) -> bytes:
+    """A message of the private channel."""
+    return _encoder.encode(message)
+
+
+def unpack_private(body: bytes) -> Private:
+    """The message of the private channel. Raises ProtocolError."""
+    return _decode(_private, body)
+
+
+def _unpack(decoder: msgspec.msgpack.Decoder[_T], frames: Sequence[bytes]) -> _T:
+    if not frames or frames[0] != VERSION:
+        theirs = bytes(frames[0][:40]) if frames else b""
+        raise ProtocolError(f"the other side speaks {theirs!r}, this one speaks {VERSION!r}")
+    if len(frames) != 2:
+        raise ProtocolError(f"a message has 2 frames, got {len(frames)}")
+    return _decode(decoder, frames[1])
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"not a message of this protocol: {error}") from None

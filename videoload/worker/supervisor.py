@@ -1,0 +1,221 @@
+"""The workers of one host: started, watched, started again, stopped.
+
+Every child is `python -m videoload.worker` with one inherited descriptor, its end of a private
+channel; secrets and paths go over that, not over the command line. The supervisor itself waits for
+nothing: it hands out a descriptor for each child that becomes readable when the child ends, and
+`reap` is called by whoever polls them.
+
+The stop ladder, in one place (`stop`): ask (SIGTERM), wait, kill, reap.
+
+A child that is killed or crashes is started again at once. Children that give up as soon as they
+are started, three in a row, are not: something is wrong with this host (an import, a root), and
+going round for ever would hide it.
+
+A child that hangs is found by whom it serves: the lease table tells the engine. `keep_running` has
+no lease table, so its children count their turns and packets in shared memory, and it looks whether
+they get on.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+from videoload.errors import WorkerError
+from videoload.transport.messages import Private, Share, Unshare, WorkerSettings
+from videoload.transport.slots import SHARED, Arena
+from videoload.transport.sockets import PrivateChannel
+
+_log = logging.getLogger(__name__)
+
+_YOUNG_S = 5.0
+_YOUNG_DEATHS = 3
+_LOOK_S = 0.2
+# An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
+# this even on a crowded host. Nobody waits for it: trainers pass over the silent after 2 s.
+_STALL_S = 30.0
+_ASK_S = 1.2  # between asking and killing; a worker looks up at each frame, and every 200 ms
+
+
+def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
+    """``python -m module FD...`` with the modules that this process has, one end of a socket pair,
+    which is closed here, and further ``descriptors``. Raises WorkerError."""
+    inherited = [end.fileno(), *descriptors]
+    try:
+        return subprocess.Popen(
+            # -P: the folder that the trainer happens to be started in holds no modules of ours.
+            [sys.executable, "-P", "-m", module, *map(str, inherited)],
+            pass_fds=inherited,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        )
+    except OSError as error:
+        raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
+    finally:
+        end.close()
+
+
+def cores() -> int:
+    """Cores that this process may use: how many decoders are worth starting."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+class Child:
+    """One worker process; with ``pulse``, it can be seen whether it gets on."""
+
+    def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
+        self.channel, theirs = PrivateChannel.pair()
+        self.began = time.monotonic()
+        memory = Arena(1, 2) if pulse and SHARED else None
+        self._pulse = None if memory is None else memory.view(0, 0, (2,))
+        self._last = b""
+        self._looks = 0
+        try:
+            self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
+        except WorkerError:
+            self.channel.close()
+            raise
+        finally:
+            if memory is not None:
+                memory.close()
+        self.pid = self.process.pid
+        self.send(settings)
+
+    def look(self) -> int:
+        """How many looks in a row, with this one, it has not got on. They are counted, not timed:
+        it may be this process that slept."""
+        now = b"" if self._pulse is None else self._pulse.tobytes()
+        # Zero before its first turn: it is being imported, which takes as long as the disk does.
+        still = now == self._last and any(now)
+        self._last, self._looks = now, self._looks + 1 if still else 0
+        return self._looks
+
+    def send(self, message: Private, descriptor: int | None = None) -> None:
+        """A child that is gone is noticed by `reap`, not here."""
+        with suppress(OSError):
+            self.channel.send(message, descriptor)
+
+    def kill(self) -> None:
+        """At once, whatever it is doing."""
+        self.process.kill()
+
+    def close(self) -> None:
+        """After it ended."""
+        self.channel.close()
+
+
+class Supervisor:
+    """Keeps ``workers`` worker processes alive until `stop`."""
+
+    def __init__(self, workers: int, settings: WorkerSettings, *, pulse: bool = False) -> None:
+        """Starts them. Raises WorkerError if that is not possible."""
+        self._settings = settings
+        self._pulse = pulse
+        self._shares: dict[int, tuple[Share, int | None]] = {}
+        self._young_deaths = 0
+        self.children: list[Child] = []
+        try:
+            for _ in range(workers):
+                self._start()
+        except WorkerError:
+            self.stop()
+            raise
+
+    def share(self, message: Share, descriptor: int | None) -> None:
+        """Give an arena to all children, the later ones included. The descriptor stays the
+        caller's and must stay open until `unshare`."""
+        self._shares[message.arena] = (message, descriptor)
+        for child in self.children:
+            child.send(message, descriptor)
+
+    def unshare(self, arena: int) -> None:
+        """The arena is no longer used."""
+        del self._shares[arena]
+        for child in self.children:
+            child.send(Unshare(arena))
+
+    def watched(self) -> list[socket.socket]:
+        """Sockets of which one becomes readable when a child ends: children never write to it."""
+        return [child.channel.socket for child in self.children]
+
+    def kill(self, pid: int) -> None:
+        """Kill one child; `reap` then reports it."""
+        for child in self.children:
+            if child.pid == pid:
+                child.kill()
+
+    def reap(self) -> list[tuple[int, str]]:
+        """The children that have ended since the last call, (pid, how), each already replaced by
+        a new one. Raises WorkerError if they keep dying as soon as they are started."""
+        ended = [child for child in self.children if child.process.poll() is not None]
+        for child in ended:
+            self.children.remove(child)
+            child.close()
+            gave_up = child.process.returncode > 0 and time.monotonic() - child.began < _YOUNG_S
+            self._young_deaths = self._young_deaths + 1 if gave_up else 0
+            if self._young_deaths >= _YOUNG_DEATHS:
+                raise WorkerError(
+                    f"{self._young_deaths} workers in a row gave up as soon as they were started, "
+                    f"the last one with {_how(child.process.returncode)}; see what it printed"
+                )
+            self._start()
+        return [(child.pid, _how(child.process.returncode)) for child in ended]
+
+    def stop(self) -> None:
+        """Ask, wait, kill, reap. Afterwards no child is left. Takes at most a second or so."""
+        for child in self.children:
+            child.process.terminate()
+        deadline = time.monotonic() + _ASK_S
+        for child in self.children:
+            try:
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.process.wait()
+            child.close()
+        self.children.clear()
+
+    def _start(self) -> None:
+        child = Child(self._settings, pulse=self._pulse)
+        self.children.append(child)
+        for message, descriptor in self._shares.values():
+            child.send(message, descriptor)
+
+
+def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _STALL_S) -> int:
+    """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
+    One that does not get on for ``stall_s`` is killed and replaced."""
+    stopped_by: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda got, _: stopped_by.append(got))
+    supervisor = Supervisor(workers, settings, pulse=True)
+    try:
+        while not stopped_by:
+            ended, *_ = select.select(supervisor.watched(), [], [], _LOOK_S)
+            for child in supervisor.children if not ended else ():  # all of _LOOK_S has passed
+                if child.look() == math.ceil(stall_s / _LOOK_S):
+                    _log.warning("worker process %d hangs; killing it", child.pid)
+                    child.kill()
+            for pid, how in supervisor.reap():
+                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+    finally:
+        supervisor.stop()
+    return 130 if stopped_by[0] == signal.SIGINT else 0
+
+
+def _how(status: int) -> str:
+    """An exit status in words."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"

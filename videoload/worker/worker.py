@@ -1,0 +1,359 @@
+"""A worker: receive a lease, decode, answer. One process, one thread, no state that matters.
+
+It dials every trainer that it was told of and shares its time fairly among them (`links`). A
+trainer that cannot be reached, goes away or falls silent is dialled again, for ever, on a fresh
+socket. Heartbeats are sent by the decode loop itself, between two frames: a worker that hangs
+inside a decoder falls silent, and that is how its trainer finds out.
+
+Workers that the trainer's own host started have a private channel to it (a socket pair) over which
+shared memory comes, and they end with it, whatever they are doing. Others send pixels.
+
+A SIGTERM or Ctrl-C takes effect between two frames: BYE gives the leases back, for others to take.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import groupby
+from types import FrameType
+
+import numpy as np
+import numpy.typing as npt
+import zmq
+
+from videoload.decoding.decoder import Decoder, Request, ShortVideoError, Visit
+from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
+from videoload.transport.messages import (
+    INDEX_BYTES,
+    Bye,
+    Clip,
+    Failed,
+    Lease,
+    Result,
+    Share,
+    Unshare,
+    WorkerSettings,
+)
+from videoload.transport.slots import Window, keep_pages
+from videoload.transport.sockets import PrivateChannel, resolve
+from videoload.worker.trainers import Link, Links, Resolve
+
+_log = logging.getLogger(__name__)
+
+_LOOK_UP_S = 0.02  # so often, between two frames, it is seen what else is to be done
+_REST_S = 1.0  # without a lease for so long, no file is kept open
+_CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
+_MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
+
+
+class Stopped(BaseException):
+    """A signal came; raised between two frames."""
+
+
+class Orphaned(BaseException):
+    """The process that started this worker is gone."""
+
+
+class _HungUp(BaseException):
+    """The trainer that wanted this lease is gone; raised between two frames."""
+
+
+class Worker:
+    """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
+    ``pulse``, if given, moves while this worker gets on. ``resolve`` finds the addresses that a
+    trainer's name stands for."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        channel: PrivateChannel | None = None,
+        *,
+        pulse: npt.NDArray[np.uint8] | None = None,
+        resolve: Resolve = resolve,
+    ) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._channel = channel
+        self._transforms = settings.transforms
+        self._new_indexes: dict[str, bytes] = {}
+        self._dial_in = None if settings.root is None else self._decoder(settings.root)
+        self._shares: dict[int, tuple[Window | None, Decoder]] = {}
+        self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
+        self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
+        self._frames = self._turns = 0
+        self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
+        self._worked = time.monotonic()
+        self._look_up = 0.0
+        self._stop_reason: str | None = None
+        self._at_work_for: Link | None = None
+        self._links = Links(self._context, settings, resolve)
+
+    def stop(self, reason: str) -> None:
+        """End between two frames, or within 200 ms; may be called from a signal handler."""
+        self._stop_reason = reason
+
+    def run(self) -> None:
+        """Serve until stopped, or until the process that started this one is gone."""
+        try:
+            self._read_channel()  # what came with the settings
+            while True:
+                self._turn()
+        except Stopped as stopped:
+            for link in self._links:
+                link.say(Bye(str(stopped)))
+                link.close(drain=True)
+        except Orphaned:
+            pass
+        finally:
+            self._links.close()
+            self._context.term()
+
+    def _turn(self) -> None:
+        self._turns += 1
+        self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
+        self._links.keep(time.monotonic(), self._frames)
+        sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
+            (link.dealer.socket, zmq.POLLIN if link.greeted else zmq.POLLIN | zmq.POLLOUT)
+            for link in self._links
+            if link.dealer is not None
+        ]
+        channel = None if self._channel is None else self._channel.socket
+        if channel is not None:
+            sockets.append((channel, zmq.POLLIN))
+        ready = dict(zmq.zmq_poll(sockets, self._links.wait_ms(time.monotonic())))
+        if ready:
+            self._links.read()
+        if self._stop_reason is not None:
+            raise Stopped(self._stop_reason)
+        if channel is not None and channel.fileno() in ready:
+            self._read_channel()
+        got = self._links.next_lease(time.monotonic())
+        if got is not None:
+            self._work(*got)
+        elif time.monotonic() - self._worked > _REST_S:
+            for decoder in (self._dial_in, *self._decoders.values()):
+                if decoder is not None:
+                    decoder.rest()
+
+    def _work(self, link: Link, lease: Lease) -> None:
+        began = time.perf_counter()
+        frames: list[list[int]] = []
+        at = 0
+        if link is not self._at_work_for:  # what one trainer's files are is not another's to know
+            self._new_indexes.clear()
+        self._at_work_for = link
+        try:
+            decoder, out, shared = self._place(lease)
+            visits: dict[tuple[int, int], Visit | None] = dict.fromkeys(_runs(lease.clips))
+            for run in visits:
+                with suppress(Exception):  # it is said when its turn comes
+                    visits[run] = self._prepare(decoder, lease, out, *run)
+            for (at, last), visit in visits.items():
+                frames += self._visit(decoder, lease, out, at, last, visit)
+        except _HungUp:
+            pass
+        except _ClipError as error:
+            link.say(_failure(lease, error.at, error.why))
+        except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
+            link.say(_failure(lease, at, error))
+        else:
+            seconds = time.perf_counter() - began
+            answer = Result(lease.lease, frames, seconds, self._new_indexes)
+            link.say(answer, None if shared else out)
+            self._new_indexes.clear()
+        finally:
+            self._worked = time.monotonic()
+            self._links.served(link, time.perf_counter() - began, self._worked)
+
+    def _prepare(
+        self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
+    ) -> Visit:
+        clips = lease.clips[first:last]
+        path = clips[0].path
+        if clips[0].index is not None:
+            decoder.learn(path, clips[0].index)
+        requests = [Request(clip.key, clip.clip, clip.start, clip.end) for clip in clips]
+        return decoder.prepare(path, lease.spec, requests, out[first:last], self._tick)
+
+    def _visit(
+        self,
+        decoder: Decoder,
+        lease: Lease,
+        out: npt.NDArray[np.uint8],
+        first: int,
+        last: int,
+        visit: Visit | None = None,
+    ) -> list[list[int]]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass."""
+        try:
+            visit = visit or self._prepare(decoder, lease, out, first, last)
+            frames: list[list[int]] = decoder.carry_out(visit, self._tick).tolist()
+        except VideoError as error:
+            if last - first == 1:
+                raise _ClipError(first, error) from None
+            # Which of them is it? One at a time tells.
+            return [
+                row
+                for at in range(first, last)
+                for row in self._visit(decoder, lease, out, at, at + 1)
+            ]
+        return frames
+
+    def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
+        """Where the lease's clips are decoded from and to, and whether the trainer sees it."""
+        shape = (len(lease.clips), *lease.spec.shape)
+        if lease.place is None:
+            if self._dial_in is None:
+                raise ProtocolError("the lease names no shared memory, and this worker has no root")
+            return self._dial_in, np.empty(shape, np.uint8), False
+        arena = lease.place.arena
+        if arena not in self._shares and arena not in self._unshared:
+            # The lease overtook the arena, which was sent before it on the private channel.
+            self._read_channel(wait_for=arena)
+        if arena not in self._shares:
+            raise ProtocolError(f"arena {arena} is not shared with this worker")
+        window, decoder = self._shares[arena]
+        if window is None:
+            return decoder, np.empty(shape, np.uint8), False
+        return decoder, window.view(lease.place.offset, shape), True
+
+    def _decoder(self, root: str) -> Decoder:
+        def note(path: str, packed: bytes) -> None:
+            if len(packed) <= INDEX_BYTES:
+                self._new_indexes[path] = packed
+
+        return Decoder(root, note, transforms=self._transforms, keep=True)
+
+    def _read_channel(self, wait_for: int | None = None) -> None:
+        """Take what came over the private channel. Raises Orphaned when its other end is gone."""
+        if self._channel is None:
+            return
+        try:
+            while got := self._channel.receive(_CHANNEL_S if wait_for is not None else 0):
+                message, descriptor = got
+                if isinstance(message, Share):
+                    decoder = self._decoders.get(message.root) or self._decoder(message.root)
+                    self._decoders[message.root] = decoder
+                    window = None if descriptor is None else Window(descriptor)
+                    self._shares[message.arena] = (window, decoder)
+                    if message.arena == wait_for:
+                        wait_for = None  # go on: nobody tells of what is in the buffer already
+                elif isinstance(message, Unshare):
+                    self._shares.pop(message.arena, None)
+                    self._unshared.add(message.arena)
+        except EOFError:
+            raise Orphaned from None
+
+    def _tick(self) -> None:
+        """Between two frames."""
+        self._frames += 1
+        now = time.monotonic()
+        if now < self._look_up:
+            return
+        self._look_up = now + _LOOK_UP_S
+        self._pulse[1] = self._frames & 255
+        if self._stop_reason is not None:
+            raise Stopped(self._stop_reason)
+        self._links.beat(now, self._frames)
+        if self._at_work_for is not None and self._at_work_for.dealer is None:
+            raise _HungUp
+
+
+class _ClipError(Exception):
+    """Clip ``at`` of the lease cannot be had."""
+
+    def __init__(self, at: int, why: VideoError) -> None:
+        super().__init__(at, why)
+        self.at = at
+        self.why = why
+
+
+def _runs(clips: list[Clip]) -> Iterator[tuple[int, int]]:
+    """Runs [first, last) of clips of the same video."""
+    first = 0
+    for _, run in groupby(clips, key=lambda clip: clip.path):
+        last = first + sum(1 for _ in run)
+        yield first, last
+        first = last
+
+
+def _failure(lease: Lease, at: int, error: Exception) -> Failed:
+    if isinstance(error, VideoError):
+        dropped = isinstance(error, ShortVideoError)
+        return Failed(lease.lease, at, error.reason[:4096], dropped)
+    if isinstance(error, TransformError):
+        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
+    if not isinstance(error, VideoloadError):
+        _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
+    return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
+
+
+def serve(
+    settings: WorkerSettings,
+    channel: PrivateChannel | None = None,
+    *,
+    pulse: npt.NDArray[np.uint8] | None = None,
+    resolve: Resolve = resolve,
+) -> int:
+    """Run a worker in this process until a signal ends it; returns the exit status: 0 after
+    SIGTERM or when the starting process is gone, 130 after Ctrl-C. Raises TransportError."""
+    logging.basicConfig(
+        # What a trainer's own worker does is the trainer's to tell.
+        level=logging.WARNING if settings.token else logging.INFO,
+        format=f"videoload worker {os.getpid()}: %(message)s",
+        force=True,
+    )
+    _limit_memory()
+    keep_pages()
+    worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
+    status = 0
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal status
+        status = 130 if number == signal.SIGINT else 0
+        worker.stop(signal.Signals(number).name)
+
+    signal.signal(signal.SIGTERM, on_signal)
+    # Ctrl-C reaches every process of a terminal; a started worker leaves it to who started it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN if channel is not None else on_signal)
+    worker.run()
+    return status
+
+
+def main() -> int:
+    """``python -m videoload.worker FD [PULSE]``: a worker started by this host's supervisor; FD is
+    its end of the private channel, PULSE a descriptor of memory where it shows that it gets on."""
+    _die_with_parent()
+    channel = PrivateChannel(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        first = channel.receive(_CHANNEL_S)
+        if first is None or not isinstance(first[0], WorkerSettings):
+            raise ProtocolError("the private channel did not begin with the settings")
+        pulse = Window(int(sys.argv[2])).view(0, (2,)) if len(sys.argv) > 2 else None
+        return serve(first[0], channel, pulse=pulse)
+    except EOFError:
+        return 0
+    except VideoloadError as error:
+        print(f"videoload worker: {error}", file=sys.stderr)
+        return 1
+
+
+def _limit_memory() -> None:
+    """A file that asks for more gets an error, and its worker lives on."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def _die_with_parent() -> None:
+    """Linux kills this process when the thread that started it ends, even in a hung decoder."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
