@@ -28,7 +28,8 @@ PACKAGES = {
     "native": (),
     "spec": ("catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
-        "storage", "open_files", "index", "index_cache", "frames", "crop", "scaling", "decoder",
+        "storage", "picture_headers", "open_files", "packets", "index", "index_cache", "frames",
+        "crop", "scaling", "decoder",
     ),
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
@@ -50,8 +51,9 @@ HOMES = {
         "decoding.frames",
         "decoding.crop",
         "decoding.scaling",
+        "decoding.decoder",
         "native",
-        "commands.made_videos",  # which writes videos
+        "commands.made_videos",  # writes videos
     },
     # the loops own a context and a poller
     "zmq": {
@@ -74,7 +76,7 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.admission",
-    "trainer.leases",
+    "trainer.leases", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

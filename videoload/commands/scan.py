@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from videoload.decoding.decoder import Decoder
+from videoload.decoding.index import Report, VideoIndex
 from videoload.errors import CatalogError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.worker.supervisor import start
@@ -34,7 +35,8 @@ _STALL_S = 20.0  # a decoder that shows no progress for so long hangs
 @dataclass(frozen=True, slots=True)
 class Row:
     """One file. ``frames`` is its true count (0: nothing can be decoded, ``damage`` says why),
-    ``header_frames`` what its header claims, ``key_frames`` those that can be sought."""
+    ``header_frames`` what its header claims, ``packets`` how many are coded, ``key_frames`` those
+    that decoding can start at."""
 
     path: str
     label: str
@@ -46,6 +48,7 @@ class Row:
     height: int = 0
     fps: float = 0.0
     header_frames: int = 0
+    packets: int = 0
     key_frames: int = 0
     damage: str = ""
     file_bytes: int = 0
@@ -268,18 +271,24 @@ def _serve(pipe: Connection) -> None:
             except VideoError as error:
                 say({"damage": error.reason})
                 continue
-            damage = []
-            if report.refused:
-                damage.append(f"{report.refused} of {report.packets} packets cannot be decoded")
-            if report.repaired:
-                damage.append(f"{report.repaired} frames were repaired")
             say({
                 "frames": index.info.frames, "width": index.info.width,
                 "height": index.info.height, "fps": round(float(index.info.fps), 4),
                 "container": report.container.split(",")[0], "codec": report.codec,
                 "pixels": report.pixels, "header_frames": report.header_frames,
-                "key_frames": len(index.keyframes), "damage": "; ".join(damage),
+                "packets": report.packets, "key_frames": len(index.keyframes),
+                "damage": "; ".join(_damage(index, report)),
             })  # fmt: skip
+
+
+def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
+    """What is wrong with a file that can be decoded."""
+    if report.refused:
+        yield f"{report.refused} of {report.packets} packets cannot be decoded"
+    if report.repaired:
+        yield f"{report.repaired} frames were repaired"
+    if index.info.frames != report.frames:
+        yield f"{report.frames} of {index.info.frames} pictures come out"
 
 
 def _row(root: Path, path: str, label: str, facts: dict[str, Any]) -> Row:

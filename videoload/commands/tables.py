@@ -79,6 +79,8 @@ def _remarks(row: Row) -> list[str]:
     remarks = [row.damage] if row.damage else []
     if row.good and not row.key_frames:
         remarks.append("cannot be sought")
+    if row.good and row.packets != row.frames:
+        remarks.append(f"{row.packets} packets for {row.frames} frames")
     return remarks
 
 

@@ -32,7 +32,6 @@ from queue import Empty, SimpleQueue
 import numpy as np
 import numpy.typing as npt
 import zmq
-from cachetools import LRUCache
 
 from videoload import native
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
@@ -74,7 +73,6 @@ _HEARTBEAT_S = 0.5  # workers hear of this trainer so often, and it finds out wh
 _ALONE_S = 5.0  # no worker for so long while a consumer waits: say so
 _REMIND_S = 60.0
 _START_S = 30.0
-_INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _WAKE_BYTES = 4096  # at most so many are taken in one go
@@ -174,9 +172,6 @@ class Engine:
         self._private: Router | None = None
         self._joined = threading.Condition()
         self._error: VideoloadError | None = None
-        self._indexes: LRUCache[tuple[str, str], bytes] = LRUCache(
-            _INDEX_BYTES_KEPT, lambda packed: len(packed) + 300
-        )
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._poller: zmq.Poller | None = None  # made anew when the children change
@@ -446,8 +441,6 @@ class Engine:
                     stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
                 )
             worker = self._workers[peer]
-            for path, packed in result.indexes.items():
-                self._indexes[stream.root, path] = packed
             worker.clips += rows
             worker.decode_s += result.decode_s
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
@@ -534,8 +527,7 @@ class Engine:
 
     def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
         video = stream.catalog[sample.video]
-        index = self._indexes.get((stream.root, video.path))
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end, index)
+        return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
 
     def _evict_stuck(self, command: Evict) -> None:
         assert isinstance(command.worker, Peer)

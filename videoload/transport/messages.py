@@ -34,14 +34,13 @@ from videoload.errors import ProtocolError
 from videoload.spec.clips import ClipSpec
 
 VERSION = b"videoload/1"
-INDEX_BYTES = 1 << 16  # a longer one (some 30 000 frames) is not passed on
 
 _T = TypeVar("_T")
-_Id = Annotated[int, msgspec.Meta(ge=0)]
+_Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
-_Index = Annotated[bytes, msgspec.Meta(max_length=INDEX_BYTES)]
-_Ordinals = Annotated[list[_Id], msgspec.Meta(max_length=100_000)]
+_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=100_000)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -71,15 +70,13 @@ class Refused(_Message, tag="refused"):
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``. ``index``
-    is what an earlier RESULT brought for this video."""
+    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``."""
 
     path: _Text
-    seed: _Id
+    seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
     clip: _Id = 0
     start: _Id = 0
     end: _Id | None = None
-    index: _Index | None = None
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,13 +100,11 @@ class Lease(_Message, tag="lease"):
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``indexes``,
-    by path, spare the next worker that meets one of these videos its first complete decode."""
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    indexes: Annotated[dict[_Text, _Index], msgspec.Meta(max_length=4096)] = {}
 
 
 class Failed(_Message, tag="failed"):

@@ -33,7 +33,6 @@ from videoload.decoding.decoder import Decoder, PreparedClips, Request, ShortVid
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
-    INDEX_BYTES,
     Bye,
     Clip,
     Failed,
@@ -83,7 +82,6 @@ class Worker:
         self._channel = channel
         self._transforms = settings.transforms
         self._cache = settings.cache
-        self._new_indexes: dict[str, bytes] = {}
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
@@ -147,19 +145,16 @@ class Worker:
         began = time.perf_counter()
         frames: list[list[int]] = []
         at = 0
-        if (
-            trainer is not self._decoding_for
-        ):  # what one trainer's files are is not another's to know
-            self._new_indexes.clear()
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            visits: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
-            for run in visits:
+            ready: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
+            for run in ready:
                 with suppress(Exception):  # it is said when its turn comes
-                    visits[run] = self._prepare(decoder, lease, out, *run)
-            for (at, last), visit in visits.items():
-                frames += self._visit(decoder, lease, out, at, last, visit)
+                    ready[run] = self._prepare(decoder, lease, out, *run)
+            for at, last in list(ready):
+                # Popped, so that it and its file go as soon as it is done.
+                frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
         except _HungUp:
             pass
         except _ClipError as error:
@@ -168,9 +163,7 @@ class Worker:
             trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
-            answer = Result(lease.lease, frames, seconds, self._new_indexes)
-            trainer.say(answer, None if shared else out)
-            self._new_indexes.clear()
+            trainer.say(Result(lease.lease, frames, seconds), None if shared else out)
         finally:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
@@ -180,24 +173,22 @@ class Worker:
     ) -> PreparedClips:
         clips = lease.clips[first:last]
         path = clips[0].path
-        if clips[0].index is not None:
-            decoder.learn(path, clips[0].index)
         requests = [Request(clip.seed, clip.clip, clip.start, clip.end) for clip in clips]
         return decoder.prepare(path, lease.spec, requests, out[first:last], self._tick)
 
-    def _visit(
+    def _decode(
         self,
         decoder: Decoder,
         lease: Lease,
         out: npt.NDArray[np.uint8],
         first: int,
         last: int,
-        visit: PreparedClips | None = None,
+        prepared: PreparedClips | None = None,
     ) -> list[list[int]]:
         """Decode the clips [first, last) of the lease, all of one video, in one pass."""
         try:
-            visit = visit or self._prepare(decoder, lease, out, first, last)
-            frames: list[list[int]] = decoder.decode_prepared(visit, self._tick).tolist()
+            prepared = prepared or self._prepare(decoder, lease, out, first, last)
+            frames: list[list[int]] = decoder.decode_prepared(prepared, self._tick).tolist()
         except VideoError as error:
             if last - first == 1:
                 raise _ClipError(first, error) from None
@@ -205,7 +196,7 @@ class Worker:
             return [
                 row
                 for at in range(first, last)
-                for row in self._visit(decoder, lease, out, at, at + 1)
+                for row in self._decode(decoder, lease, out, at, at + 1)
             ]
         return frames
 
@@ -228,11 +219,7 @@ class Worker:
         return decoder, window.view(lease.place.offset, shape), True
 
     def _decoder(self, root: str) -> Decoder:
-        def note(path: str, packed: bytes) -> None:
-            if len(packed) <= INDEX_BYTES:
-                self._new_indexes[path] = packed
-
-        return Decoder(root, note, transforms=self._transforms, cache=self._cache)
+        return Decoder(root, transforms=self._transforms, cache=self._cache)
 
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is gone."""
