@@ -28,8 +28,9 @@ from videoload.commands import made_videos as shapes
 from videoload.errors import SpecError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.trainer.client import Client, Stream
+from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
+from videoload.trainer.stream import Stream
 
 Batches = Iterator[tuple[Any, Any]]  # clips, labels: arrays or tensors
 

@@ -48,26 +48,44 @@ class Sample(NamedTuple):
 
 
 class BatchInfo(NamedTuple):
-    """Where a batch came from: its number in the stream, catalog index of each clip's video
-    (int64 [B]) and the ordinals of its source frames (int64 [B, T])."""
+    """Where a batch came from.
+
+    Attributes:
+        step: Number of the batch in the stream, counted over all epochs from 0.
+        video: Index of each clip's video in the catalog, int64 [B]: of the video that was decoded,
+            where it took the place of a bad one.
+        frames: Source frame that each frame of each clip shows, int64 [B, T]: its ordinal in the
+            whole file, counted from 0 in display order.
+    """
 
     step: int
     video: npt.NDArray[np.int64]
     frames: npt.NDArray[np.int64]
 
 
+Clips = npt.NDArray[np.uint8]  # [B, *clip.shape]
+Labels = npt.NDArray[np.int64]  # [B]
+Batch = tuple[Clips, Labels]
+BatchWithInfo = tuple[Clips, Labels, BatchInfo]
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream is, beside catalog and clip. Raises SpecError where it contradictory.
+    """What a stream is, beside catalog and clip spec. `Client.stream` makes it of its arguments.
 
-    batch_size       clips in a batch
-    shuffle          a new order each epoch, from ``seed``; else the catalog's order
-    seed             of the order, the windows, the crops and the flips
-    shard            (rank, world): this trainer's share of each epoch
-    drop_remainder   leave out the last, smaller batch
-    ordered          batches come in the plan's order; else as they get ready
-    on_error         "substitute" another clip for one that cannot be decoded, or "raise"
-    max_bad          share of the catalog (at least 3 videos) that may be bad before it stops
+    Attributes:
+        batch_size: Clips in a batch (B), at least 1.
+        shuffle: A new order of the clips each epoch, drawn from ``seed``; else the catalog's order.
+        seed: Of the order, the windows, the crops, the flips and the transform's generator.
+        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
+        ordered: Batches come in the order of their steps; else as they get ready.
+        on_error: ``"substitute"`` another clip for one that cannot be decoded, or ``"raise"``.
+        max_bad: Share of the catalog, 0 to 1, that may be bad before the stream ends with
+            TooManyBadVideos; 3 videos always may.
+
+    Raises:
+        SpecError: A value is out of its range.
     """
 
     batch_size: int

@@ -25,9 +25,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +33,10 @@ from cachetools import LRUCache
 
 from videoload import native
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import Plan, Sample
-from videoload.spec.quarantine import Quarantine
+from videoload.spec.plan import Sample
 from videoload.trainer.admission import Admission, Refusal
 from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.stats import WorkerStats
 from videoload.transport.addresses import private_endpoint
@@ -61,7 +56,7 @@ from videoload.transport.messages import (
     Welcome,
     WorkerSettings,
 )
-from videoload.transport.slots import SHARED, Arena
+from videoload.transport.slots import SHARED
 from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
 from videoload.worker.supervisor import Supervisor
 
@@ -79,62 +74,6 @@ _STOP_S = 10.0
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _WAKE_BYTES = 4096  # at most so many are taken in one go
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
-
-
-@dataclass(eq=False, slots=True)
-class OpenStream:
-    """What the engine knows of a stream."""
-
-    id: int
-    catalog: Catalog
-    spec: ClipSpec
-    plan: Plan
-    quarantine: Quarantine
-    arena: Arena
-    ordered: bool
-    root: str  # of the catalog; a Path takes long to hash
-    readers: dict[int, ReaderQueue] = field(default_factory=dict)
-    error: VideoloadError | None = None
-
-
-class ReaderQueue:
-    """What one reader of a stream is handed: batches go in here in the I/O thread and come out in
-    the consumer's."""
-
-    def __init__(self) -> None:
-        self._ready: SimpleQueue[Ready | None] = SimpleQueue()  # None: there is an error
-        self._error: VideoloadError | None = None
-
-    def put(self, batch: Ready) -> None:
-        """A batch for the consumer."""
-        self._ready.put(batch)
-
-    def fail(self, error: VideoloadError) -> None:
-        """No more batches; the consumer gets ``error`` after those that are here."""
-        if self._error is None:
-            self._error = error
-            self._ready.put(None)
-
-    def take_back(self) -> list[Ready]:
-        """The batches that the consumer has not taken."""
-        batches = []
-        with suppress(Empty):
-            while (batch := self._ready.get_nowait()) is not None:
-                batches.append(batch)
-            self._ready.put(None)
-        return batches
-
-    def take(self, wait_s: float) -> Ready | None:
-        """The next batch, or None if there is none in time. Raises what `fail` was given."""
-        try:
-            batch = self._ready.get(timeout=wait_s)
-        except Empty:
-            return None
-        if batch is None:
-            self._ready.put(None)  # for whoever asks again
-            assert self._error is not None
-            raise copy.copy(self._error)  # one that was raised holds its consumer's frames
-        return batch
 
 
 class Engine:

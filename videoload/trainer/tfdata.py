@@ -31,7 +31,7 @@ from videoload.trainer import interrupts
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.trainer.client import Stream
+    from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
