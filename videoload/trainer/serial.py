@@ -95,7 +95,7 @@ def decode_serially(
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
     The reference: ``client.stream(...).batches(start_step, epochs, info=info)`` with the same
-    arguments gives the same bytes in the same order. It reads ahead nothing and keeps nothing.
+    arguments gives the same bytes in the same order. Nothing is decoded before it is asked for.
 
     Args:
         catalog: Which videos, which labels; it needs its ``root``.
@@ -109,7 +109,7 @@ def decode_serially(
             (0, 1): all of it.
         drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
             Default True.
-        ordered: Taken for `Client.stream`'s sake; batches are always in order here. Default True.
+        ordered: Without effect here: batches are always in the order of their steps. Default True.
         on_error: ``"substitute"``, the default: another clip, drawn from ``seed``, takes the place
             of one that cannot be decoded. ``"raise"``: VideoError.
         max_bad: Share of the catalog, 0 to 1, that may be bad before TooManyBadVideos; 3 videos

@@ -42,15 +42,27 @@ _streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that TensorFlow m
 
 
 def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
-    """(clips, labels) batches from ``start_step`` to the end of epoch number ``epochs``.
+    """A stream as a ``tf.data.Dataset``, without copying a batch; the same as `Stream.dataset`.
 
-    clips   uint8 [B, *clip.shape], labels int64 [B]; B is static with ``drop_remainder``
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
-    iterator that was dropped half-way does not count. Cardinality is asserted; auto-sharding is
-    off, since the plan shards (``shard=(rank, world)``).
+    iterator that was left early does not count. Cardinality is asserted, two batches are
+    prefetched, and auto-sharding is off, since the stream has its own ``shard``.
 
-    Raises VideoloadError where TensorFlow is not installed. What goes wrong later reaches the
-    caller as TensorFlow's error; the original stands in its text and in the log.
+    What goes wrong while it is read reaches the caller as TensorFlow's error; the original stands
+    in its text and in the log.
+
+    Args:
+        stream: Made by `Client.stream`; the dataset keeps it alive.
+        start_step: First batch, counted over all epochs from 0.
+        epochs: Epoch at whose end to stop, counted from the stream's beginning.
+
+    Returns:
+        A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static with
+        ``drop_remainder``, else None.
+
+    Raises:
+        SpecError: ``start_step`` lies after the end of epoch ``epochs``.
+        VideoloadError: TensorFlow is not installed.
     """
     try:
         import tensorflow as tf
