@@ -36,7 +36,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 _FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
-# The usual random resized crop (Szegedy et al. 2015): share of the area, width to height.
+# The usual random resized crop (Szegedy et al. 2015): share of the area, ratio width to height.
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
 _CROP_ATTEMPTS = 10
@@ -76,7 +76,7 @@ class ClipSpec:
             them evenly from the first possible start to the last, as clips are taken for testing
             (Wang et al. 2018, Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames
             apart; the catalog has to know frame counts.
-        clips_per_video: Clips of each video in an epoch, at least 1. Default 1, and 1 for
+        clips_per_video: Clips of each video in an epoch, at least 1. Default 1; it stays 1 with
             ``"dense"``, which takes all windows.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
             ``frames * stride``, so that windows do not overlap.
@@ -87,7 +87,7 @@ class ClipSpec:
             [T, H, W, 1]. ``"yuv420p"``: [T, H * 3 // 2, W], the planes Y, U and V one after the
             other, with an even size.
         transform: ``"package.module:function"``, called on the worker with each clip and a
-            numpy.random.Generator of the clip's own; it returns a clip of the same shape and type.
+            numpy.random.Generator seeded for it; returns a clip of the same shape and type.
             Workers that dial in must allow the module (``--allow``). Default None.
 
     Raises:
@@ -233,7 +233,7 @@ class ClipSpec:
 
 
 class VideoInfo(NamedTuple):
-    """What a clip depends on: true frame count, rate in frames a second, size in pixels."""
+    """What a clip depends on: true frame count, frames per second, size in pixels."""
 
     frames: int
     fps: Fraction
@@ -357,8 +357,8 @@ def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
 
 
 def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[int, int, int, int]:
-    """(x, y, width, height) by the usual rule; after ten misses the whole frame, as far as the
-    aspect ratio goes."""
+    """(x, y, width, height), drawn by the usual rule. A draw that does not fit into the frame is
+    repeated; after ten, the largest region in the middle with an allowed aspect ratio."""
     for _ in range(_CROP_ATTEMPTS):
         area = width * height * (_AREA[0] + (_AREA[1] - _AREA[0]) * draw())
         ratio = _RATIO[0] * (_RATIO[1] / _RATIO[0]) ** draw()

@@ -43,7 +43,7 @@ class Client:
 
     With ``listen``, malloc is set for the whole process when the first batch is asked for: it keeps
     the pages of large buffers, because libzmq allocates each message anew and the page faults cost
-    a third of a millisecond a clip. ``videoload.native.switch_off("malloc")`` before that leaves
+    a third of a millisecond per clip. ``videoload.native.switch_off("malloc")`` before that leaves
     malloc as it is.
 
     Args:

@@ -1,13 +1,13 @@
-"""The I/O thread of a client: it owns all sockets and children, asks the lease table, and carries
-out what it says.
+"""The I/O thread of a client: it owns all sockets and children, tells the lease table what happens,
+and carries out its commands.
 
     consumer threads ── post(call) ──> │            │ <── messages ──> routers ── workers
                   <── ReaderQueue ───  │ I/O thread │
     supervisor ────── child ended ───> │            │ ── events ──> LeaseTable ── commands ──┐
                                        └────────────┘ <──────────────────────────────────────┘
 
-Nothing here decides which clip goes where; that is `leases`. Nothing here waits for anything but
-its sockets, so the sockets are always drained and memory is bounded by slots.
+Nothing here decides which worker decodes which clip; that is `leases`. Nothing here waits for
+anything but its sockets, so the sockets are always drained and memory is bounded by slots.
 
 Other threads do two things only: `post` a call to be made in this thread, and take batches from a
 `ReaderQueue`.
@@ -63,10 +63,10 @@ from videoload.worker.supervisor import Supervisor
 _log = logging.getLogger(__name__)
 
 _CREDIT = 2  # one lease at work and one waiting, so that no worker idles for a round trip
-_BEAT_S = 0.25  # workers beat so often, and the table is ticked
-_SILENCE_S = 2.0  # a remote worker silent for so long is passed over
-_HEARTBEAT_S = 0.5  # workers hear of this trainer so often, and it finds out who is gone
-_ALONE_S = 5.0  # no worker for so long while a consumer waits: say so
+_BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
+_SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
+_HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
+_ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
 _INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
@@ -124,13 +124,14 @@ class Engine:
     # Called from other threads
 
     def start(self) -> list[str]:
-        """Begin; returns the addresses listened on. Raises TransportError, WorkerError."""
+        """Start the thread; returns the addresses that it listens on. Raises TransportError,
+        WorkerError."""
         self._thread.start()
         return self._started.result(_START_S)
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
         """Have ``call`` made in the I/O thread, soon. Never blocks, takes no lock (finalizers
-        use it). One that can do no more than grant a lease, ``about_leases``, does not wake the
+        use it). A call that can do no more than grant a lease, ``about_leases``, does not wake the
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
         self._calls.append(call)
@@ -141,7 +142,7 @@ class Engine:
         except BlockingIOError:
             pass  # full: it is awake
         except OSError:
-            self._calls.clear()  # closed: nobody is left to call, and calls hold memory
+            self._calls.clear()  # closed: no call is made any more, and calls hold memory
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
@@ -152,18 +153,18 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is to be had from this engine any more."""
+        """Whether this engine has ended, or is about to."""
         return self._stopping or self._error is not None
 
     def check(self) -> None:
-        """Raises what ended this engine, if it has ended."""
+        """Raise what ended this engine, if it has ended."""
         if self._error is not None:
             raise copy.copy(self._error)
         if self._stopping:
             raise ClosedError("the client is closed")
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` workers are there, or time is out; returns how many are."""
+        """Wait until ``count`` workers are connected, or time is out; returns how many are."""
         with self._joined:
             self._joined.wait_for(lambda: len(self._workers) >= count or self.stopped, timeout_s)
             if self._error is not None:
@@ -171,7 +172,7 @@ class Engine:
             return len(self._workers)
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each worker that is there."""
+        """The figures of each worker that is connected."""
         return tuple(worker.stats for worker in list(self._workers.values()))
 
     # Called in the I/O thread, by way of `post`
@@ -204,7 +205,7 @@ class Engine:
             queue.fail(stream.error)
             return
         if self._listen:
-            native.keep_pages()  # not earlier: TensorFlow's import has its own ideas of them
+            native.keep_pages()  # not earlier: TensorFlow's import would set malloc after it
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
         self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
@@ -289,7 +290,7 @@ class Engine:
                 self._send_heartbeats()
 
     def _poll(self, timeout_s: float) -> Collection[object]:
-        """Wait; returns what is ready, after the authenticator and the children had their due."""
+        """Wait; returns what is ready, after key checks were answered and ended children reaped."""
         children = [] if self._supervisor is None else self._supervisor.watched()
         if self._poller is None:
             self._poller = zmq.Poller()
@@ -311,7 +312,7 @@ class Engine:
             self._calls.popleft()()
 
     def _receive(self, router: Router) -> None:
-        """Take what has come; a flood waits for its next turn."""
+        """Read what has come, a bounded number of messages: a flood waits for its next turn."""
         for _ in range(_MAX_MESSAGES):
             got = None if self._stopping else router.receive()
             if got is None:
@@ -344,7 +345,7 @@ class Engine:
             dropped, fatal = message.dropped, message.fatal
             self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Bye):
-            # Also of a local worker: its one thread says BYE when it has left its decoder for good.
+            # Also of a local worker: its one thread sends BYE after it has left its decoder.
             self._gone(peer, died=False)
 
     def _admit(self, peer: Peer, hello: Hello, now: float) -> None:
@@ -399,8 +400,8 @@ class Engine:
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed))
 
     def _evict(self, peer: Peer) -> None:
-        """Have no more of a worker that lives. A local one may be writing into shared memory, so
-        its leases are its own until it is killed and reaped."""
+        """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
+        its leases until it is killed and reaped."""
         worker = self._workers.get(peer)
         if worker is not None and worker.is_child and self._supervisor is not None:
             self._supervisor.kill(worker.pid)
@@ -418,7 +419,7 @@ class Engine:
                     self._gone(peer, died=True, crashed=worker.hung or how in _CRASH_SIGNALS)
 
     def _send_heartbeats(self) -> None:
-        """Let the workers know that this trainer lives, and find those that are gone."""
+        """Tell the workers that this trainer is alive, and find those that are gone."""
         for peer, worker in list(self._workers.items()):
             if not peer.send(Heartbeat()) and not worker.is_child:
                 self._gone(peer, died=True)
@@ -460,7 +461,7 @@ class Engine:
         peer = grant.worker
         assert isinstance(peer, Peer)
         stream = self._streams[grant.stream]
-        if peer not in self._workers:  # it went while this list of commands was carried out
+        if peer not in self._workers:  # it left while this list of commands was carried out
             return
         place = None
         if self._workers[peer].is_child:
@@ -517,7 +518,7 @@ class Engine:
             stream.arena.close()
         self._streams.clear()
         self._stream_of.clear()
-        self.has_credit = True  # from now on, whoever posts finds the socket closed
+        self.has_credit = True  # from now on, `post` finds the socket closed
         self._wake_in.close()
         self._wake_out.close()
         self._calls.clear()

@@ -1,4 +1,8 @@
-"""The streams of a client, as its I/O thread knows them, and the queues of their readers."""
+"""What a client's I/O thread keeps of each stream, and the queues to its readers.
+
+A `Stream` makes both. The readers and the error of an `OpenStream` are the I/O thread's alone; a
+`ReaderQueue` is how batches and errors get from that thread to a consumer's.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from videoload.transport.slots import Arena
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """What the engine knows of a stream."""
+    """A stream as the I/O thread knows it."""
 
     id: int
     catalog: Catalog
@@ -33,19 +37,18 @@ class OpenStream:
 
 
 class ReaderQueue:
-    """What one reader of a stream is handed: batches go in here in the I/O thread and come out in
-    the consumer's."""
+    """The batches of one reader of a stream: put in the I/O thread, taken in the consumer's."""
 
     def __init__(self) -> None:
         self._ready: SimpleQueue[Ready | None] = SimpleQueue()  # None: there is an error
         self._error: VideoloadError | None = None
 
     def put(self, batch: Ready) -> None:
-        """A batch for the consumer."""
+        """Queue a batch for the consumer."""
         self._ready.put(batch)
 
     def fail(self, error: VideoloadError) -> None:
-        """No more batches; the consumer gets ``error`` after those that are here."""
+        """End the queue: the consumer gets ``error`` after the batches that are queued."""
         if self._error is None:
             self._error = error
             self._ready.put(None)
@@ -66,7 +69,7 @@ class ReaderQueue:
         except Empty:
             return None
         if batch is None:
-            self._ready.put(None)  # for whoever asks again
+            self._ready.put(None)  # for a consumer that asks again
             assert self._error is not None
             raise copy.copy(self._error)  # one that was raised holds its consumer's frames
         return batch

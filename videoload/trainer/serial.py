@@ -1,7 +1,7 @@
-"""The reference: the stream, decoded in this process, one clip after the other.
+"""The reference: a stream decoded in this process, one clip after the other.
 
-Short and obviously right. Whatever workers, sockets and shared memory do, the batches must equal
-these byte for byte.
+Short and obviously right. Whatever workers, sockets and shared memory do, a stream's batches must
+equal these byte for byte.
 """
 
 from __future__ import annotations

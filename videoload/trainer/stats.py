@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from videoload.errors import BadVideo
 
-# Below this share of waiting, more decoders would not make the training noticeably faster.
+# Below this share of waiting, more workers would not make the training noticeably faster.
 _LITTLE_WAITING = 0.05
 
 
@@ -74,7 +74,7 @@ class Meter:
         return now
 
     def got(self, asked: float, clips: int) -> None:
-        """It got one."""
+        """It got one, ``asked`` at that time."""
         self.ended = time.monotonic()
         self.waited_s += self.ended - asked
         self.batches += 1

@@ -41,7 +41,7 @@ _PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 
 
 class Stream:
-    """An endless sequence of batches, ``len(stream)`` an epoch. Made by `Client.stream`.
+    """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
 
     ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
     [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
@@ -83,7 +83,7 @@ class Stream:
         weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
 
     def __len__(self) -> int:
-        """Batches an epoch.
+        """Batches per epoch.
 
         Returns:
             The same number on every rank of ``shard``.
