@@ -365,8 +365,8 @@ def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
         # Let go, and the slots serve again: no more copies.
         del batch
         held.clear()
-        for batch in stream.batches(epochs=1):
-            del batch
+        for last in stream.batches(epochs=1):
+            del last
         assert stream.stats().copied == copied
     held = []
 

@@ -34,8 +34,8 @@ PACKAGES = {
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
     "trainer": (
-        "leases", "stats", "admission", "rate_limited_log", "engine", "serial", "client",
-        "interrupts", "tfdata",
+        "leases", "stats", "admission", "rate_limited_log", "open_streams", "engine", "serial",
+        "stream", "client", "interrupts", "tfdata",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip

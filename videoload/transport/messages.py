@@ -2,14 +2,14 @@
 
     worker                                     trainer
       HELLO  version, who I am        ───────>
-                                      <───────  WELCOME  how often to beat
+                                      <───────  WELCOME  how often to send heartbeats
                                       <───────  (or REFUSED  why; then the worker backs off)
                                       <───────  LEASE  clips to decode, and where they go
       HEARTBEAT  between two frames   ───────>
       RESULT  lease is done (+pixels) ───────>
       or FAILED  this clip cannot be  ───────>
                                       <───────  LEASE ...
-                                      <───────  HEARTBEAT  I am still here
+                                      <───────  HEARTBEAT  I am alive
       BYE  I take no more             ───────>  (its leases go to others)
                                       <───────  BYE  I am closing, or: I do not know you, say HELLO
 
@@ -18,9 +18,9 @@ not share memory with the trainer has a third: the pixels of the lease's clips, 
 Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
 Whatever is not exactly one of these messages is a ProtocolError.
 
-A worker that the trainer's host started has a second, private channel, the socket pair that it was
-born with: `WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`.
-Only there are roots and memory named; whoever dials in cannot speak there.
+A worker that the trainer started has a second, private channel, the socket pair that it inherits:
+`WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`. Roots and
+memory are named there only; a worker that dials in has no such channel.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
 
 
 class Hello(_Message, tag="hello"):
-    """A worker reports. ``token`` proves that this trainer started it, and so shares memory."""
+    """A worker asks to be admitted. ``token`` proves that this trainer started it."""
 
     worker: _Word
     host: _Word
@@ -58,7 +58,7 @@ class Hello(_Message, tag="hello"):
 
 
 class Welcome(_Message, tag="welcome"):
-    """The worker is admitted; it beats at least every ``beat_s`` seconds."""
+    """The worker is admitted; it sends a heartbeat at least every ``beat_s`` seconds."""
 
     beat_s: Annotated[float, msgspec.Meta(gt=0)]
 
@@ -113,12 +113,12 @@ class Failed(_Message, tag="failed"):
     lease: _Id
     at: _Id
     reason: _Text
-    dropped: bool = False  # short, and the spec passes over short videos in silence
+    dropped: bool = False  # short, and the spec says "drop"
     fatal: bool = False  # no video's fault (a transform): the stream cannot go on
 
 
 class Heartbeat(_Message, tag="heartbeat"):
-    """The sender lives. ``progress``: packets decoded so far by this worker."""
+    """The sender is alive. ``progress``: packets decoded so far by this worker."""
 
     progress: _Id = 0
 

@@ -751,9 +751,9 @@ def test_a_class_file_may_stand_in_any_order_with_spaces_in_names(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("1 jump\n3 run\n", ["2 misses"]),
-        ("0 jump\n1 run\n", ["2 misses"]),
-        ("2 jump\n3 run\n", ["1 misses"]),
+        ("1 jump\n3 run\n", ["2 is missing"]),
+        ("0 jump\n1 run\n", ["2 is missing"]),
+        ("2 jump\n3 run\n", ["1 is missing"]),
         ("1 jump\n1 run\n", ["line 2", "'1 run'"]),
         ("1 jump\nrun\n", ["line 2", "'run'"]),
         ("1 jump\n2\n", ["line 2", "'2'"]),
