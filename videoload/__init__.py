@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from videoload.spec.clips import ClipSpec
     from videoload.spec.plan import BatchInfo
     from videoload.trainer.client import Client, Stream
+    from videoload.trainer.keras import Position
     from videoload.trainer.serial import decode_serially
 
 __version__ = "0.1.0"
@@ -57,6 +58,7 @@ _HOMES = {
         "WorkerError",
     ),
     "spec.plan": ("BatchInfo",),
+    "trainer.keras": ("Position",),
     "trainer.serial": ("decode_serially",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -69,6 +71,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "Client",
     "ClipSpec",
     "ClosedError",
+    "Position",
     "ProtocolError",
     "SpecError",
     "Stream",
