@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import videoload
+from videoload import native
 from videoload.worker import supervisor
 
 Row = Mapping[str, Any]  # one line of results: column -> value
@@ -106,7 +107,7 @@ def machine() -> dict[str, Any]:
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "cpu": model or platform.processor(),
-        "cores": supervisor.cores(),
+        "cores": native.cores(),
         "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
         "load": os.getloadavg()[0],
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

@@ -22,14 +22,15 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.decoder import Decoder, Request, Visit
-from videoload.decoding.frames import Source, Tick, VideoIndex
-from videoload.spec.clips import ClipSpec, Facts
+from videoload.decoding.decoder import Decoder, PreparedClips, Request
+from videoload.decoding.index import Tick, VideoIndex
+from videoload.decoding.storage import VideoFile
+from videoload.spec.clips import ClipSpec, VideoInfo
 from videoload.worker import worker
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
 _INDEX = VideoIndex(
-    Facts(_FRAMES, Fraction(25), 320, 240),
+    VideoInfo(_FRAMES, Fraction(25), 320, 240),
     670_000,
     np.arange(3 * _KEYS, dtype=np.int64).reshape(-1, 3),
     np.zeros(_FRAMES, np.uint16),
@@ -49,18 +50,22 @@ class FreeDecoder(Decoder):
         requests: Sequence[Request],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
-    ) -> Visit:
+    ) -> PreparedClips:
         """Looks at no file."""
         if path not in self._indexes:
             self._indexes[path] = _INDEX
             self._on_index(path, _INDEX.to_bytes())
-        return Visit(path, spec, requests, out, None, Source(path, _STATUS), _INDEX, [], {})
+        return PreparedClips(
+            path, spec, requests, out, None, VideoFile(path, _STATUS), _INDEX, [], {}
+        )
 
-    def carry_out(self, visit: Visit, tick: Tick = lambda: None) -> npt.NDArray[np.int64]:
+    def decode_prepared(
+        self, prepared: PreparedClips, tick: Tick = lambda: None
+    ) -> npt.NDArray[np.int64]:
         """Leaves ``out`` as it is, and names some frames."""
-        for _ in range(len(visit.requests) * _PACKETS):
+        for _ in range(len(prepared.requests) * _PACKETS):
             tick()
-        return _ordinals(len(visit.requests), visit.spec.frames)
+        return _ordinals(len(prepared.requests), prepared.spec.frames)
 
 
 @lru_cache

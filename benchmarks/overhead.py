@@ -41,8 +41,8 @@ from benchmarks.figures import (
     show,
     workers_are,
 )
+from videoload.transport.keys import make_keys
 from videoload.transport.messages import WorkerSettings
-from videoload.transport.sockets import make_keys
 from videoload.worker.supervisor import Supervisor
 
 WAYS = ("local", "tcp", "curve")

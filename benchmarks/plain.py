@@ -19,7 +19,7 @@ _BILINEAR = int(Interpolation.BILINEAR)  # an enum is looked up at every call
 
 
 class Plain:
-    """The loop; one a process."""
+    """The loop; one per process."""
 
     def __init__(self, work: Work, *, tables: bool) -> None:
         self._work = work

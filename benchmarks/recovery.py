@@ -93,16 +93,16 @@ class Watch:
 
     def _strike(self, number: int, draw: random.Random) -> Iterator[Strike]:
         at_work = []
-        for peer, colleague in self._engine._colleagues.items():
+        for peer, colleague in self._engine._workers.items():
             first = next(iter(self._table._workers[peer].leases.values()), None)
-            if first is not None and first.piece is not None and colleague.pid not in self._struck:
-                at_work.append((colleague.pid, first.piece))
+            if first is not None and first.chunk is not None and colleague.pid not in self._struck:
+                at_work.append((colleague.pid, first.chunk))
         if len(at_work) < WORKERS:
             return
-        pid, piece = draw.choice(at_work)
+        pid, chunk = draw.choice(at_work)
         self._struck.add(pid)
-        rows = set(range(piece.first, piece.first + piece.size))
-        self._open = Strike(time.monotonic(), pid, piece.batch.step, rows)
+        rows = set(range(chunk.first, chunk.first + chunk.size))
+        self._open = Strike(time.monotonic(), pid, chunk.batch.step, rows)
         os.kill(pid, number)
         yield self._open
 
@@ -110,10 +110,10 @@ class Watch:
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
     ) -> list[Command]:
         known = self._table._lease(worker, lease)
-        if self._open is not None and known is not None and known.piece is not None:
-            piece = known.piece
-            if piece.batch.step == self._open.step:
-                self._open.rows -= set(range(piece.first, piece.first + piece.size))
+        if self._open is not None and known is not None and known.chunk is not None:
+            chunk = known.chunk
+            if chunk.batch.step == self._open.step:
+                self._open.rows -= set(range(chunk.first, chunk.first + chunk.size))
             if not self._open.rows:
                 self._open.took_s = time.monotonic() - self._open.began
                 self._open.over.set()

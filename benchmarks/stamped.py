@@ -17,11 +17,10 @@ from pathlib import Path  # noqa: E402
 from typing import ParamSpec, TypeVar  # noqa: E402
 from unittest import mock  # noqa: E402
 
-from videoload.decoding import frames as video  # noqa: E402
+from videoload.decoding import index  # noqa: E402
 from videoload.decoding.decoder import Decoder  # noqa: E402
 from videoload.transport.messages import Hello, Lease, Result  # noqa: E402
-from videoload.worker import trainers as links  # noqa: E402
-from videoload.worker import worker  # noqa: E402
+from videoload.worker import trainers, worker  # noqa: E402
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -58,13 +57,13 @@ def _noted(which: dict[type, str], call: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def main() -> int:
     """The worker's own entry, watched."""
-    say = _noted({Hello: "hello", Result: "answered"}, links.Link.say)
-    take = _noted({Lease: "lease"}, links.Link._take)
+    say = _noted({Hello: "hello", Result: "answered"}, trainers.TrainerConnection.say)
+    take = _noted({Lease: "lease"}, trainers.TrainerConnection._take)
     with (
-        mock.patch.object(links.Link, "say", say),
-        mock.patch.object(links.Link, "_take", take),
-        mock.patch("videoload.decoding.decoder.read_index", _timed("indexes", video.read_index)),
-        mock.patch.object(Decoder, "carry_out", _timed("clips", Decoder.carry_out)),
+        mock.patch.object(trainers.TrainerConnection, "say", say),
+        mock.patch.object(trainers.TrainerConnection, "_take", take),
+        mock.patch("videoload.decoding.decoder.read_index", _timed("indexes", index.read_index)),
+        mock.patch.object(Decoder, "decode_prepared", _timed("clips", Decoder.decode_prepared)),
     ):
         status = worker.main()
     note = Path(os.environ["VIDEOLOAD_STAMPS"], f"{os.getpid()}.json")

@@ -183,7 +183,7 @@ class Work:
 
 
 def missing(name: str) -> str:
-    """Why a work cannot be had here; empty if it can."""
+    """Why a work cannot be made here; empty if it can."""
     recipe = WORKS[name].recipe
     if recipe is None:
         variable, _ = _FOLDERS[name]

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     )
     from videoload.spec.catalog import Catalog, Video
     from videoload.spec.clips import ClipSpec
-    from videoload.spec.plan import BatchInfo
+    from videoload.spec.plan import BatchInfo, StreamOptions
     from videoload.trainer.client import Client, Stream
     from videoload.trainer.keras import Position
     from videoload.trainer.serial import decode_serially
+    from videoload.trainer.stats import StreamStats, WorkerStats
 
 __version__ = "0.1.0"
 
@@ -57,8 +58,9 @@ _HOMES = {
         "VideoloadError",
         "WorkerError",
     ),
-    "spec.plan": ("BatchInfo",),
+    "spec.plan": ("BatchInfo", "StreamOptions"),
     "trainer.keras": ("Position",),
+    "trainer.stats": ("StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -75,6 +77,8 @@ __all__ = [  # in full, so that type checkers see what is public
     "ProtocolError",
     "SpecError",
     "Stream",
+    "StreamOptions",
+    "StreamStats",
     "TooManyBadVideos",
     "TransformError",
     "TransportError",
@@ -82,6 +86,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "VideoError",
     "VideoloadError",
     "WorkerError",
+    "WorkerStats",
     "__version__",
     "decode_serially",
 ]

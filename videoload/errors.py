@@ -2,9 +2,9 @@
 
     VideoloadError
     ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
-    ├── SpecError           a ClipSpec or a stream argument that cannot be meant (also a ValueError)
+    ├── SpecError           a ClipSpec or a stream argument that contradictory (also a ValueError)
     ├── TransformError      a transform that cannot be used, or that failed
-    ├── VideoError          one video cannot be had: .path, .reason
+    ├── VideoError          one video cannot be decoded: .path, .reason
     ├── TooManyBadVideos    more of them than the stream accepts: .videos
     ├── ProtocolError       a message that is not of this protocol, or breaks it
     ├── TransportError      an address that cannot be bound or dialled, keys that cannot be used
@@ -36,7 +36,7 @@ class CatalogError(VideoloadError, ValueError):
 
 
 class SpecError(VideoloadError, ValueError):
-    """A ClipSpec or a stream argument that cannot be meant."""
+    """A ClipSpec or a stream argument that contradictory."""
 
 
 class TransformError(VideoloadError):
@@ -44,7 +44,7 @@ class TransformError(VideoloadError):
 
 
 class VideoError(VideoloadError):
-    """One video cannot be had: not a video, broken, too short, too small, not there."""
+    """One video cannot be decoded: not a video, broken, too short, too small, not there."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")

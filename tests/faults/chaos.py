@@ -43,7 +43,8 @@ from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.videos import make_avi
 from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially
 from videoload.trainer import engine
-from videoload.transport.sockets import Router, make_keys
+from videoload.transport.keys import make_keys
+from videoload.transport.sockets import Router
 
 PROJECT = Path(__file__).parents[2]
 BATCH = 4
@@ -229,7 +230,7 @@ class Fleet:
 
     def connected(self) -> set[int]:
         """Process ids of all workers that the client knows."""
-        return {int(stats.name.split(":")[-1]) for stats in self._client._engine.worker_stats()}
+        return {int(stats.name.split(":")[-1]) for stats in self._client.workers}
 
     def local(self) -> list[int]:
         """The local workers that are connected."""
@@ -598,10 +599,10 @@ class Chaos:
 
         def strike() -> None:
             try:
-                for peer, colleague in client._colleagues.items():
+                for peer, colleague in client._workers.items():
                     if colleague.pid == pid:
                         leases = client._table._workers[peer].leases.values()
-                        steps = [lease.piece.batch.step for lease in leases if lease.piece]
+                        steps = [lease.chunk.batch.step for lease in leases if lease.chunk]
                         began = time.monotonic()
                         strikes = [Strike(kind, local, began, step) for step in steps[:1]]
                         self._report.strikes += strikes

@@ -1,5 +1,5 @@
-"""Videos that cannot be had: named, counted, replaced by the same others in every run, or an error;
-never a hang and never a silent hole."""
+"""Videos that cannot be decoded: named, counted, replaced by the same others in every run, or an
+error; never a hang and never a silent hole."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import zmq
 from tests.conftest import SECOND, Programs, digests, wait_until
 from tests.videos import Videos
 from videoload import Client, ClipSpec, ProtocolError, SpecError, decode_serially
-from videoload.trainer.rate_limited_log import Complaints
+from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
 from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
 
@@ -183,7 +183,7 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
             took_s = time.monotonic() - began
             gc.collect()
             grown_mb = rss_mb() - before_mb
-        assert len(client._engine.worker_stats()) == 1
+        assert len(client.workers) == 1
     more = sum(int(line.rpartition("(and ")[2].split()[0]) for line in refused()[1:])
     with capsys.disabled():
         told = f"{more} messages refused in {took_s:.1f} s, {len(refused())} lines"
@@ -290,7 +290,7 @@ def test_leases_are_cut_to_what_a_message_may_hold(videos: Videos) -> None:
 def test_complaints_are_told_once_a_second_with_their_number(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    complaints = Complaints(logging.getLogger("videoload.test"))
+    complaints = RateLimitedLog(logging.getLogger("videoload.test"))
     for now in (0.0, 0.1, 0.2, 0.9):
         complaints.add(f"noise at {now}", now)
     complaints.tell(0.95)

@@ -20,6 +20,7 @@ import zmq
 from tests.conftest import SECOND, Programs, children_of, digests, is_alive, wait_until
 from tests.videos import Videos, make_avi
 from videoload import Client, ClipSpec, ProtocolError, decode_serially
+from videoload.trainer.admission import Admission
 from videoload.trainer.leases import Command, WorkerId
 from videoload.transport.messages import (
     VERSION,
@@ -136,7 +137,7 @@ def test_bytes_that_are_not_zeromq_disturb_nothing(
 
         with in_background(shout):
             assert read(client, videos) == serial
-        assert len(client._engine.worker_stats()) == 2
+        assert len(client.workers) == 2
     assert sent >= 50
     assert not caplog.records, "noise does not come as far as videoload"
 
@@ -210,7 +211,7 @@ def test_messages_that_are_not_of_this_protocol_disturb_nothing(
         with in_background(shout):
             assert read(client, videos) == serial
         assert read(client, videos) == serial
-        wait_until(lambda: len(client._engine.worker_stats()) == 2, 5 * SECOND)
+        wait_until(lambda: len(client.workers) == 2, 5 * SECOND)
     assert sent >= 200
 
 
@@ -222,7 +223,7 @@ def test_a_worker_of_another_version_is_told_why(caplog: pytest.LogCaptureFixtur
         made.send_multipart([b"videoload/0", pack(hello())[1]])
         why = "the other side speaks b'videoload/0', this one speaks b'videoload/1'"
         assert answer(made) == Refused(why)
-        assert not client._engine.worker_stats()
+        assert not client.workers
         assert caplog.messages == [f"refused a message at {client.endpoints[0]}: {why}"]
 
 
@@ -248,7 +249,7 @@ def test_two_versions_that_meet_both_say_why_they_part(
         )  # fmt: skip
         why = "the other side speaks b'videoload/0', this one speaks b'videoload/1'"
         assert caplog.messages == [f"refused a message at {client.endpoints[0]}: {why}"]
-        assert not client._engine.worker_stats()
+        assert not client.workers
         old.signal(signal.SIGTERM)
         assert old.wait(2 * SECOND) == 0, "it is patient, and can be stopped"
 
@@ -371,7 +372,7 @@ def test_three_lost_connections_are_not_blamed_on_the_video_that_was_to_be_decod
                     say(made, hello())
                     assert isinstance(answer(made), Welcome)
                     assert isinstance(answer(made), Lease)
-                wait_until(lambda: not client._engine.worker_stats(), 5 * SECOND)
+                wait_until(lambda: not client.workers, 5 * SECOND)
             programs.worker(client.endpoints[0], videos.root)
             reader.join(20 * SECOND)
             assert not stream.quarantine
@@ -401,7 +402,7 @@ def test_the_address_of_the_local_workers_is_for_them_alone(
             # As the last words of a child that is reaped already: it would never be reaped again.
             say(made, hello(pid=os.getpid(), token=client._engine._token))
             assert answer(made) == Refused("this trainer has no such child")
-            assert len(client._engine.worker_stats()) == 1
+            assert len(client.workers) == 1
             assert read(client, videos) == serial
 
 
@@ -440,7 +441,7 @@ def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
 def test_no_more_workers_may_dial_in_than_there_is_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("videoload.trainer.engine._MOST_DIALLED_IN", 2)
+    monkeypatch.setitem(Admission.__init__.__kwdefaults__ or {}, "max_remote", 2)
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         first, second, third = (stack.enter_context(dealer(client.endpoints[0])) for _ in range(3))
@@ -452,7 +453,7 @@ def test_no_more_workers_may_dial_in_than_there_is_room_for(
         say(second, hello(1))  # one that is known may say it again
         assert isinstance(answer(second), Welcome)
         say(first, Bye("making room"))
-        wait_until(lambda: len(client._engine.worker_stats()) == 2, 5 * SECOND)
+        wait_until(lambda: len(client.workers) == 2, 5 * SECOND)
         say(third, hello(3))
         assert isinstance(answer(third), Welcome)
 
@@ -577,7 +578,7 @@ def test_a_worker_says_goodbye_in_the_middle_of_a_lease(videos: Videos, programs
     with Trainer(programs, videos.root, beat_s=0.02) as trainer:
         for number in range(2):
             trainer.say(Lease(number, long, far_apart(40)))
-        while not (isinstance(said := trainer.hear(), Heartbeat) and said.frames):
+        while not (isinstance(said := trainer.hear(), Heartbeat) and said.progress):
             pass  # it is at work now
         trainer.worker.signal(signal.SIGTERM)
         assert trainer.answer() == Bye("SIGTERM")
@@ -592,7 +593,7 @@ def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
         trainer.say(Lease(1, long, far_apart(40)))
         progress = []
         while isinstance(said := trainer.hear(), Heartbeat):
-            progress.append(said.frames)
+            progress.append(said.progress)
             trainer.say(Heartbeat())
         assert isinstance(said, Result)
     assert progress == sorted(progress)

@@ -76,7 +76,7 @@ def dial_in(
 
 
 def clips_by_pid(client: Client) -> dict[int, int]:
-    return {int(w.name.split(":")[-1]): w.clips for w in client._engine.worker_stats()}
+    return {int(w.name.split(":")[-1]): w.clips for w in client.workers}
 
 
 def tell(capsys: pytest.CaptureFixture[str], what: str) -> None:

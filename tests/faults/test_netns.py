@@ -153,7 +153,7 @@ def worker_in(
 
 
 def clips_of(client: Client, worker: Program) -> int:
-    stats = client._engine.worker_stats()
+    stats = client.workers
     return sum(each.clips for each in stats if each.name.endswith(f":{worker.pid}"))
 
 
@@ -228,7 +228,7 @@ def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
         reading.read(10 * SLOTS)
         assert reading.got == serial[: len(reading.got)]
         assert worker.err.count("serving trainer") == 2
-        assert len(client._engine.worker_stats()) == 1
+        assert len(client.workers) == 1
 
 
 # Bad lines

@@ -14,7 +14,7 @@ from tests.conftest import SECOND, Program, Programs, digests, wait_until
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.videos import Videos
 from videoload import Client, ClipSpec, decode_serially
-from videoload.transport.sockets import make_keys
+from videoload.transport.keys import make_keys
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -192,7 +192,7 @@ IMPATIENT = """
     from videoload.transport.messages import WorkerSettings
     from videoload.worker.worker import serve
 
-    links._REST_S = links._REST_MOST_S = 0.1
+    links._REST_S = links._REST_MAX_S = 0.1
     links._WELCOME_S = 0.5
     endpoint, root, *keys = sys.argv[1:]
     sys.exit(serve(WorkerSettings([endpoint], root=root, keys=keys[0] if keys else None)))
@@ -239,7 +239,7 @@ class Stand:
         """Until it is there, and its connection is the only one."""
 
         def there() -> bool:
-            names = [stats.name for stats in self._client._engine.worker_stats()]
+            names = [stats.name for stats in self._client.workers]
             return any(name.endswith(f":{self._worker.pid}") for name in names)
 
         wait_until(lambda: there() and self.proxy.connections == 1, 20 * SECOND, "it is back")

@@ -194,7 +194,7 @@ def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> Non
     with Client(workers=workers, listen="tcp://127.0.0.1:*") as client:
         consumer = threading.Thread(target=consume, args=(client,))
         consumer.start()
-        wait_until(lambda: client._engine._source_of, 5 * SECOND, "it reads")
+        wait_until(lambda: client._engine._stream_of, 5 * SECOND, "it reads")
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < GONE_S

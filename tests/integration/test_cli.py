@@ -269,7 +269,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
         assert worker.wait(5 * SECOND) == 130
         assert time.monotonic() - began < 2 * SECOND
         assert "Traceback" not in worker.err
-        wait_until(lambda: not client._engine.worker_stats(), 3 * SECOND, "the trainer notices")
+        wait_until(lambda: not client.workers, 3 * SECOND, "the trainer notices")
 
 
 def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs: Programs) -> None:
@@ -294,7 +294,7 @@ def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: P
         others = set(children_of(worker.pid)) - {killed}
         assert len(others) == 2
         wait_until(
-            lambda: {int(w.name.split(":")[-1]) for w in client._engine.worker_stats()} == others,
+            lambda: {int(w.name.split(":")[-1]) for w in client.workers} == others,
             5 * SECOND,
         )
 

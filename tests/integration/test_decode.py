@@ -24,9 +24,11 @@ from tests.conftest import SECOND
 from tests.videos import Videos, make_avi
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
-from videoload.decoding.frames import OpenFiles, _seek, read_frames
-from videoload.decoding.scaling import SLOW_GATHER, avoid_slow_gathers
-from videoload.spec.clips import choose
+from videoload.decoding.frames import _seek, read_frames
+from videoload.decoding.open_files import OpenFiles
+from videoload.decoding.storage import Storage
+from videoload.native import SLOW_GATHER
+from videoload.spec.clips import clip_params
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -73,12 +75,12 @@ def windows(frames: int, count: int, seed: int) -> Iterable[list[int]]:
 def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, seed: int) -> None:
     """Every frame that a window gives is the one with that ordinal."""
     index = decoder.index(path)
-    assert index.facts.frames == len(expected)
+    assert index.info.frames == len(expected)
     files = OpenFiles()
     for wanted in windows(len(expected), count, seed):
         got: list[tuple[int, str]] = []
         read_frames(
-            decoder._resolve(path), index, wanted,
+            Storage(decoder.root).resolve(path), index, wanted,
             lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
             lambda: None, files,
         )  # fmt: skip
@@ -86,16 +88,16 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
 
 
 def decode(
-    root: Path, path: str, spec: ClipSpec = TINY, key: int = 1, **which: Any
+    root: Path, path: str, spec: ClipSpec = TINY, seed: int = 1, **which: Any
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    return decode_with(Decoder(root), path, spec, key, **which)
+    return decode_with(Decoder(root), path, spec, seed, **which)
 
 
 def decode_with(
-    decoder: Decoder, path: str, spec: ClipSpec, key: int, **which: Any
+    decoder: Decoder, path: str, spec: ClipSpec, seed: int, **which: Any
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     out = np.empty((1, *spec.shape), np.uint8)
-    frames = decoder.decode(path, spec, [Request(key, **which)], out)
+    frames = decoder.decode(path, spec, [Request(seed, **which)], out)
     return out[0], frames[0]
 
 
@@ -111,7 +113,7 @@ def test_every_window_of_every_codec_holds_the_frames_of_a_sequential_decode(
         expected = sequential(videos.root / path)
         assert len(expected) == frames == len(set(expected)), path
         check_windows(decoder, path, expected, count=48, seed=1)
-        sought += len(decoder.index(path).keys) > 1
+        sought += len(decoder.index(path).keyframes) > 1
     assert sought >= 5, "these files have key frames to seek to"
 
 
@@ -121,21 +123,21 @@ def test_the_pixels_are_those_of_the_frame_at_the_place_that_was_chosen(videos: 
         container.streams.video[0].thread_type = "NONE"
         whole = [f.to_ndarray(format="rgb24").astype(int) for f in container.decode(video=0)]
     spec = ClipSpec(frames=3, stride=5, size=(40, 56), crop="random", flip=True, sampling="random")
-    facts = Decoder(videos.root).index(path).facts
+    info = Decoder(videos.root).index(path).info
     mirrored = 0
-    for key in range(24):
-        clip, frames = decode(videos.root, path, spec, key)
-        choice = choose(spec, facts, key)
-        assert frames.tolist() == choice.frames.tolist()
-        left, top = choice.corner
+    for seed in range(24):
+        clip, frames = decode(videos.root, path, spec, seed)
+        params = clip_params(spec, info, seed)
+        assert frames.tolist() == params.frames.tolist()
+        left, top = params.corner
         for pixels, ordinal in zip(clip, frames, strict=True):
             expected = whole[ordinal][top : top + 40, left : left + 56]
-            if choice.flip:
+            if params.flip:
                 expected = expected[:, ::-1]
             off = np.abs(expected - pixels)
             moved = np.abs(np.roll(expected, 1, axis=1) - pixels)
-            assert off.mean() < 1 < moved.mean(), (key, ordinal)
-        mirrored += choice.flip
+            assert off.mean() < 1 < moved.mean(), (seed, ordinal)
+        mirrored += params.flip
     assert 0 < mirrored < 24
 
 
@@ -323,8 +325,8 @@ def test_a_short_video_is_looped_held_dropped_or_an_error(videos: Videos) -> Non
 def test_a_segment_gives_frames_of_the_segment_alone(videos: Videos) -> None:
     spec = ClipSpec(frames=4, stride=3, size=(32, 32), sampling="random")
     seen = set()
-    for key in range(60):
-        _, frames = decode(videos.root, "jump/long.avi", spec, key, start=50, end=70)
+    for seed in range(60):
+        _, frames = decode(videos.root, "jump/long.avi", spec, seed, start=50, end=70)
         seen |= set(frames.tolist())
     assert seen == set(range(50, 70))
     with pytest.raises(VideoError, match="segment starts at frame 200, the video has 120"):
@@ -335,11 +337,11 @@ def test_three_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
     decoder = Decoder(videos.root)
     paths = sorted(videos.frames)
     before = len(os.listdir("/proc/self/fd"))
-    for key in range(300):
-        decode_with(decoder, paths[key % len(paths)], TINY, key)
-        if key % 10 == 0:
+    for seed in range(300):
+        decode_with(decoder, paths[seed % len(paths)], TINY, seed)
+        if seed % 10 == 0:
             with pytest.raises(VideoError):
-                decode_with(decoder, "none.avi", TINY, key)
+                decode_with(decoder, "none.avi", TINY, seed)
     decoder.rest()
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -392,26 +394,28 @@ def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Pa
 def test_what_a_decoder_found_out_the_next_one_need_not(
     videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
     told: list[str] = []
     path = next(iter(videos.frames))
-    first = Decoder(videos.root, lambda path, packed: told.append(path), keep=True)
+    first = Decoder(
+        videos.root, lambda path, packed: told.append(path), cache=str(tmp_path / "kept")
+    )
     expected, _ = decode_with(first, path, TINY, 3)
 
     def again(*_: object) -> None:
         pytest.fail("the whole video is decoded again")
 
     monkeypatch.setattr("videoload.decoding.decoder.read_index", again)
-    second = Decoder(videos.root, lambda path, packed: told.append(path), keep=True)
+    second = Decoder(
+        videos.root, lambda path, packed: told.append(path), cache=str(tmp_path / "kept")
+    )
     clip, _ = decode_with(second, path, TINY, 3)
     assert np.array_equal(clip, expected)
     assert told == [path, path]  # so that decoders of other hosts compare theirs
 
 
 def test_visits_that_were_prepared_with_a_wrong_index_are_all_made_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
     made, other = (
         make_avi(tmp_path / name, frames=30, codec="ffv1", seed=seed)
         for name, seed in (("made.avi", 1), ("other.avi", 2))
@@ -420,16 +424,16 @@ def test_visits_that_were_prepared_with_a_wrong_index_are_all_made_good(
     size = max(made.stat().st_size, other.stat().st_size)
     for path in (made, other):
         os.truncate(path, size)
-    Decoder(tmp_path, keep=True).index("made.avi")
+    Decoder(tmp_path, cache=str(tmp_path / "kept")).index("made.avi")
     status = made.stat()
     other.replace(made)
     os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))  # nothing shows the change
 
-    decoder = Decoder(tmp_path, keep=True)
+    decoder = Decoder(tmp_path, cache=str(tmp_path / "kept"))
     out = np.empty((2, *TINY.shape), np.uint8)
     visits = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
     for visit in visits:
-        decoder.carry_out(visit)
+        decoder.decode_prepared(visit)
     assert np.array_equal(out[0], expected)
     assert np.array_equal(out[1], expected)
 
@@ -456,7 +460,7 @@ def test_a_key_frame_that_is_near_is_read_on_to(
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="gathers are AVX2's")
 def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) -> None:
     make_avi(tmp_path / "made.avi", frames=16, size=(240, 320))
-    avoid_slow_gathers()  # not again, when the scaler is made
+    decode(tmp_path, "made.avi")  # the choice is made with the first scaler, and not again
     ffmpeg = ctypes.CDLL(av._core.__file__)
     chosen = ffmpeg.av_get_cpu_flags()
     clips = []
@@ -490,8 +494,8 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
             for ordinal, whole in facts["rgb24_md5"].items():
                 assert expected[int(ordinal)] == whole
         index = decoder.index(path)
-        assert index.facts.frames == facts["decoded_frames"], path
-        assert (index.facts.width, index.facts.height) == (facts["width"], facts["height"])
+        assert index.info.frames == facts["decoded_frames"], path
+        assert (index.info.width, index.info.height) == (facts["width"], facts["height"])
         check_windows(decoder, path, expected, count=24, seed=4)
         checked += 1
     assert checked >= 20

@@ -17,7 +17,10 @@ from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
 from tests.conftest import TABLES
-from videoload.decoding.frames import OpenFiles, Source, read_frames, read_index
+from videoload.decoding.frames import read_frames
+from videoload.decoding.index import read_index
+from videoload.decoding.open_files import OpenFiles
+from videoload.decoding.storage import VideoFile
 
 WINDOWS = 40
 
@@ -75,10 +78,10 @@ def compare(name: str, path: Path, ledger: Ledger) -> None:
     """Random windows with every stride from 1 to 8 against the reference, half of them by a
     decoder that has done others before."""
     reference = decode_from_start_to_end(path)
-    source = Source(str(path), path.stat())
+    source = VideoFile(str(path), path.stat())
     index, report = read_index(source, lambda: None)
-    assert index.facts.frames == len(reference)
-    keys = len(index.keys)
+    assert index.info.frames == len(reference)
+    keys = len(index.keyframes)
     draw = random.Random(name)
     compared, wrong = 0, []
     kept = OpenFiles()
@@ -137,7 +140,7 @@ def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
             path = make(kind, tmp_path)
         except (av.error.FFmpegError, ValueError):
             continue
-        source = Source(str(path), path.stat())
+        source = VideoFile(str(path), path.stat())
         index, _ = read_index(source, lambda: None)
         touched = 0
 
@@ -146,5 +149,5 @@ def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
             touched += 1
 
         read_frames(source, index, [38], lambda ordinal, frame: None, count, OpenFiles())
-        assert len(index.keys) >= 4, kind.name
+        assert len(index.keyframes) >= 4, kind.name
         assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"

@@ -26,7 +26,7 @@ def make(client: Client, videos: Videos, seed: int, slots: int = SLOTS) -> Strea
 
 
 def decoded(client: Client) -> int:
-    return sum(worker.clips for worker in client._engine.worker_stats())
+    return sum(worker.clips for worker in client.workers)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -16,8 +16,9 @@ import zmq
 from tests.conftest import SECOND, Program, Programs, digests, wait_until
 from tests.videos import Videos
 from videoload import Catalog, Client, ClipSpec, Stream, TransportError, decode_serially
+from videoload.transport.addresses import is_name, resolve
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
-from videoload.transport.sockets import Router, is_name, resolve
+from videoload.transport.sockets import Router
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -53,12 +54,12 @@ def share_workers(programs: Programs, videos: Videos, count: int, *endpoints: st
 
 def clips(client: Client) -> int:
     """Clips that workers have decoded for this trainer."""
-    return sum(worker.clips for worker in client._engine.worker_stats())
+    return sum(worker.clips for worker in client.workers)
 
 
 def decode_s(client: Client) -> float:
     """Seconds that workers have spent on this trainer, as their RESULTs say."""
-    return sum(w.clips / w.clips_per_s for w in client._engine.worker_stats() if w.clips)
+    return sum(w.clips / w.clips_per_s for w in client.workers if w.clips)
 
 
 @contextmanager
@@ -169,7 +170,7 @@ def test_a_trainer_that_is_killed_disturbs_no_other(
                 victim.signal(signal.SIGKILL)
                 victim.wait(5 * SECOND)
         assert got == serial[1]
-        assert len(client._engine.worker_stats()) == 2
+        assert len(client.workers) == 2
         for worker in workers:
             worker.wait_for(f"trainer {endpoint} hung up; dialling again", 5 * SECOND)
             assert worker.err.count("serving trainer") == 2
@@ -200,7 +201,7 @@ def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
                     assert router.send(peer, Lease(1, long, clips))
                 else:
                     assert isinstance(message, Heartbeat)
-                    frames = message.frames
+                    frames = message.progress
         finally:
             router.close()
             context.term()

@@ -177,7 +177,7 @@ def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
         with pytest.raises(TransformError, match=r"does not allow it.*--allow tests\.transforms"):
             next(iter(client.stream(videos.catalog, spec, 4)))
         refusing.end()
-        wait_until(lambda: not client._engine.worker_stats(), 10 * SECOND)
+        wait_until(lambda: not client.workers, 10 * SECOND)
         programs.worker(client.endpoints[0], videos.root, "--allow", "tests.transforms")
         client.wait_for_workers(1, 20 * SECOND)
         serial = digest(decode_serially(videos.catalog, spec, 4))

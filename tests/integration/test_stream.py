@@ -36,7 +36,7 @@ from videoload import (
     WorkerError,
     decode_serially,
 )
-from videoload.transport.sockets import make_keys
+from videoload.transport.keys import make_keys
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -128,7 +128,7 @@ def test_every_stream_equals_the_serial_one_whoever_decodes(
         for name, (clip, options) in STREAMS.items():
             stream = client.stream(videos.catalog, clip, BATCH, **options)
             assert digests(stream.batches(epochs=2, info=True)) == serial[name], name
-        who = client._engine.worker_stats()
+        who = client.workers
     assert all(worker.clips for worker in who), "a worker had nothing to do"
 
 
@@ -486,7 +486,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
-        assert len(client._engine.worker_stats()) == 1
+        assert len(client.workers) == 1
 
 
 def test_workers_with_keys_and_local_ones_serve_one_client(
@@ -498,7 +498,7 @@ def test_workers_with_keys_and_local_ones_serve_one_client(
         client.wait_for_workers(2, timeout_s=20 * SECOND)
         stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
-        assert all(w.clips for w in client._engine.worker_stats())
+        assert all(w.clips for w in client.workers)
 
 
 def test_an_address_that_others_reach_needs_keys(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_peek_at_a_tiny_dataset_does_not_count_as_an_epoch(
     dataset = stream.dataset()
     peek = iter(dataset)
     next(peek)
-    wait_until(lambda: not stream._source.passes, 5 * SECOND, "prefetch has read all of it")
+    wait_until(lambda: not stream._source.readers, 5 * SECOND, "prefetch has read all of it")
     del peek
     expected = digests(stream.batches(epochs=1))
     assert digests(arrays(dataset)) == expected

@@ -25,13 +25,16 @@ HOUSE = Path(videoload.__file__).parent
 # its own package. The front door's own modules stand for packages of one.
 PACKAGES = {
     "errors": (),
-    "spec": ("catalog", "clips", "plan", "quarantine"),
-    "decoding": ("index_cache", "frames", "scaling", "decoder"),
-    "transport": ("messages", "slots", "sockets"),
+    "native": (),
+    "spec": ("catalog_files", "catalog", "clips", "plan", "quarantine"),
+    "decoding": (
+        "storage", "open_files", "index", "index_cache", "frames", "crop", "scaling", "decoder",
+    ),
+    "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
     "trainer": (
-        "leases", "stats", "rate_limited_log", "engine", "serial", "client", "interrupts", "tfdata",
-        "keras",
+        "leases", "stats", "admission", "rate_limited_log", "engine", "serial", "client",
+        "interrupts", "tfdata", "keras",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip
@@ -40,9 +43,24 @@ DOORS = ("__init__", "__main__")  # they lead to all rooms
 # Who may import what is heavy, wherever in the module.
 HOMES = {
     "msgspec": {"transport.messages"},
-    "av": {"decoding.frames", "decoding.scaling", "commands.made_videos"},  # which writes videos
+    "ctypes": {"native"},
+    "av": {
+        "decoding.open_files",
+        "decoding.index",
+        "decoding.frames",
+        "decoding.crop",
+        "decoding.scaling",
+        "native",
+        "commands.made_videos",  # which writes videos
+    },
     # the loops own a context and a poller
-    "zmq": {"transport.sockets", "trainer.engine", "worker.trainers", "worker.worker"},
+    "zmq": {
+        "transport.sockets",
+        "transport.keys",
+        "trainer.engine",
+        "worker.trainers",
+        "worker.worker",
+    },
     "tensorflow": {"trainer.tfdata", "commands.demo"},
     "keras": {"commands.demo", "trainer.keras"},
     "typer": {"commands.cli"},
@@ -54,7 +72,10 @@ WITHOUT_NUMPY = {
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
-PURE = ("spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.leases")
+PURE = (
+    "spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.admission",
+    "trainer.leases",
+)  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",
     "socket", "subprocess", "tempfile", "threading", "time",
@@ -97,7 +118,7 @@ def _imports(node: ast.AST, *, top: bool) -> Iterator[Import]:
         elif isinstance(child, ast.ImportFrom):
             assert child.level == 0, "imports are absolute"
             module = child.module or ""
-            if module.count(".") < 2 and module.split(".")[0] == "videoload":
+            if module.split(".")[0] == "videoload" and module.count(".") < 2:
                 # from videoload import native, from videoload.commands import scan
                 names = [f"{module}.{name.name}" for name in child.names]
                 yield from (Import(name if _is_module(name) else module, top) for name in names)

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from videoload import __version__
 from videoload.errors import VideoloadError
+from videoload.native import REACHES
 
 app = typer.Typer(
     name="videoload",
@@ -59,7 +60,7 @@ def demo(
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one a core")
+        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one per core")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to train.")] = None,
     seed: Annotated[int, typer.Option(help="Of the videos, the order and the model.")] = 0,
@@ -99,6 +100,22 @@ def worker(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Dial other hosts without keys.")
     ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where what is learned of videos is kept.",
+            show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A reach below Python to leave out: malloc, gathers, memory-limit, parent-death, "
+            "ffmpeg-log; more than once for several.",
+        ),
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,6 +130,7 @@ def worker(
     Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
     Ctrl-C hands back what is being decoded and ends it.
     """
+    from videoload.decoding.index_cache import cache_folder
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.supervisor import keep_running
@@ -128,6 +146,8 @@ def worker(
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],
+        without=_reaches(without or []),
+        cache=cache_folder(cache),
     )
     status = serve(settings) if processes == 1 else keep_running(processes, settings)
     raise typer.Exit(status)
@@ -151,11 +171,19 @@ def scan(
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one a core")
+        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one per core")
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
     ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where what is learned of videos is kept.",
+            show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
+        ),
+    ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="List every file, not only those with something to tell.")
     ] = False,
@@ -167,7 +195,8 @@ def scan(
     """
     from videoload.commands import scan as scanning
     from videoload.commands.tables import scan_table, scan_verdict
-    from videoload.worker.supervisor import cores
+    from videoload.decoding.index_cache import cache_folder
+    from videoload.native import cores
 
     catalog = scanning.load(videos, root)
     journal = None if output is None else scanning.Journal(output)
@@ -181,6 +210,7 @@ def scan(
             processes=processes or cores(),
             journal=journal,
             on_row=lambda row: progress.advance(task),
+            cache=cache_folder(cache),
         )
     console = Console(emoji=False)
     console.print(scan_table(rows, every=every))
@@ -204,13 +234,15 @@ def bench(
     The limit is bare libav on the same cores. Loaders that are not installed are skipped by name;
     results and plots go to benchmark-results/. Many more options: `python -m benchmarks --help`.
     """
-    try:
-        from benchmarks.__main__ import main as compare
-    except ImportError:
+    source = Path(__file__).parents[2]
+    if not (source / "benchmarks" / "loaders" / "limit.py").is_file():
         raise VideoloadError(
             "the benchmarks are in the source tree only: clone it, and there "
             "pip install -e '.[tensorflow,bench]'"
-        ) from None
+        )
+    sys.path.insert(0, str(source))  # not any other package of that name
+    from benchmarks.__main__ import main as compare
+
     options = ["--rounds", str(rounds)]
     if videos is not None:
         if not videos.is_dir():
@@ -224,11 +256,18 @@ def keygen(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
 ) -> None:
     """Make CURVE keys for a trainer and its workers."""
-    from videoload.transport.sockets import make_keys
+    from videoload.transport.keys import make_keys
 
     trainer, workers = make_keys(folder)
     print(f"for the trainer:  Client(listen=..., keys={str(trainer)!r})")
     print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
+
+
+def _reaches(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in REACHES:
+            raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
+    return names
 
 
 def main() -> None:

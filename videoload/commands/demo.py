@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -40,7 +40,7 @@ _TEST_CLIP = ClipSpec(frames=16, stride=2, resize=64, size=(64, 64))
 _BATCH = 8
 _EPOCHS = 6
 # What the made set needs: 3 clips of 128 videos. A larger folder takes no longer.
-_MOST_STEPS, _MOST_TEST_STEPS = 48, 12
+_MAX_STEPS, _MAX_TEST_STEPS = 48, 12
 _MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping for them
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos a class; frames a video
 _MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
@@ -58,7 +58,7 @@ def run(
     """Make or take videos, train on them, measure the waiting, print a table.
 
     videos   folder <class>/**/*.avi, or train/ and test/ with such folders; None: made, and removed
-    workers  decoder processes; None: one a core
+    workers  decoder processes; None: one per core
     keep     a new or empty folder for the made videos, which then stay
 
     Raises VideoloadError.
@@ -75,10 +75,10 @@ def run(
     with console.status("loading TensorFlow"):
         keras = _keras()
     with tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary, _fewer_log_lines():
+        # What is soon gone need not be remembered.
+        cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
             videos = keep or Path(temporary)
-            if keep is None:  # what is soon gone need not be remembered (`index_cache`)
-                os.environ.setdefault("VIDEOLOAD_CACHE", "")
             _make_videos(videos, seed, console)
             say("Shapes drift left, right, up or down and sway: no single picture tells which.")
         train, test = Catalog.train_and_test(videos, seed)
@@ -87,9 +87,12 @@ def run(
             f"{len(train.classes)} classes: {_some(train.classes)}"
         )
         keras.utils.set_random_seed(seed)
-        with _one_line_errors(), Client("auto" if workers is None else workers) as client:
+        with (
+            _one_line_errors(),
+            Client("auto" if workers is None else workers, cache=cache) as client,
+        ):
             stream, held_back = _streams(client, train, test, seed)
-            steps = min(len(stream), _MOST_STEPS)
+            steps = min(len(stream), _MAX_STEPS)
             model = build_model(len(train.classes), epochs * steps)
             accuracy = _train(model, stream, held_back, epochs, steps, console)
             with console.status("measuring how long the trainer waits for decoder processes"):
@@ -161,7 +164,7 @@ def _train(
         epochs=epochs,
         steps_per_epoch=steps,
         validation_data=held_back.dataset(),
-        validation_steps=min(len(held_back), _MOST_TEST_STEPS),
+        validation_steps=min(len(held_back), _MAX_TEST_STEPS),
         shuffle=False,  # the stream did
         verbose=1 if console.is_terminal else 2,
     )
@@ -170,13 +173,13 @@ def _train(
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a training loop went for ``steps`` batches; ``waiting`` is the share of the time
+    """How fast a training loop went for ``steps`` batches; ``wait_share`` is the share of the time
     (0 to 1) that it waited for the next batch."""
 
     steps: int
     batches_per_s: float
     clips_per_s: float
-    waiting: float
+    wait_share: float
 
 
 def measure_waiting(
@@ -216,7 +219,7 @@ def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
     # The first visit to a file costs more (its index). The workers have been everywhere by now, so
     # this decoder may go there too, before time is taken.
-    visits = min(len(stream), _MOST_STEPS, first)
+    visits = min(len(stream), _MAX_STEPS, first)
     o = stream.options
     batches = decode_serially(
         stream.catalog, stream.clip, o.batch_size, shuffle=o.shuffle, seed=o.seed,
@@ -240,7 +243,7 @@ def _table(accuracy: float, guess: float, inline: Pace, apart: Pace, decoders: i
     for name, a, b in (
         ("batches a second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
         ("clips a second", f"{inline.clips_per_s:.0f}", f"{apart.clips_per_s:.0f}"),
-        ("time that the trainer waited", f"{inline.waiting:.0%}", f"{apart.waiting:.0%}"),
+        ("time that the trainer waited", f"{inline.wait_share:.0%}", f"{apart.wait_share:.0%}"),
     ):
         table.add_row(name, a, b)
     return table

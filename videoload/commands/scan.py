@@ -142,10 +142,12 @@ def scan(
     processes: int,
     journal: Journal | None = None,
     on_row: Callable[[Row], None] = lambda row: None,
+    cache: str | None = None,
 ) -> list[Row]:
     """Decode every file of ``catalog`` once; the rows in the catalog's order.
 
-    ``on_row`` is told of each row as it comes. Raises VideoloadError.
+    ``on_row`` is told of each row as it comes; ``cache`` keeps what was found for later.
+    Raises VideoloadError.
     """
     if catalog.root is None:
         raise VideoloadError("a scan needs the videos: give their root")
@@ -159,7 +161,7 @@ def scan(
         else:
             rows[path] = known
             on_row(known)
-    for row in _decode_all(catalog.root, left, labels, processes):
+    for row in _decode_all(catalog.root, left, labels, processes, cache):
         rows[row.path] = row
         if journal is not None:
             journal.add(row)
@@ -173,11 +175,12 @@ def scan(
 class _Child:
     """A decoder process and the file that it is at."""
 
-    def __init__(self, root: Path, path: str) -> None:
+    def __init__(self, root: Path, path: str, cache: str | None) -> None:
         mine, theirs = socket.socketpair()
         self.pipe = Connection(mine.detach())
         self.process = start("videoload.commands.scan", theirs)
         self._tell(str(root))
+        self._tell(cache or "")
         self.give(path)
 
     def give(self, path: str) -> None:
@@ -198,12 +201,12 @@ class _Child:
 
 
 def _decode_all(
-    root: Path, paths: list[str], labels: dict[str, str], processes: int
+    root: Path, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
 ) -> Iterator[Row]:
     waiting = iter(paths)
     children: list[_Child] = []
     try:
-        children += [_Child(root, path) for path in islice(waiting, processes)]
+        children += [_Child(root, path, cache) for path in islice(waiting, processes)]
         while children:
             ready = wait([child.pipe for child in children], timeout=_BEAT_S)
             for child in list(children):
@@ -219,7 +222,7 @@ def _decode_all(
                 children.remove(child)
                 child.end()
                 if following is not None:
-                    children.append(_Child(root, following))
+                    children.append(_Child(root, following, cache))
     finally:
         for child in children:
             child.end()
@@ -256,7 +259,8 @@ def _serve(pipe: Connection) -> None:
             say(None)
 
     with suppress(EOFError, OSError):
-        decoder = Decoder(pipe.recv_bytes().decode(), keep=True)
+        root, cache = pipe.recv_bytes().decode(), pipe.recv_bytes().decode()
+        decoder = Decoder(root, cache=cache or None)
         while True:
             path = pipe.recv_bytes().decode()
             try:
@@ -270,11 +274,11 @@ def _serve(pipe: Connection) -> None:
             if report.repaired:
                 damage.append(f"{report.repaired} frames were repaired")
             say({
-                "frames": index.facts.frames, "width": index.facts.width,
-                "height": index.facts.height, "fps": round(float(index.facts.fps), 4),
+                "frames": index.info.frames, "width": index.info.width,
+                "height": index.info.height, "fps": round(float(index.info.fps), 4),
                 "container": report.container.split(",")[0], "codec": report.codec,
                 "pixels": report.pixels, "header_frames": report.header_frames,
-                "key_frames": len(index.keys), "damage": "; ".join(damage),
+                "key_frames": len(index.keyframes), "damage": "; ".join(damage),
             })  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import stat
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -18,24 +17,16 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from videoload.decoding.frames import (
-    SOFTWARE,
-    Frame,
-    OpenFiles,
-    Report,
-    Source,
-    StaleIndexError,
-    Tick,
-    UnreadableError,
-    VideoIndex,
-    read_frames,
-    read_index,
-)
-from videoload.decoding.index_cache import Indexes
+from videoload import native
+from videoload.decoding.frames import Frame, StaleIndexError, read_frames
+from videoload.decoding.index import Report, Tick, VideoIndex, read_index
+from videoload.decoding.index_cache import IndexCache
+from videoload.decoding.open_files import SOFTWARE, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
+from videoload.decoding.storage import Storage, VideoFile
 from videoload.errors import SpecError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import Choice, ClipSpec, UnfitError, choose
+from videoload.spec.clips import ClipParams, ClipSpec, UnfitError, clip_params
 
 _INDEX_BYTES_KEPT = 64 << 20  # some 90 000 videos like UCF-101's
 _TRIED_FOR_SIZE = 20  # videos looked at to find the native size
@@ -50,7 +41,7 @@ class Request(NamedTuple):
     end: int | None = None
 
 
-class Visit(NamedTuple):
+class PreparedClips(NamedTuple):
     """What is to be done at one video: the arguments of `Decoder.decode`, and what follows."""
 
     path: str
@@ -58,15 +49,15 @@ class Visit(NamedTuple):
     requests: Sequence[Request]
     out: Buffer
     transform: Callable[..., object] | None
-    source: Source
+    file: VideoFile
     known: VideoIndex
-    choices: list[Choice]
+    params: list[ClipParams]
     # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
     places: dict[int, list[tuple[Scaler, Buffer]]]
 
 
 class Decoder:
-    """Decodes clips of the videos under ``root``; one a process, one thread.
+    """Decodes clips of the videos under ``root``; one per process, one thread.
 
     It keeps the indexes of the videos that it has visited, and the last files open until `rest`.
     ``on_index`` is told of each one that nobody gave it, packed, for others to `learn`.
@@ -78,12 +69,13 @@ class Decoder:
         on_index: Callable[[str, bytes], None] = lambda path, packed: None,
         *,
         transforms: Collection[str] | None = None,
-        keep: bool = False,
+        cache: str | None = None,
     ) -> None:
-        """``transforms``: the modules whose functions a spec may name; None: any. ``keep``: read
-        and write what `videoload.decoding.index_cache` keeps from one process to the next."""
-        self._root = os.path.realpath(root)
-        self._kept = Indexes(self._root, SOFTWARE) if keep else None
+        """``transforms``: the modules whose functions a spec may name; None: any. ``cache``: the
+        folder of an `IndexCache`."""
+        native.silence_ffmpeg()
+        self._storage = Storage(root)
+        self._kept = None if cache is None else IndexCache(cache, self._storage.root, SOFTWARE)
         self._recalled: set[str] = set()  # whose index was kept by an earlier process
         self._on_index = on_index
         self._allowed = transforms
@@ -104,10 +96,10 @@ class Decoder:
         """Write clips of ``path`` (relative to the root) into ``out``, uint8 [n, *spec.shape], in
         one pass over the file; returns the ordinals of their frames, int64 [n, T].
 
-        ``tick`` is called after each packet. Raises VideoError where one of them cannot be had,
+        ``tick`` is called after each packet. Raises VideoError where one of them cannot be decoded,
         ShortVideoError where the spec wants such a video passed over in silence, TransformError.
         """
-        return self.carry_out(self.prepare(path, spec, requests, out, tick), tick)
+        return self.decode_prepared(self.prepare(path, spec, requests, out, tick), tick)
 
     def prepare(
         self,
@@ -116,54 +108,61 @@ class Decoder:
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick = lambda: None,
-    ) -> Visit:
+    ) -> PreparedClips:
         """What `decode` does before it reads a frame. Done for several videos in a row, it takes a
         fifth of what it takes between two of them, when a decoder has filled the caches.
 
         Raises what `decode` raises.
         """
         transform = None if spec.transform is None else self._function(spec.transform)
-        source = self._resolve(path)
-        index = self._index(path, source, tick)
+        file = self._storage.resolve(path)
+        index = self._index(path, file, tick)
         try:
-            choices = [choose(spec, index.facts, *request) for request in requests]
+            params = [clip_params(spec, index.info, *request) for request in requests]
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
-        for choice, clip in zip(choices, out, strict=True):
-            scaler = Scaler(spec, index.facts, choice, self._chains)
-            for ordinal, place in zip(choice.frames.tolist(), clip, strict=True):
+        for drawn, clip in zip(params, out, strict=True):
+            scaler = Scaler(spec, index.info, drawn, self._chains)
+            for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
-        return Visit(path, spec, requests, out, transform, source, index, choices, places)
+        return PreparedClips(path, spec, requests, out, transform, file, index, params, places)
 
-    def carry_out(self, visit: Visit, tick: Tick = lambda: None) -> npt.NDArray[np.int64]:
+    def decode_prepared(
+        self, prepared: PreparedClips, tick: Tick = lambda: None
+    ) -> npt.NDArray[np.int64]:
         """Do what was prepared; returns and raises what `decode` does."""
-        path, spec, places = visit.path, visit.spec, visit.places
+        path, spec, places = prepared.path, prepared.spec, prepared.places
 
         def write(ordinal: int, frame: Frame) -> None:
             for scaler, place in places[ordinal]:
                 scaler.write(frame, place)
 
         try:
-            read_frames(visit.source, visit.known, sorted(places), write, tick, self._files)
+            read_frames(prepared.file, prepared.known, sorted(places), write, tick, self._files)
         except UnreadableError as error:
             raise VideoError(path, str(error)) from None
         except StaleIndexError:
-            if self._disown(path, visit.known):
-                return self.decode(path, spec, visit.requests, visit.out, tick)
+            if self._disown(path, prepared.known):
+                return self.decode(path, spec, prepared.requests, prepared.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
-        if visit.transform is not None:
-            for choice, clip in zip(visit.choices, visit.out, strict=True):
-                _apply(visit.transform, spec, path, clip, choice.key)
-        return np.array([choice.frames for choice in visit.choices])
+        if prepared.transform is not None:
+            for params, clip in zip(prepared.params, prepared.out, strict=True):
+                _apply(prepared.transform, spec, path, clip, params.seed)
+        return np.array([params.frames for params in prepared.params])
+
+    @property
+    def root(self) -> str:
+        """The folder that paths are relative to, resolved."""
+        return self._storage.root
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of ``path`` (relative to the root). Raises VideoError."""
-        return self._index(path, self._resolve(path), tick)
+        return self._index(path, self._storage.resolve(path), tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
         """What a complete decode of ``path`` tells. Raises VideoError."""
-        return self._find_out(path, self._resolve(path), tick)
+        return self._find_out(path, self._storage.resolve(path), tick)
 
     def rest(self) -> None:
         """Nothing more is to be done for now: keep no file open."""
@@ -204,56 +203,24 @@ class Decoder:
             raise TransformError(f"transform {name} is not a function")
         return cast(Callable[..., object], found)
 
-    def _resolve(self, path: str) -> Source:
-        """The file that ``path`` leads to, inside the root. Raises VideoError."""
-        try:
-            source = self._plain(path) or self._linked(path)
-        except ValueError as error:  # a zero byte, half a surrogate pair
-            raise VideoError(path, f"cannot be a file name ({error})") from None
-        except OSError as error:
-            raise VideoError(path, f"cannot be opened: {error.strerror}") from None
-        # Opening a pipe would wait for a writer, for ever.
-        if not stat.S_ISREG(source.status.st_mode):
-            raise VideoError(path, "is not a file")
-        return source
-
-    def _plain(self, path: str) -> Source | None:
-        """The path as it stands, if there is no way up and no link in it. The root is resolved
-        already, so this is half the work of resolving it all again."""
-        at = self._root
-        for part in path.split("/"):
-            if part in ("", ".", ".."):
-                return None
-            at = f"{at}/{part}"
-            status = os.lstat(at)
-            if stat.S_ISLNK(status.st_mode):
-                return None
-        return Source(at, status)
-
-    def _linked(self, path: str) -> Source:
-        full = os.path.realpath(os.path.join(self._root, path))
-        if os.path.commonpath((full, self._root)) != self._root:
-            raise VideoError(path, f"lies outside of the root {self._root}")
-        return Source(full, os.stat(full))
-
-    def _index(self, path: str, source: Source, tick: Tick) -> VideoIndex:
-        index = self._indexes.get(path) or self._recall(path, source.status)
-        if index is None or index.file_bytes != source.status.st_size:
-            index, _ = self._find_out(path, source, tick)
+    def _index(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
+        index = self._indexes.get(path) or self._recall(path, file.status)
+        if index is None or index.file_bytes != file.status.st_size:
+            index, _ = self._find_out(path, file, tick)
             self._indexes[path] = index
             self._recalled.discard(path)
         return index
 
-    def _find_out(self, path: str, source: Source, tick: Tick) -> tuple[VideoIndex, Report]:
+    def _find_out(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
         """Decode the whole video; what that told is told on and kept."""
         try:
-            index, report = read_index(source, tick)
+            index, report = read_index(file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
         packed = index.to_bytes()
         self._on_index(path, packed)
         if self._kept is not None:
-            self._kept.add(path, source.status, packed)
+            self._kept.add(path, file.status, packed)
         return index, report
 
     def _recall(self, path: str, status: os.stat_result) -> VideoIndex | None:
@@ -280,11 +247,11 @@ def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
     failed = None
     for video in islice(catalog, _TRIED_FOR_SIZE):
         try:
-            facts = decoder.index(video.path).facts
+            info = decoder.index(video.path).info
         except VideoError as error:
             failed = error
             continue
-        return spec.at_native_size(facts.width, facts.height)
+        return spec.at_native_size(info.width, info.height)
     assert failed is not None
     raise failed
 

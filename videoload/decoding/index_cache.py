@@ -20,24 +20,22 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 from zlib import crc32
 
 _log = logging.getLogger(__name__)
 
-_MOST_BYTES = 64 << 20  # some 60 000 videos like UCF-101's; after that, no more are added
+_MAX_BYTES = 64 << 20  # some 60 000 videos like UCF-101's; after that, no more are added
 _UNUSED_S = 90 * 86400  # a file that nobody read for so long goes
 
 
-class Indexes:
+class IndexCache:
     """Packed indexes of the videos under ``root``, by path. One line of the file is a CRC-32, the
     video's size and time of change, its index, and its path."""
 
-    def __init__(self, root: str, software: str) -> None:
-        self._file: Path | None = None
-        folder = _folder()
-        if folder is not None:
-            name = hashlib.sha256(f"{root}\n{software}".encode(errors="surrogateescape"))
-            self._file = folder / f"{name.hexdigest()[:32]}.indexes"
+    def __init__(self, folder: str, root: str, software: str) -> None:
+        name = hashlib.sha256(f"{root}\n{software}".encode(errors="surrogateescape"))
+        self._file: Path | None = Path(folder, f"{name.hexdigest()[:32]}.indexes")
         self._lines: dict[bytes, tuple[bytes, bytes]] | None = None
 
     def get(self, path: str, status: os.stat_result) -> bytes | None:
@@ -63,7 +61,7 @@ class Indexes:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 _tidy(self._file.parent)
             with self._file.open("ab", buffering=0) as out:
-                if out.tell() + len(line) < _MOST_BYTES:
+                if out.tell() + len(line) < _MAX_BYTES:
                     # In one go, since others may be writing; and a new line first, should one of
                     # them have been killed within its own.
                     out.write(b"\n%08x %s\n" % (crc32(line), line))
@@ -89,13 +87,23 @@ class Indexes:
         return found
 
 
-def _folder() -> Path | None:
+def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str | None:
+    """The folder that a caller means; None: nothing is kept.
+
+    Args:
+        asked: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
+            ``$XDG_CACHE_HOME`` or ``~/.cache``; False: none.
+    """
+    if asked is False:
+        return None
+    if asked is not None:
+        return str(Path(asked).absolute())
     named = os.environ.get("VIDEOLOAD_CACHE")
     if named is not None:
-        return Path(named) if named else None
+        return str(Path(named).absolute()) if named else None
     cache = os.environ.get("XDG_CACHE_HOME")
     with suppress(RuntimeError):  # no home
-        return (Path(cache) if cache else Path.home() / ".cache") / "videoload"
+        return str((Path(cache) if cache else Path.home() / ".cache") / "videoload")
     return None
 
 

@@ -1,7 +1,7 @@
 """What a clip is: which frames of a video, which part of them, which pixels.
 
 A clip has to be the same whoever decodes it, so every choice is a pure function of the spec, the
-facts of the video (frame count, rate, size) and one integer key, which the plan derives from
+properties of the video (frame count, rate, size) and one integer seed, which the plan derives from
 (seed, epoch, sample). The draws are made in one fixed order, whatever the spec uses of them, so
 that switching the flip on does not move the windows.
 """
@@ -52,7 +52,7 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClipSpec:
-    """How a clip is cut from a video. Raises SpecError where the fields cannot be meant together.
+    """How a clip is cut from a video. Raises SpecError where the fields contradict each other.
 
     frames           frames in a clip (T)
     stride           source frames from one frame of the clip to the next
@@ -201,8 +201,8 @@ class ClipSpec:
         return math.prod(self.shape)
 
 
-class Facts(NamedTuple):
-    """What the choices depend on: true frame count, rate in frames a second, size in pixels."""
+class VideoInfo(NamedTuple):
+    """What a clip depends on: true frame count, rate in frames a second, size in pixels."""
 
     frames: int
     fps: Fraction
@@ -210,12 +210,12 @@ class Facts(NamedTuple):
     height: int
 
 
-class Choice(NamedTuple):
+class ClipParams(NamedTuple):
     """One clip, decided.
 
     ``frames`` are ordinals of source frames, int64 [T]. ``region`` (x, y, width, height) of the
     source frame is scaled to ``scaled`` (width, height); from that, the spec's size is cut at
-    ``corner`` (x, y), and mirrored if ``flip``. ``key`` seeds the transform.
+    ``corner`` (x, y), and mirrored if ``flip``. ``seed`` is the transform's.
     """
 
     frames: npt.NDArray[np.int64]
@@ -223,18 +223,23 @@ class Choice(NamedTuple):
     scaled: tuple[int, int]
     corner: tuple[int, int]
     flip: bool
-    key: int
+    seed: int
 
 
-def choose(
-    spec: ClipSpec, video: Facts, key: int, clip: int = 0, start: int = 0, end: int | None = None
-) -> Choice:
-    """Decide clip number ``clip`` of the segment [start, end) of a video, from ``key`` alone.
+def clip_params(
+    spec: ClipSpec,
+    video: VideoInfo,
+    seed: int,
+    clip: int = 0,
+    start: int = 0,
+    end: int | None = None,
+) -> ClipParams:
+    """Decide clip number ``clip`` of the segment [start, end) of a video, from ``seed`` alone.
 
     Raises UnfitError where the video cannot give such a clip.
     """
     # Random.random() gives the same numbers in every version of Python; its other methods may not.
-    draw = random.Random(key).random if spec.draws else float  # float() is 0.0
+    draw = random.Random(seed).random if spec.draws else float  # float() is 0.0
     at, mirror, across, down = draw(), draw(), draw(), draw()
     last = video.frames if end is None else min(end, video.frames)
     if start >= last:
@@ -243,7 +248,7 @@ def choose(
     flip = spec.flip and mirror < 0.5
     if spec.crop == "resized":
         region = _random_region(video.width, video.height, draw)
-        return Choice(frames, region, (spec.width, spec.height), (0, 0), flip, key)
+        return ClipParams(frames, region, (spec.width, spec.height), (0, 0), flip, seed)
     scaled = scaled_size(video.width, video.height, spec.resize)
     free_x, free_y = scaled[0] - spec.width, scaled[1] - spec.height
     if spec.crop == "none" and (free_x or free_y):
@@ -262,7 +267,7 @@ def choose(
         corner = (free_x // 2, free_y // 2)
     if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
         corner = (corner[0] & ~1, corner[1] & ~1)
-    return Choice(frames, (0, 0, video.width, video.height), scaled, corner, flip, key)
+    return ClipParams(frames, (0, 0, video.width, video.height), scaled, corner, flip, seed)
 
 
 def scaled_size(width: int, height: int, resize: int | None) -> tuple[int, int]:

@@ -4,7 +4,7 @@
 clip spec, batch size, seed, shard). Nothing is drawn in advance and nothing is remembered, so
 resuming at a step costs nothing and a million videos need no array of a million.
 
-An epoch's order is a keyed permutation: a Feistel network over the pairs (left, right) with
+An epoch's order is a seeded permutation: a Feistel network over the pairs (left, right) with
 left < a, right < b, where a*b is just above the number of samples; a result past the end is put
 through again until it falls inside (cycle walking), which keeps the map one to one.
 
@@ -34,7 +34,7 @@ _NOISES_KEPT = 1 << 16  # 10 MB; all there are of 67 million positions
 
 
 class Sample(NamedTuple):
-    """One clip to be had: clip number ``clip`` of ``video``, its choices drawn from ``key``.
+    """One clip to be decoded: clip number ``clip`` of ``video``, its parameters drawn by ``seed``.
 
     ``origin`` is the sample's number in the epoch, ``attempt`` how often it was replaced.
     """
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
     attempt: int
     video: int
     clip: int
-    key: int
+    seed: int
 
 
 class BatchInfo(NamedTuple):
@@ -58,7 +58,7 @@ class BatchInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream is, beside catalog and clip. Raises SpecError where it cannot be meant.
+    """What a stream is, beside catalog and clip. Raises SpecError where it contradictory.
 
     batch_size       clips in a batch
     shuffle          a new order each epoch, from ``seed``; else the catalog's order
@@ -66,7 +66,7 @@ class StreamOptions:
     shard            (rank, world): this trainer's share of each epoch
     drop_remainder   leave out the last, smaller batch
     ordered          batches come in the plan's order; else as they get ready
-    on_error         "substitute" another clip for one that cannot be had, or "raise"
+    on_error         "substitute" another clip for one that cannot be decoded, or "raise"
     max_bad          share of the catalog (at least 3 videos) that may be bad before it stops
     """
 
@@ -164,17 +164,17 @@ class Plan:
         return [self._sample(epoch, order[at] if order else at) for at in positions]
 
     def substitute(self, sample: Sample) -> Sample:
-        """What stands in for a sample that cannot be had; the same in every run."""
+        """What stands in for a sample that cannot be decoded; the same in every run."""
         options, attempt = self._options, sample.attempt + 1
         other = _hash(options.seed, "substitute", sample.epoch, sample.origin, attempt)
         video, clip = self._locate(other % self.samples)
-        key = _hash(options.seed, "clip", sample.epoch, sample.origin, attempt)
-        return Sample(sample.epoch, sample.origin, attempt, video, clip, key)
+        seed = _hash(options.seed, "clip", sample.epoch, sample.origin, attempt)
+        return Sample(sample.epoch, sample.origin, attempt, video, clip, seed)
 
     def _sample(self, epoch: int, origin: int) -> Sample:
         video, clip = self._locate(origin)
-        key = _hash(self._options.seed, "clip", epoch, origin, 0)
-        return Sample(epoch, origin, 0, video, clip, key)
+        seed = _hash(self._options.seed, "clip", epoch, origin, 0)
+        return Sample(epoch, origin, 0, video, clip, seed)
 
     def _locate(self, sample: int) -> tuple[int, int]:
         """(video, clip) of a sample, in the catalog's order."""
@@ -185,15 +185,15 @@ class Plan:
 
 
 class Permutation:
-    """A one-to-one map of 0..size-1 onto itself, decided by ``key``: ``permutation[i]``."""
+    """A one-to-one map of 0..size-1 onto itself, decided by ``seed``: ``permutation[i]``."""
 
-    def __init__(self, size: int, key: bytes) -> None:
+    def __init__(self, size: int, seed: bytes) -> None:
         self._size = size
         self._left = max(1, math.isqrt(size))
         self._right = max(1, -(-size // self._left))
         # A half takes a thousand values where there are a million positions, so most of the noise
         # was drawn before: a position costs 1.5 microseconds instead of 6.5.
-        self._noise = lru_cache(_NOISES_KEPT)(partial(_noise, key))
+        self._noise = lru_cache(_NOISES_KEPT)(partial(_noise, seed))
 
     def __getitem__(self, at: int) -> int:
         if not 0 <= at < self._size:
@@ -208,9 +208,9 @@ class Permutation:
                 return at
 
 
-def _noise(key: bytes, turn: int, half: int) -> int:
+def _noise(seed: bytes, turn: int, half: int) -> int:
     text = turn.to_bytes(1, "little") + half.to_bytes(8, "little")
-    return int.from_bytes(blake2b(text, digest_size=8, key=key).digest(), "little")
+    return int.from_bytes(blake2b(text, digest_size=8, key=seed).digest(), "little")
 
 
 @lru_cache(maxsize=4)  # streams that are read by turns, at the end of an epoch

@@ -1,4 +1,4 @@
-"""Which videos of a stream cannot be had, what stands in for them, and when they are too many.
+"""Which videos of a stream cannot be decoded, what stands in for them, and when they are too many.
 
 The stand-in for a sample follows from (seed, epoch, sample) alone. That a video is known to be bad
 only saves trying it again: the trial would fail and lead to the same stand-in.
@@ -34,8 +34,8 @@ class Quarantine:
         return [BadVideo(path, reason) for path, reason in self._reasons.items()]
 
     def add(self, video: int, reason: str, *, dropped: bool = False) -> None:
-        """Note that catalog entry ``video`` cannot be had; ``dropped``: it is short and the spec
-        passes over short ones. Raises VideoError (on_error="raise") or TooManyBadVideos."""
+        """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short and the
+        spec passes over short ones. Raises VideoError (on_error="raise") or TooManyBadVideos."""
         self._avoided.add(video)
         if not dropped:
             path = self._catalog[video].path

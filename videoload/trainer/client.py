@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from videoload.decoding.index_cache import cache_folder
 from videoload.errors import BadVideo, SpecError, WorkerError
+from videoload.native import cores
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import BatchInfo, Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.engine import Engine, Pass, Source
+from videoload.trainer.engine import Engine, OpenStream, ReaderQueue
 from videoload.trainer.leases import Ready
-from videoload.trainer.stats import Meter, StreamStats
+from videoload.trainer.stats import Meter, StreamStats, WorkerStats
 from videoload.transport.slots import Arena, aligned_copy
 from videoload.transport.sockets import PIXEL_BYTES
-from videoload.worker.supervisor import cores
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -42,17 +43,19 @@ _SLOTS = 8
 # So many slots are never left in a consumer's hands: it then gets copies, and the stream goes on.
 _KEPT = 2
 _PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
-_MOST_BYTES = 2 << 30  # of slots that were not asked for
+_MAX_BYTES = 2 << 30  # of slots that were not asked for
 
 
 class Client:
     """The trainer's end: starts local workers, listens for others, and makes streams.
 
-    workers   decoder processes on this host; "auto": one a core
+    workers   decoder processes on this host; "auto": one per core
     listen    address(es) for workers of other hosts, "tcp://0.0.0.0:5555"; port * picks one
     keys      folder with the trainer's CURVE keys, for addresses that other hosts can reach
     insecure  listen there without keys: whoever reaches the port may send pixels
     stall_s   a local worker that shows no progress for so many seconds is killed and replaced
+    cache     folder in which the workers started here keep what they learn of videos; None:
+              $VIDEOLOAD_CACHE, or else ~/.cache/videoload; False: nowhere
 
     Raises TransportError for an address that cannot be used, WorkerError if no process can be
     started. Use it in a ``with`` statement; `close` ends the workers.
@@ -66,6 +69,7 @@ class Client:
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         stall_s: float = 10.0,
+        cache: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         count = cores() if workers == "auto" else workers
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
@@ -80,6 +84,7 @@ class Client:
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
             stall_s=stall_s,
+            cache=cache_folder(cache),
         )
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, self._engine.stop)
@@ -128,7 +133,7 @@ class Client:
         batch_bytes = batch_size * clip.clip_bytes
         there = self._engine.wait_for_workers(0, timeout_s=0)
         workers = max(self._workers, there)
-        source = Source(
+        source = OpenStream(
             next(self._streams),
             catalog,
             clip,
@@ -139,6 +144,11 @@ class Client:
             str(catalog.root),
         )
         return Stream(self, self._engine, source, options)
+
+    @property
+    def workers(self) -> tuple[WorkerStats, ...]:
+        """The workers that are connected now: name, host, pid, clips, clips a second."""
+        return self._engine.worker_stats()
 
     def wait_for_workers(self, count: int, timeout_s: float = 60.0) -> None:
         """Wait until ``count`` workers are connected. Raises WorkerError if time runs out."""
@@ -170,13 +180,13 @@ class Stream:
     """
 
     def __init__(
-        self, client: Client, engine: Engine, source: Source, options: StreamOptions
+        self, client: Client, engine: Engine, source: OpenStream, options: StreamOptions
     ) -> None:
         self._client = client  # keeps the workers alive
         self._engine = engine
         self._source = source
         self._epoch = 0
-        self._passes = itertools.count()
+        self._reader_ids = itertools.count()
         self._meter = Meter()
         self._held = _Held(source.arena.slots)
         self.options = options
@@ -193,13 +203,13 @@ class Stream:
         """One epoch. A loop that is left early does not count: the next one reads it again."""
         epoch = self._epoch
         # Mapped, not looped over: a variable here would hold on to the batch's slot.
-        yield from map(_PAIR, self.read(range(epoch * len(self), (epoch + 1) * len(self))))
+        yield from map(_PAIR, self._read(range(epoch * len(self), (epoch + 1) * len(self))))
         self._epoch = max(self._epoch, epoch + 1)
 
     def batches(self, start_step: int = 0, epochs: int = 1, *, info: bool = False) -> Iterator[Any]:
         """The batches from ``start_step`` to the end of epoch number ``epochs`` (counted from the
         stream's beginning): (clips, labels), with ``info`` also a BatchInfo."""
-        batches = self.read(self.steps(start_step, epochs))
+        batches = self._read(self._steps(start_step, epochs))
         yield from batches if info else map(_PAIR, batches)
 
     def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
@@ -217,14 +227,14 @@ class Stream:
         """What the stream did so far: rates, the trainer's waiting, the workers, a verdict."""
         return self._meter.read(self._engine.worker_stats(), tuple(self.quarantine))
 
-    def steps(self, start_step: int, epochs: int) -> range:
+    def _steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``."""
         stop = epochs * len(self)
         if not 0 <= start_step <= stop:
             raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start_step}")
         return range(start_step, stop)
 
-    def read(
+    def _read(
         self, steps: range, idle: Callable[[], None] | None = None
     ) -> Generator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], BatchInfo], None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
@@ -232,22 +242,23 @@ class Stream:
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
-        engine, source, number, reader = self._engine, self._source, next(self._passes), Pass()
-        number = source.id << 32 | number  # one number space for all streams of the client
+        engine, source, queue = self._engine, self._source, ReaderQueue()
+        # One number space for all streams of the client.
+        reader_id = source.id << 32 | next(self._reader_ids)
         engine.check()
-        engine.post(lambda: engine.begin(source, number, reader, steps))
+        engine.post(lambda: engine.begin(source, reader_id, queue, steps))
         try:
             for _ in steps:
                 asked = self._meter.asked()
-                batch = reader.take(0)
+                batch = queue.take(0)
                 if batch is None:
-                    batch = self._wait(reader, number, idle)
+                    batch = self._wait(queue, reader_id, idle)
                 self._meter.got(asked, len(batch.samples))
                 yield self._hand_over(batch, idle)
         finally:
-            engine.post(lambda: engine.end(source, number))
+            engine.post(lambda: engine.end(source, reader_id))
 
-    def close_client(self) -> None:
+    def _close_client(self) -> None:
         """End this stream and all others of its client."""
         self._client.close()
 
@@ -257,18 +268,18 @@ class Stream:
             f"{self.catalog!r})"
         )
 
-    def _wait(self, reader: Pass, number: int, idle: Callable[[], None] | None) -> Ready:
+    def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
         engine = self._engine
         starved = engine.has_credit  # some worker waits as well: for a slot, it may be
         while True:
             # Said again while it lasts: what was ready may go back when another pass has its turn.
-            engine.post(lambda: engine.want(number), about_leases=True)
+            engine.post(lambda: engine.want(reader_id), about_leases=True)
             if idle is not None and starved:
                 idle()
-            batch = reader.take(_WAIT_S if idle is None else 0.05)
+            batch = queue.take(_WAIT_S if idle is None else 0.05)
             starved = True  # after so long, or so it seems
             if batch is None and engine.stopped:
-                batch = reader.take(_WAIT_S)  # it may just have come, or the reason why none will
+                batch = queue.take(_WAIT_S)  # it may just have come, or the reason why none will
             if batch is not None:
                 return batch
             engine.check()
@@ -324,4 +335,4 @@ def _slots(asked: int | None, batch_size: int, batch_bytes: int, workers: int) -
             raise SpecError(f"slots must be at least 2, got {asked}")
         return asked
     wanted = _SLOTS + 4 * workers // batch_size
-    return max(4, min(wanted, _MOST_BYTES // batch_bytes))
+    return max(4, min(wanted, _MAX_BYTES // batch_bytes))

@@ -1,19 +1,19 @@
 """Who owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
 
-A *run* is one pass of a consumer over a stream. It opens batches, in step order, into free slots;
-each open batch is cut into *pieces*, runs of consecutive clips; a piece is granted to a worker as
+A *reader* is one pass of a consumer over a stream. It opens batches, in step order, into free
+slots; each open batch is split into *chunks*, consecutive clips; a chunk is granted to a worker as
 a *lease*. The invariants:
 
   * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
     Memory is bounded by slots, whatever the number of workers.
-  * A piece is done once: its first valid answer counts, a later one finds its lease void.
-  * The fence: at most one live lease of a piece writes into shared memory (a local one). It is
+  * A chunk is done once: its first valid answer counts, a later one finds its lease void.
+  * The fence: at most one live lease of a chunk writes into shared memory (a local one). It is
     granted again only after its worker is dead, and a cancelled batch keeps its slot until every
     local lease on it is answered or its worker is dead. Over tcp nothing is written by others, so
-    a silent worker's pieces go to the next one at once, and whoever answers first wins - unless
+    a silent worker's chunks go to the next one at once, and whoever answers first wins - unless
     the next one is local: that grant makes the remote ones void.
-  * The run that was asked last owns the stream's slots: another one, left half-way, gives back
-    what was not yet consumed and decodes it again when it is asked again. A run that waits is
+  * The reader that was asked last owns the stream's slots: another one, left half-way, gives back
+    what was not yet consumed and decodes it again when it is asked again. A reader that waits is
     handed one batch before another may take over, and then those that wait take turns: two
     iterators over one stream, in one thread or in two, never wait for each other for good.
 
@@ -37,7 +37,7 @@ from videoload.spec.quarantine import Quarantine
 
 WorkerId = Hashable
 
-# Longest run of clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
+# Most clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
 _LEASE_CLIPS = 16
 _LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
@@ -64,9 +64,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Hand this batch to the consumer of ``run``; its slot is the consumer's until `slot_back`."""
+    """Hand this batch to ``reader``'s consumer; its slot is the consumer's until `slot_back`."""
 
-    run: int
+    reader: int
     step: int
     slot: int
     samples: tuple[Sample, ...]
@@ -75,13 +75,13 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Take back what was handed to ``run`` but not consumed yet, and report it with `recalled`."""
+    """Take back what was handed to ``reader`` but not consumed yet; report it with `recalled`."""
 
-    run: int
+    reader: int
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
+class Evict:
     """This worker is stuck. A local one: kill it, and report `worker_left` once it is reaped. A
     remote one: report `worker_left`, and let it say HELLO again."""
 
@@ -96,7 +96,7 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Kill | Stop
+Command = Grant | Ready | Recall | Evict | Stop
 
 
 @dataclass(eq=False, slots=True)
@@ -109,8 +109,8 @@ class _Stream:
     lease_clips: int
     slots: int
     free: list[int]
-    runs: dict[int, _Run] = field(default_factory=dict)
-    owner: _Run | None = None
+    readers: dict[int, _Reader] = field(default_factory=dict)
+    owner: _Reader | None = None
     stopped: bool = False
     clip_s: float = math.inf  # what decoding a clip takes, by the last few
 
@@ -121,7 +121,7 @@ class _Stream:
 
 
 @dataclass(eq=False, slots=True)
-class _Run:
+class _Reader:
     id: int
     stream: _Stream
     opened: int  # first step that was never opened
@@ -130,8 +130,8 @@ class _Run:
     again: list[int] = field(default_factory=list)  # heap of steps to open again
     filling: dict[int, _Batch] = field(default_factory=dict)
     complete: dict[int, _Batch] = field(default_factory=dict)
-    orphans: list[tuple[int, int, _Piece]] = field(default_factory=list)  # heap by step and row
-    cutting: _Batch | None = None
+    orphans: list[tuple[int, int, _Chunk]] = field(default_factory=list)  # heap by step and row
+    splitting: _Batch | None = None
     waiting: bool = False
     owed: bool = False  # it owns the slots and was not handed a batch since
 
@@ -142,33 +142,33 @@ class _Run:
 
 @dataclass(eq=False, slots=True)
 class _Batch:
-    run: _Run
+    reader: _Reader
     step: int
     slot: int
     samples: list[Sample]
     frames: npt.NDArray[np.int64]
-    cut: int = 0  # rows cut into pieces so far
-    left: int = 0  # rows not done
-    pieces: set[_Piece] = field(default_factory=set)  # those not done
+    next_row: int = 0  # the first that is in no chunk yet
+    missing: int = 0  # rows not done
+    chunks: set[_Chunk] = field(default_factory=set)  # those not done
     writers: int = 0  # local leases that outlive the cancelled batch
 
 
 @dataclass(eq=False, slots=True)
-class _Piece:
+class _Chunk:
     batch: _Batch
     first: int
     size: int
     holders: set[_Lease] = field(default_factory=set)
     deaths: int = 0
     crashes: int = 0  # deaths that look like a decoder's doing
-    queued: bool = False  # among its run's orphans
+    queued: bool = False  # among its reader's orphans
 
 
 @dataclass(eq=False, slots=True)
 class _Lease:
     id: int
     worker: _Worker
-    piece: _Piece | None  # None: void, the answer will be dropped
+    chunk: _Chunk | None  # None: void, the answer will be dropped
     drains: _Batch | None = None  # the cancelled batch that waits for this writer
 
 
@@ -180,7 +180,7 @@ class _Worker:
     leases: dict[int, _Lease] = field(default_factory=dict)
     among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
-    frames: int = -1  # that it had decoded at its last beat
+    progress: int = -1  # packets that it had decoded at its last beat
     idle_beat: bool = False  # at its last beat it had decoded nothing since the one before
     idle_ticks: int = 0  # in a row, with such a beat while it held leases
 
@@ -199,13 +199,13 @@ class LeaseTable:
         self._silence_s = silence_s
         self._deaths = deaths
         self._streams: dict[int, _Stream] = {}
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, _Reader] = {}
         self._workers: dict[WorkerId, _Worker] = {}
         # Those that take leases, by how many they hold; who holds that many for longest is first.
         self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
-        self._blamed: dict[WorkerId, _Piece] = {}  # over whose loss which piece was blamed
+        self._blamed: dict[WorkerId, _Chunk] = {}  # over whose loss which chunk was blamed
         self._lease_ids = count(1)
-        self._piece_ids = count()
+        self._chunk_ids = count()
         self._ticked: float | None = None
 
     @property
@@ -231,7 +231,7 @@ class LeaseTable:
         ordered: bool,
         lease_clips: int = _LEASE_CLIPS,
     ) -> None:
-        """Make a stream known; it does nothing before a run starts. ``lease_clips``: so many of
+        """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
         its clips fit into one message."""
         most = max(1, min(lease_clips, _LEASE_CLIPS))
         self._streams[stream] = _Stream(
@@ -242,20 +242,20 @@ class LeaseTable:
         """Forget a stream that nobody can ask any more."""
         commands: list[Command] = []
         self._streams[stream].stopped = True
-        for run in list(self._streams[stream].runs):
-            commands += self.end_run(run)
+        for reader in list(self._streams[stream].readers):
+            commands += self.end_reader(reader)
         del self._streams[stream]
         return commands
 
-    def start_run(self, stream: int, run: int, start: int, stop: int) -> list[Command]:
+    def start_reader(self, stream: int, reader: int, start: int, stop: int) -> list[Command]:
         """A consumer begins to read steps start..stop-1."""
         owner = self._streams[stream]
-        self._runs[run] = owner.runs[run] = _Run(run, owner, start, stop, start)
-        return self.wanted(run)
+        self._runs[reader] = owner.readers[reader] = _Reader(reader, owner, start, stop, start)
+        return self.wanted(reader)
 
-    def wanted(self, run: int) -> list[Command]:
-        """The consumer of ``run`` waits for its next batch. May be said again while it waits."""
-        asking = self._runs.get(run)
+    def wanted(self, reader: int) -> list[Command]:
+        """The consumer of ``reader`` waits for its next batch. May be said again while it waits."""
+        asking = self._runs.get(reader)
         if asking is None or not asking.unfinished:
             return []
         asking.waiting = True
@@ -264,9 +264,9 @@ class LeaseTable:
             return []
         return self._give_turn(asking) + self._grant()
 
-    def recalled(self, run: int, batches: list[tuple[int, int]]) -> list[Command]:
+    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> list[Command]:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
-        back = self._runs[run]
+        back = self._runs[reader]
         for step, slot in batches:
             heappush(back.again, step)
             back.due = min(back.due, step)
@@ -279,12 +279,12 @@ class LeaseTable:
             self._streams[stream].free.append(slot)
         return self._grant()
 
-    def end_run(self, run: int) -> list[Command]:
+    def end_reader(self, reader: int) -> list[Command]:
         """The consumer reads no further, at the end or before."""
-        ended = self._runs.pop(run, None)
+        ended = self._runs.pop(reader, None)
         if ended is None:
             return []
-        del ended.stream.runs[run]
+        del ended.stream.readers[reader]
         if ended.stream.owner is ended:
             ended.stream.owner = None
         self._cancel_all(ended)
@@ -299,8 +299,8 @@ class LeaseTable:
             self._file(self._workers[worker])
         return self._grant()
 
-    def heard(self, worker: WorkerId, now: float, frames: int | None = None) -> bool:
-        """A sign of life; False if the worker is not known. ``frames``: of a heartbeat, how many
+    def heard(self, worker: WorkerId, now: float, progress: int | None = None) -> bool:
+        """A sign of life; False if the worker is not known. ``progress``: of a heartbeat, how many
         it has decoded."""
         known = self._workers.get(worker)
         if known is None:
@@ -309,51 +309,51 @@ class LeaseTable:
         if known.suspect:
             known.suspect = False
             self._file(known)
-        known.idle_beat = frames is not None and frames == known.frames
+        known.idle_beat = progress is not None and progress == known.progress
         if not known.idle_beat:
             known.idle_ticks = 0
-        if frames is not None:
-            known.frames = frames
+        if progress is not None:
+            known.progress = progress
         return True
 
     def worker_left(self, worker: WorkerId, *, died: bool, crashed: bool = False) -> list[Command]:
         """A worker is gone for good: a local one is reaped, a remote one said BYE or cannot be
         reached. ``died``: not of its own will, so the lease it was at may be what killed it."""
-        left = self._workers.pop(worker, None)
-        if left is None:
+        gone = self._workers.pop(worker, None)
+        if gone is None:
             return []
-        left.suspect = True  # takes no more
-        self._file(left)
+        gone.suspect = True  # takes no more
+        self._file(gone)
         commands: list[Command] = []
-        leases = list(left.leases.values())
+        leases = list(gone.leases.values())
         at_work = leases[0] if leases and died else None
         for lease in leases:
-            piece = lease.piece
+            chunk = lease.chunk
             self._settle(lease)
-            if piece is None:
+            if chunk is None:
                 continue
-            if lease is at_work and not piece.holders:
-                if piece.size == 1 and not left.local:
-                    self._blamed[worker] = piece
-                commands += self._blame(piece, crashed=crashed)
+            if lease is at_work and not chunk.holders:
+                if chunk.size == 1 and not gone.local:
+                    self._blamed[worker] = chunk
+                commands += self._blame(chunk, crashed=crashed)
             else:
-                self._requeue_if_left(piece)
+                self._requeue_if_abandoned(chunk)
         return commands + self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
         """A remote worker that had `worker_left` is back under another name: it was the line that
         broke, so the clip that it was at is not to blame."""
-        piece = self._blamed.pop(worker, None)
-        if piece is not None and piece.deaths:
-            piece.deaths -= 1
+        chunk = self._blamed.pop(worker, None)
+        if chunk is not None and chunk.deaths:
+            chunk.deaths -= 1
 
     def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
         """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
         found = self._lease(worker, lease)
-        if found is None or found.piece is None:
+        if found is None or found.chunk is None:
             return None
-        piece = found.piece
-        return piece.batch.run.stream.id, piece.batch.slot, piece.first, piece.size
+        chunk = found.chunk
+        return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.first, chunk.size
 
     def result(
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
@@ -363,24 +363,24 @@ class LeaseTable:
         found = self._lease(worker, lease)
         if found is None:
             return []
-        piece = found.piece
+        chunk = found.chunk
         self._settle(found)
-        if piece is None:
+        if chunk is None:
             return self._grant()
-        batch = piece.batch
-        batch.run.stream.note_clip_time(decode_s / piece.size)
-        batch.frames[piece.first : piece.first + piece.size] = frames
-        batch.left -= piece.size
-        batch.pieces.discard(piece)
-        if piece.deaths:  # it was not what killed them
-            self._blamed = {who: what for who, what in self._blamed.items() if what is not piece}
-        for other in list(piece.holders):
+        batch = chunk.batch
+        batch.reader.stream.note_clip_time(decode_s / chunk.size)
+        batch.frames[chunk.first : chunk.first + chunk.size] = frames
+        batch.missing -= chunk.size
+        batch.chunks.discard(chunk)
+        if chunk.deaths:  # it was not what killed them
+            self._blamed = {who: what for who, what in self._blamed.items() if what is not chunk}
+        for other in list(chunk.holders):
             self._void(other)
-        if batch.left:
+        if batch.missing:
             return self._grant()
-        run = batch.run
-        run.complete[batch.step] = run.filling.pop(batch.step)
-        return self._deliver(run) + self._grant()
+        reader = batch.reader
+        reader.complete[batch.step] = reader.filling.pop(batch.step)
+        return self._deliver(reader) + self._grant()
 
     def failed(
         self,
@@ -392,20 +392,20 @@ class LeaseTable:
         dropped: bool = False,
         fatal: bool = False,
     ) -> list[Command]:
-        """Clip ``at`` of ``lease`` cannot be had: another one stands in, and the whole piece is
+        """Clip ``at`` of ``lease`` cannot be decoded: another one stands in, and the whole chunk is
         granted again (the worker stopped there). ``fatal``: the stream stops instead."""
         found = self._lease(worker, lease)
         if found is None:
             return []
-        piece = found.piece
+        chunk = found.chunk
         self._settle(found)
-        if piece is None:
+        if chunk is None:
             return self._grant()
-        for other in list(piece.holders):
+        for other in list(chunk.holders):
             self._void(other)
         if fatal:
-            return self._stop(piece.batch.run.stream, TransformError(reason)) + self._grant()
-        return self._fail(piece, at, reason, dropped=dropped) + self._grant()
+            return self._stop(chunk.batch.reader.stream, TransformError(reason)) + self._grant()
+        return self._fail(chunk, at, reason, dropped=dropped) + self._grant()
 
     def tick(self, now: float) -> list[Command]:
         """Time passes. Kills local workers that are stuck, passes over remote ones in silence, and
@@ -427,11 +427,11 @@ class LeaseTable:
             worker.suspect = True
             self._file(worker)
             if worker.local or lost:
-                commands.append(Kill(worker.id))
+                commands.append(Evict(worker.id))
                 continue
             for lease in worker.leases.values():
-                if lease.piece is not None:
-                    self._requeue_if_left(lease.piece)
+                if lease.chunk is not None:
+                    self._requeue_if_abandoned(lease.chunk)
         for stream in self._streams.values():
             commands += self._pass_turn(stream)
         return commands + self._grant()
@@ -454,124 +454,126 @@ class LeaseTable:
         """The worker no longer works on this lease."""
         del lease.worker.leases[lease.id]
         self._file(lease.worker)
-        if lease.piece is not None:
-            lease.piece.holders.discard(lease)
-            lease.piece = None
+        if lease.chunk is not None:
+            lease.chunk.holders.discard(lease)
+            lease.chunk = None
         if lease.drains is not None:
             batch, lease.drains = lease.drains, None
             batch.writers -= 1
             if not batch.writers:
-                batch.run.stream.free.append(batch.slot)
+                batch.reader.stream.free.append(batch.slot)
 
     @staticmethod
     def _void(lease: _Lease) -> None:
         """The worker still works on this lease, for nothing."""
-        if lease.piece is not None:
-            lease.piece.holders.discard(lease)
-            lease.piece = None
+        if lease.chunk is not None:
+            lease.chunk.holders.discard(lease)
+            lease.chunk = None
 
-    def _requeue_if_left(self, piece: _Piece) -> None:
-        """Nobody who is heard of works on the piece: it goes to the next worker."""
-        if all(lease.worker.suspect for lease in piece.holders):
-            self._requeue(piece)
+    def _requeue_if_abandoned(self, chunk: _Chunk) -> None:
+        """Nobody who is heard of works on the chunk: it goes to the next worker."""
+        if all(lease.worker.suspect for lease in chunk.holders):
+            self._requeue(chunk)
 
-    def _requeue(self, piece: _Piece) -> None:
-        if not piece.queued:
-            piece.queued = True
-            orphan = (piece.batch.step, next(self._piece_ids), piece)
-            heappush(piece.batch.run.orphans, orphan)
+    def _requeue(self, chunk: _Chunk) -> None:
+        if not chunk.queued:
+            chunk.queued = True
+            orphan = (chunk.batch.step, next(self._chunk_ids), chunk)
+            heappush(chunk.batch.reader.orphans, orphan)
 
-    def _blame(self, piece: _Piece, *, crashed: bool) -> list[Command]:
-        """A worker died over this piece. Its clips are granted again one by one; one that then
+    def _blame(self, chunk: _Chunk, *, crashed: bool) -> list[Command]:
+        """A worker died over this chunk. Its clips are granted again one by one; one that then
         goes on killing workers is taken for bad, and its video with it."""
-        if piece.size == 1:
-            piece.deaths += 1
-            piece.crashes += crashed
-            if piece.deaths >= self._deaths or piece.crashes >= _CRASHES:
-                reason = f"{piece.deaths} workers died while decoding it"
-                return self._fail(piece, 0, reason, dropped=False)
-            self._requeue(piece)
+        if chunk.size == 1:
+            chunk.deaths += 1
+            chunk.crashes += crashed
+            if chunk.deaths >= self._deaths or chunk.crashes >= _CRASHES:
+                reason = f"{chunk.deaths} workers died while decoding it"
+                return self._fail(chunk, 0, reason, dropped=False)
+            self._requeue(chunk)
             return []
-        batch = piece.batch
-        batch.pieces.discard(piece)
-        for row in range(piece.first, piece.first + piece.size):
-            one = _Piece(batch, row, 1)
-            batch.pieces.add(one)
+        batch = chunk.batch
+        batch.chunks.discard(chunk)
+        for row in range(chunk.first, chunk.first + chunk.size):
+            one = _Chunk(batch, row, 1)
+            batch.chunks.add(one)
             self._requeue(one)
         return []
 
-    def _fail(self, piece: _Piece, at: int, reason: str, *, dropped: bool) -> list[Command]:
-        batch = piece.batch
-        stream = batch.run.stream
-        if not 0 <= at < piece.size:
-            at, reason = 0, f"worker named clip {at} of {piece.size}: {reason}"
-        video = batch.samples[piece.first + at].video
+    def _fail(self, chunk: _Chunk, at: int, reason: str, *, dropped: bool) -> list[Command]:
+        batch = chunk.batch
+        stream = batch.reader.stream
+        if not 0 <= at < chunk.size:
+            at, reason = 0, f"worker named clip {at} of {chunk.size}: {reason}"
+        video = batch.samples[chunk.first + at].video
         try:
             stream.quarantine.add(video, reason, dropped=dropped)
         except VideoloadError as error:
             return self._stop(stream, error)
-        self._requeue(piece)  # stand-ins are chosen when it is granted again
+        self._requeue(chunk)  # stand-ins are chosen when it is granted again
         return []
 
     def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
         stream.stopped = True
-        for run in stream.runs.values():
-            self._cancel_all(run)
+        for reader in stream.readers.values():
+            self._cancel_all(reader)
         return [Stop(stream.id, error)]
 
     @staticmethod
     def _choose_stand_ins(batch: _Batch, first: int, size: int) -> None:
-        replace = batch.run.stream.quarantine.replace
+        replace = batch.reader.stream.quarantine.replace
         batch.samples[first : first + size] = map(replace, batch.samples[first : first + size])
 
-    def _cancel_all(self, run: _Run) -> None:
-        for batch in [*run.filling.values(), *run.complete.values()]:
-            for piece in batch.pieces:
-                for lease in list(piece.holders):
+    def _cancel_all(self, reader: _Reader) -> None:
+        for batch in [*reader.filling.values(), *reader.complete.values()]:
+            for chunk in batch.chunks:
+                for lease in list(chunk.holders):
                     self._void(lease)
                     if lease.worker.local:
                         lease.drains = batch
                         batch.writers += 1
             if not batch.writers:
-                run.stream.free.append(batch.slot)
-        run.filling.clear()
-        run.complete.clear()
-        run.orphans.clear()
-        run.cutting = None
+                reader.stream.free.append(batch.slot)
+        reader.filling.clear()
+        reader.complete.clear()
+        reader.orphans.clear()
+        reader.splitting = None
 
-    def _give_turn(self, run: _Run) -> list[Command]:
-        """``run`` owns its stream's slots from now on."""
-        stream, other = run.stream, run.stream.owner
-        if other is run:
+    def _give_turn(self, reader: _Reader) -> list[Command]:
+        """``reader`` owns its stream's slots from now on."""
+        stream, other = reader.stream, reader.stream.owner
+        if other is reader:
             return []
-        stream.owner = run
-        run.owed = True
+        stream.owner = reader
+        reader.owed = True
         if other is None:
             return []
-        stream.runs[other.id] = stream.runs.pop(other.id)  # behind those that wait
+        stream.readers[other.id] = stream.readers.pop(other.id)  # behind those that wait
         for batch in [*other.filling.values(), *other.complete.values()]:
             heappush(other.again, batch.step)
         self._cancel_all(other)
         return [Recall(other.id)]
 
     def _pass_turn(self, stream: _Stream) -> list[Command]:
-        """If the owner had its batch, the next of the runs that wait has its turn."""
+        """If the owner had its batch, the next of the readers that wait has its turn."""
         if stream.stopped or (stream.owner is not None and stream.owner.owed):
             return []
-        for run in stream.runs.values():
-            if run.waiting and run is not stream.owner:
-                return self._give_turn(run)
+        for reader in stream.readers.values():
+            if reader.waiting and reader is not stream.owner:
+                return self._give_turn(reader)
         return []
 
-    def _deliver(self, run: _Run) -> list[Command]:
+    def _deliver(self, reader: _Reader) -> list[Command]:
         commands: list[Command] = []
-        for step in [run.due] if run.stream.ordered else sorted(run.complete):
+        for step in [reader.due] if reader.stream.ordered else sorted(reader.complete):
             at = step
-            while (batch := run.complete.pop(at, None)) is not None:
-                commands.append(Ready(run.id, at, batch.slot, tuple(batch.samples), batch.frames))
-                run.waiting = run.owed = False
+            while (batch := reader.complete.pop(at, None)) is not None:
+                commands.append(
+                    Ready(reader.id, at, batch.slot, tuple(batch.samples), batch.frames)
+                )
+                reader.waiting = reader.owed = False
                 at += 1
-                run.due = at
+                reader.due = at
         return commands
 
     def _grant(self) -> list[Command]:
@@ -580,76 +582,78 @@ class LeaseTable:
         *with_credit, _ = self._by_leases
         # First one lease to each idle worker, then a second.
         while workers := next(filter(None, with_credit), None):
-            piece = self._next_piece()
-            if piece is None:
+            chunk = self._next_chunk()
+            if chunk is None:
                 break
             worker = next(iter(workers))
             if worker.local:
-                for other in list(piece.holders):
+                for other in list(chunk.holders):
                     self._void(other)
-            lease = _Lease(next(self._lease_ids), worker, piece)
+            lease = _Lease(next(self._lease_ids), worker, chunk)
             worker.leases[lease.id] = lease
             self._file(worker)
-            piece.holders.add(lease)
-            batch = piece.batch
-            samples = tuple(batch.samples[piece.first : piece.first + piece.size])
+            chunk.holders.add(lease)
+            batch = chunk.batch
+            samples = tuple(batch.samples[chunk.first : chunk.first + chunk.size])
             commands.append(
-                Grant(worker.id, lease.id, batch.run.stream.id, batch.slot, piece.first, samples)
+                Grant(worker.id, lease.id, batch.reader.stream.id, batch.slot, chunk.first, samples)
             )
         return commands
 
-    def _next_piece(self) -> _Piece | None:
-        for run in self._by_need():
-            while run.orphans:
-                piece = heappop(run.orphans)[2]
-                piece.queued = False
-                if piece in piece.batch.pieces:
-                    samples = piece.batch.samples[piece.first : piece.first + piece.size]
-                    if not piece.holders:  # nobody can still answer for what it was
-                        self._choose_stand_ins(piece.batch, piece.first, piece.size)
-                    if samples != piece.batch.samples[piece.first : piece.first + piece.size]:
-                        piece.deaths = piece.crashes = 0
-                    return piece
-            batch = run.cutting or self._open_batch(run)
+    def _next_chunk(self) -> _Chunk | None:
+        for reader in self._by_need():
+            while reader.orphans:
+                chunk = heappop(reader.orphans)[2]
+                chunk.queued = False
+                if chunk in chunk.batch.chunks:
+                    samples = chunk.batch.samples[chunk.first : chunk.first + chunk.size]
+                    if not chunk.holders:  # nobody can still answer for what it was
+                        self._choose_stand_ins(chunk.batch, chunk.first, chunk.size)
+                    if samples != chunk.batch.samples[chunk.first : chunk.first + chunk.size]:
+                        chunk.deaths = chunk.crashes = 0
+                    return chunk
+            batch = reader.splitting or self._open_batch(reader)
             if batch is None:
                 continue
-            size = min(self._piece_size(batch), len(batch.samples) - batch.cut)
-            self._choose_stand_ins(batch, batch.cut, size)
-            piece = _Piece(batch, batch.cut, size)
-            batch.pieces.add(piece)
-            batch.cut += size
-            run.cutting = batch if batch.cut < len(batch.samples) else None
-            return piece
+            size = min(self._chunk_size(batch), len(batch.samples) - batch.next_row)
+            self._choose_stand_ins(batch, batch.next_row, size)
+            chunk = _Chunk(batch, batch.next_row, size)
+            batch.chunks.add(chunk)
+            batch.next_row += size
+            reader.splitting = batch if batch.next_row < len(batch.samples) else None
+            return chunk
         return None
 
-    def _by_need(self) -> Iterator[_Run]:
-        """Runs that may decode: those with a waiting consumer first, then those least ahead."""
+    def _by_need(self) -> Iterator[_Reader]:
+        """Readers that may decode: those with a waiting consumer first, then those least ahead."""
         owners = [s.owner for s in self._streams.values() if s.owner and not s.stopped]
-        return iter(sorted(owners, key=lambda run: (not run.waiting, run.opened - run.due)))
+        return iter(
+            sorted(owners, key=lambda reader: (not reader.waiting, reader.opened - reader.due))
+        )
 
-    def _open_batch(self, run: _Run) -> _Batch | None:
-        if not run.stream.free or (not run.again and run.opened >= run.stop):
+    def _open_batch(self, reader: _Reader) -> _Batch | None:
+        if not reader.stream.free or (not reader.again and reader.opened >= reader.stop):
             return None
-        if run.again:
-            step = heappop(run.again)
+        if reader.again:
+            step = heappop(reader.again)
         else:
-            step = run.opened
-            run.opened += 1
-        samples = run.stream.plan[step]
+            step = reader.opened
+            reader.opened += 1
+        samples = reader.stream.plan[step]
         batch = _Batch(
-            run, step, run.stream.free.pop(), samples,
-            np.empty((len(samples), run.stream.clip_frames), np.int64), left=len(samples),
+            reader, step, reader.stream.free.pop(), samples,
+            np.empty((len(samples), reader.stream.clip_frames), np.int64), missing=len(samples),
         )  # fmt: skip
-        run.filling[step] = run.cutting = batch
+        reader.filling[step] = reader.splitting = batch
         return batch
 
-    def _piece_size(self, batch: _Batch) -> int:
+    def _chunk_size(self, batch: _Batch) -> int:
         """A batch is spread over the workers, so that it is complete as early as can be; but where
         clips are quickly made, messages would cost too much: then a lease is longer, as far as the
         slots can keep all workers at work. A short rest gets no lease of its own."""
-        stream, clips, workers = batch.run.stream, len(batch.samples), max(1, self.workers)
+        stream, clips, workers = batch.reader.stream, len(batch.samples), max(1, self.workers)
         spare = stream.slots // 2 * clips // (workers * self._credit)
         longest = min(stream.lease_clips, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
-        pieces = max(-(-clips // longest), min(workers, clips // shortest))
-        return -(-clips // pieces)
+        chunks = max(-(-clips // longest), min(workers, clips // shortest))
+        return -(-clips // chunks)

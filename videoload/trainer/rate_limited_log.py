@@ -11,7 +11,7 @@ import logging
 _EVERY_S = 1.0
 
 
-class Complaints:
+class RateLimitedLog:
     """Warnings of one kind. Time is passed in, in seconds."""
 
     def __init__(self, log: logging.Logger) -> None:

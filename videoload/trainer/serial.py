@@ -38,7 +38,7 @@ def decode_serially(
     """The batches of ``Client.stream(...).batches(start_step, epochs, info)``, without workers.
 
     Yields (clips, labels), uint8 [B, *clip.shape] and int64 [B], and with ``info`` a BatchInfo
-    after them; the arrays are the caller's. Raises SpecError for arguments that cannot be meant,
+    after them; the arrays are the caller's. Raises SpecError for arguments that contradictory,
     VideoError (on_error="raise") and TooManyBadVideos.
     """
     options = StreamOptions(
@@ -72,7 +72,7 @@ def _batches(
             while True:
                 video = catalog[sample.video]
                 try:
-                    request = Request(sample.key, sample.clip, video.start, video.end)
+                    request = Request(sample.seed, sample.clip, video.start, video.end)
                     info.frames[row] = decoder.decode(
                         video.path, clip, [request], clips[row : row + 1]
                     )[0]

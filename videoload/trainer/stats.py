@@ -16,19 +16,21 @@ class WorkerStats:
     """One worker: clips it decoded for this client, and clips a second while it decoded."""
 
     name: str
+    host: str
+    pid: int
     clips: int
     clips_per_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """A stream from its first batch on. ``waiting`` is the share of the time (0 to 1) that the
+    """A stream from its first batch on. ``wait_share`` is the share of the time (0 to 1) that the
     consumer spent waiting for batches; ``verdict`` says what that means."""
 
     batches: int
     clips: int
     clips_per_s: float
-    waiting: float
+    wait_share: float
     copied: int
     workers: tuple[WorkerStats, ...]
     bad_videos: tuple[BadVideo, ...]
@@ -66,19 +68,19 @@ class Meter:
         """The figures so far."""
         elapsed = self.ended - self.began if self.began is not None and self.batches else 0.0
         rate = self.clips / elapsed if elapsed > 0 else 0.0
-        waiting = min(1.0, self.waited_s / elapsed) if elapsed > 0 else 0.0
+        wait_share = min(1.0, self.waited_s / elapsed) if elapsed > 0 else 0.0
         return StreamStats(
-            self.batches, self.clips, rate, waiting, self.copied, workers, bad_videos,
-            _verdict(self.batches, waiting, len(workers)),
+            self.batches, self.clips, rate, wait_share, self.copied, workers, bad_videos,
+            _verdict(self.batches, wait_share, len(workers)),
         )  # fmt: skip
 
 
-def _verdict(batches: int, waiting: float, workers: int) -> str:
+def _verdict(batches: int, wait_share: float, workers: int) -> str:
     if not batches:
         return "nothing was read yet"
-    if waiting <= _LITTLE_WAITING:
-        return f"decoding keeps up: the trainer waited {waiting:.0%} of the time"
+    if wait_share <= _LITTLE_WAITING:
+        return f"decoding keeps up: the trainer waited {wait_share:.0%} of the time"
     return (
-        f"the trainer waited {waiting:.0%} of the time for {workers} worker(s): "
+        f"the trainer waited {wait_share:.0%} of the time for {workers} worker(s): "
         "more of them would make it faster"
     )

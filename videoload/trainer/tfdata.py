@@ -59,7 +59,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
             "stream.dataset needs TensorFlow: pip install 'videoload[tensorflow]'"
         ) from None
 
-    steps = stream.steps(start_step, epochs)
+    steps = stream._steps(start_step, epochs)
     finished = 0  # iterations read to their end
     interrupts.listen()
     _streams.add(stream)
@@ -80,7 +80,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
         if (stream := home()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
-        reader = stream.read(range(steps.start + ahead, steps.stop + ahead), idle)
+        reader = stream._read(range(steps.start + ahead, steps.stop + ahead), idle)
         try:
             for _ in steps:
                 yield next(reader)[:2]  # no variable: it would hold on to the batch's slot
@@ -110,7 +110,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 def _leave_python() -> None:
     """Close what TensorFlow may be reading, and wait until its threads are out of Python."""
     for stream in list(_streams):
-        stream.close_client()
+        stream._close_client()
     deadline = time.monotonic() + _LEAVE_S
     quiet = 0  # looks in a row at which nobody was inside
     while quiet < 3 and time.monotonic() < deadline:

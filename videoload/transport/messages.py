@@ -75,7 +75,7 @@ class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     is what an earlier RESULT brought for this video."""
 
     path: _Text
-    key: _Id
+    seed: _Id
     clip: _Id = 0
     start: _Id = 0
     end: _Id | None = None
@@ -113,7 +113,7 @@ class Result(_Message, tag="result"):
 
 
 class Failed(_Message, tag="failed"):
-    """Clip ``at`` of the lease cannot be had; the lease is over."""
+    """Clip ``at`` of the lease cannot be decoded; the lease is over."""
 
     lease: _Id
     at: _Id
@@ -123,9 +123,9 @@ class Failed(_Message, tag="failed"):
 
 
 class Heartbeat(_Message, tag="heartbeat"):
-    """The sender lives. ``frames``: decoded so far by this worker."""
+    """The sender lives. ``progress``: packets decoded so far by this worker."""
 
-    frames: _Id = 0
+    progress: _Id = 0
 
 
 class Bye(_Message, tag="bye"):
@@ -147,6 +147,8 @@ class WorkerSettings(_Message, tag="settings"):
     keys: str | None = None
     insecure: bool = False
     transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
+    without: list[str] = []  # see `videoload.native`
+    cache: str | None = None  # folder where indexes are kept; None: nowhere
 
 
 class Share(_Message, tag="share"):

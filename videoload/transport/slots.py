@@ -15,7 +15,6 @@ crash as well. The size is sealed, so no process can shrink it under another's f
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import math
 import mmap
@@ -23,7 +22,6 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +29,6 @@ import numpy.typing as npt
 SHARED = sys.platform == "linux"  # memfd; elsewhere workers send their pixels
 
 _ALIGNMENT = 64
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 _SEALS = 0 if not SHARED else fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -99,17 +96,6 @@ class Window:
         if offset < 0 or offset + math.prod(shape) > self.size:
             raise ValueError(f"{shape} at {offset} does not fit into {self.size} bytes")
         return _view(self._memory, offset, shape)
-
-
-def keep_pages() -> None:
-    """Have malloc keep the pages of large buffers that come and go, as messages full of pixels do:
-    by default it gives them back to the kernel, and touching fresh ones each time took a quarter
-    of a millisecond a clip. No more is kept than was in use at once. glibc only."""
-    with suppress(AttributeError, OSError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
-        mallopt(_M_TRIM_THRESHOLD, 256 << 20)
-        mallopt(_M_TOP_PAD, 64 << 20)  # the size of a heap of a thread's: none is unmapped
 
 
 def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

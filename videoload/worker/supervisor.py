@@ -31,14 +31,14 @@ from contextlib import suppress
 
 from videoload.errors import WorkerError
 from videoload.transport.messages import Private, Share, Unshare, WorkerSettings
+from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import SHARED, Arena
-from videoload.transport.sockets import PrivateChannel
 
 _log = logging.getLogger(__name__)
 
 _YOUNG_S = 5.0
 _YOUNG_DEATHS = 3
-_LOOK_S = 0.2
+_CHECK_S = 0.2
 # An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
 # this even on a crowded host. Nobody waits for it: trainers pass over the silent after 2 s.
 _STALL_S = 30.0
@@ -63,11 +63,6 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
         end.close()
 
 
-def cores() -> int:
-    """Cores that this process may use: how many decoders are worth starting."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
 class Child:
     """One worker process; with ``pulse``, it can be seen whether it gets on."""
 
@@ -77,7 +72,7 @@ class Child:
         memory = Arena(1, 2) if pulse and SHARED else None
         self._pulse = None if memory is None else memory.view(0, 0, (2,))
         self._last = b""
-        self._looks = 0
+        self._checks = 0
         try:
             self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
         except WorkerError:
@@ -89,14 +84,14 @@ class Child:
         self.pid = self.process.pid
         self.send(settings)
 
-    def look(self) -> int:
-        """How many looks in a row, with this one, it has not got on. They are counted, not timed:
+    def checks_without_progress(self) -> int:
+        """How many checks in a row, with this one, it has not got on. They are counted, not timed:
         it may be this process that slept."""
         now = b"" if self._pulse is None else self._pulse.tobytes()
         # Zero before its first turn: it is being imported, which takes as long as the disk does.
         still = now == self._last and any(now)
-        self._last, self._looks = now, self._looks + 1 if still else 0
-        return self._looks
+        self._last, self._checks = now, self._checks + 1 if still else 0
+        return self._checks
 
     def send(self, message: Private, descriptor: int | None = None) -> None:
         """A child that is gone is noticed by `reap`, not here."""
@@ -199,9 +194,9 @@ def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _ST
     supervisor = Supervisor(workers, settings, pulse=True)
     try:
         while not stopped_by:
-            ended, *_ = select.select(supervisor.watched(), [], [], _LOOK_S)
-            for child in supervisor.children if not ended else ():  # all of _LOOK_S has passed
-                if child.look() == math.ceil(stall_s / _LOOK_S):
+            ended, *_ = select.select(supervisor.watched(), [], [], _CHECK_S)
+            for child in supervisor.children if not ended else ():  # all of _CHECK_S has passed
+                if child.checks_without_progress() == math.ceil(stall_s / _CHECK_S):
                     _log.warning("worker process %d hangs; killing it", child.pid)
                     child.kill()
             for pid, how in supervisor.reap():

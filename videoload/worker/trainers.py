@@ -1,6 +1,6 @@
 """The trainers of a worker: dialled, greeted, heard, and served fairly.
 
-    name ── resolve ──> addresses ── one link each ──> dialling -> greeted -> welcomed
+    name ── resolve ──> addresses ── one connection each ──> dialling -> greeted -> welcomed
              (again and again)                            ^─────────── hung up <┘
 
 A name may stand for many trainers (a headless service: one address a pod), and for other ones
@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.frames import SOFTWARE
+from videoload.decoding.open_files import SOFTWARE
 from videoload.errors import ProtocolError, TransportError
+from videoload.transport.addresses import is_name
 from videoload.transport.messages import (
     Bye,
     Failed,
@@ -43,7 +44,7 @@ from videoload.transport.messages import (
     Welcome,
     WorkerSettings,
 )
-from videoload.transport.sockets import Dealer, check_dial, is_name
+from videoload.transport.sockets import Dealer, check_dial
 
 if TYPE_CHECKING:
     import zmq
@@ -55,22 +56,22 @@ Resolve = Callable[[str], list[str]]
 _POLL_MS = 200  # a signal is seen at most so long after it came
 # After its RESULT, a trainer's next LEASE is waited for: 2 ms are a round trip, 10 a trainer whose
 # I/O thread has to wait for its other threads. Never longer than a fiftieth of what it is owed.
-_NEXT_S, _NEXT_MOST_S, _NEXT_SHARE = 0.002, 0.010, 0.02
-_UNREACHABLE_S = 3.0  # a trainer that cannot be reached for so long is complained about
+_NEXT_S, _NEXT_MAX_S, _NEXT_SHARE = 0.002, 0.010, 0.02
+_UNREACHABLE_S = 3.0  # a trainer that cannot be reached for so long is warned of
 _REMIND_S = 60.0  # ... and so often after that
 _WELCOME_S = 2.0  # a HELLO without an answer for so long is said again, on a fresh socket
 _SILENCE_BEATS = 40  # a trainer silent for so many beats is dialled again
 # Wait so long after a REFUSED, and twice as long after each one that follows within a minute: one
 # garbled message costs little, and a worker that is not wanted does not get on anybody's nerves.
-_REST_S, _REST_MOST_S = 0.25, 5.0
+_REST_S, _REST_MAX_S = 0.25, 5.0
 _OWED_S = 0.25  # of decoding: about what a pause of one batch costs
 _QUEUED = 64  # leases of one trainer that are taken in; it grants two
-_LOOK_UP_S = 5.0  # a name is looked up so often while not all of its trainers are there
-_LOOK_AGAIN_S = 30.0  # ... and while they are
+_RESOLVE_S = 5.0  # a name is looked up so often while not all of its trainers are there
+_RESOLVE_AGAIN_S = 30.0  # ... and while they are
 
 
-class Links:
-    """One link for each address that the trainers' names stand for now."""
+class Trainers:
+    """One connection for each address that the trainers' names stand for now."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], settings: WorkerSettings, resolve: Resolve
@@ -80,58 +81,58 @@ class Links:
         self._context = context
         self._settings = settings
         self._names: list[_Name] = []
-        self._links: dict[str, Link] = {}
-        self._last: Link | None = None  # who was served last, and until when
+        self._connections: dict[str, TrainerConnection] = {}
+        self._last: TrainerConnection | None = None  # who was served last, and until when
         self._served = 0.0
         for address in settings.trainers:
             check_dial(address, keys=settings.keys, insecure=settings.insecure)
             if is_name(address):
                 self._names.append(_Name(address, resolve))
-            elif address not in self._links:
-                self._links[address] = Link(context, address, address, settings)
+            elif address not in self._connections:
+                self._connections[address] = TrainerConnection(context, address, address, settings)
 
-    def __iter__(self) -> Iterator[Link]:
-        return iter(self._links.values())
+    def __iter__(self) -> Iterator[TrainerConnection]:
+        return iter(self._connections.values())
 
     def keep(self, now: float, frames: int) -> None:
         """Take in what came, and say, dial or look up what is due."""
         self.read()
-        for link in self:
-            link.keep(now, frames)
+        for connection in self:
+            connection.keep(now, frames)
         for name in self._names:
             self._follow(name, now)
 
     def read(self) -> None:
         """Take in what came."""
-        for link in self:
-            link.read()
+        for connection in self:
+            connection.read()
 
     def beat(self, now: float, frames: int) -> None:
         """The heartbeats that are due."""
-        for link in self:
-            link.beat(now, frames)
+        for connection in self:
+            connection.beat(now, frames)
 
-    def next_lease(self, now: float) -> tuple[Link, Lease] | None:
+    def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
         """The lease to work on next, and who wants it."""
-        waiting = [link for link in self if link.leases]
+        waiting = [connection for connection in self if connection.leases]
         if not waiting or self._patience_s(now) > 0:
             return None
-        chosen = min(waiting, key=lambda link: link.used_s)
-        for link in self:
-            if not link.leases:
-                link.used_s = max(link.used_s, chosen.used_s - _OWED_S)
+        chosen = min(waiting, key=lambda connection: connection.used_s)
+        for connection in self:
+            if not connection.leases:
+                connection.used_s = max(connection.used_s, chosen.used_s - _OWED_S)
         return chosen, chosen.leases.popleft()
 
-    def served(self, link: Link, seconds: float, now: float) -> None:
-        """A lease of ``link`` took so long."""
-        link.used_s += seconds
-        self._last, self._served = link, now
+    def served(self, connection: TrainerConnection, seconds: float, now: float) -> None:
+        """A lease of ``connection`` took so long."""
+        connection.used_s += seconds
+        self._last, self._served = connection, now
 
     def wait_ms(self, now: float) -> int:
         """How long to wait for messages before `next_lease` has something, or a beat is due."""
-        if any(link.leases for link in self):
+        if any(connection.leases for connection in self):
             return math.ceil(1000 * self._patience_s(now))
-        return math.ceil(min([_POLL_MS, *(1000 * link.due_s(now) for link in self)]))
+        return math.ceil(min([_POLL_MS, *(1000 * connection.due_s(now) for connection in self)]))
 
     def _patience_s(self, now: float) -> float:
         """How much longer to wait for the next lease of the trainer that was just served, if it is
@@ -140,35 +141,37 @@ class Links:
         last = self._last
         if last is None or last.leases or not last.welcomed:
             return 0.0
-        owed_s = min(link.used_s for link in self if link.leases) - last.used_s
+        owed_s = min(connection.used_s for connection in self if connection.leases) - last.used_s
         if owed_s <= 0:
             return 0.0
-        patience_s = max(_NEXT_S, min(_NEXT_MOST_S, _NEXT_SHARE * owed_s))
+        patience_s = max(_NEXT_S, min(_NEXT_MAX_S, _NEXT_SHARE * owed_s))
         return max(0.0, self._served + patience_s - now)
 
     def close(self) -> None:
         """Hang up everywhere, for good."""
-        for link in self:
-            link.close()
+        for connection in self:
+            connection.close()
 
     def _follow(self, name: _Name, now: float) -> None:
         """Dial the addresses that are new, and forget those that are gone."""
-        mine = [link for link in self if link.name is name]
-        name.keep(now, all_there=bool(mine) and all(link.welcomed for link in mine))
+        mine = [connection for connection in self if connection.name is name]
+        name.keep(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
         addresses = name.addresses
         if not addresses:  # nothing is known now: those that were known may still be there
             if not mine:
-                name.complain(now)
+                name.warn_unreachable(now)
             return
         name.answered(now)
-        for link in mine:
-            if link.address not in addresses and not link.welcomed:
-                link.close()
-                del self._links[link.address]
+        for connection in mine:
+            if connection.address not in addresses and not connection.welcomed:
+                connection.close()
+                del self._connections[connection.address]
         for address in addresses:
-            if address not in self._links:
+            if address not in self._connections:
                 label = f"{name.address} ({address})"
-                self._links[address] = Link(self._context, address, label, self._settings, name)
+                self._connections[address] = TrainerConnection(
+                    self._context, address, label, self._settings, name
+                )
 
 
 class _Name:
@@ -181,37 +184,37 @@ class _Name:
         self._why = "its name is still being looked up"
         self._thread: threading.Thread | None = None
         self._looked_up: float | None = None
-        self._complain_at = time.monotonic() + _UNREACHABLE_S
+        self._warn_at = time.monotonic() + _UNREACHABLE_S
 
     def keep(self, now: float, *, all_there: bool) -> None:
         """Look it up again if that is due."""
         if self._thread is not None and self._thread.is_alive():
             return
-        pause_s = _LOOK_AGAIN_S if all_there else _LOOK_UP_S
+        pause_s = _RESOLVE_AGAIN_S if all_there else _RESOLVE_S
         if self._looked_up is None or now - self._looked_up >= pause_s:
             self._looked_up = now
             # A daemon: nobody waits for a resolver that does not answer.
-            self._thread = threading.Thread(target=self._look_up, name="resolver", daemon=True)
+            self._thread = threading.Thread(target=self._look_up_name, name="resolver", daemon=True)
             self._thread.start()
 
     def answered(self, now: float) -> None:
-        """It stands for something now; the links have their own complaints."""
-        self._complain_at = now + _UNREACHABLE_S
+        """It stands for something now; the connections have their own warnings."""
+        self._warn_at = now + _UNREACHABLE_S
 
-    def complain(self, now: float) -> None:
+    def warn_unreachable(self, now: float) -> None:
         """Say why it cannot be dialled, if it is time."""
-        if now > self._complain_at:
+        if now > self._warn_at:
             _log.warning("trainer %s cannot be reached: %s; still trying", self.address, self._why)
-            self._complain_at = now + _REMIND_S
+            self._warn_at = now + _REMIND_S
 
-    def _look_up(self) -> None:
+    def _look_up_name(self) -> None:
         try:
             self.addresses = self._resolve(self.address)
         except TransportError as error:
             self._why = str(error)
 
 
-class Link:
+class TrainerConnection:
     """One trainer: dialling -> greeted -> welcomed, and back to dialling."""
 
     def __init__(
@@ -231,7 +234,7 @@ class Link:
         self._label = label
         self._settings = settings
         self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
-        self._complain_at = time.monotonic() + _UNREACHABLE_S
+        self._warn_at = time.monotonic() + _UNREACHABLE_S
         self._rest_s, self._rest_until = _REST_S, -math.inf
         self._beat_s: float | None = None
         self._greeted: float | None = None
@@ -272,8 +275,8 @@ class Link:
             self._greet(now)
         elif self._beat_s is None:
             if now - self._greeted > _WELCOME_S:
-                if now > self._complain_at:
-                    self._complain(now, "does not answer; still trying")
+                if now > self._warn_at:
+                    self._warn_unreachable(now, "does not answer; still trying")
                 self._hang_up()
         elif now - self._heard > _SILENCE_BEATS * self._beat_s and not self.leases:
             _log.warning("trainer %s has fallen silent; dialling again", self._label)
@@ -291,7 +294,7 @@ class Link:
             return
         if not self.say(Heartbeat(frames)):
             _log.info("trainer %s hung up; dialling again", self._label)
-            self._complain_at = now + _UNREACHABLE_S
+            self._warn_at = now + _UNREACHABLE_S
             self._hang_up()
 
     def say(
@@ -324,7 +327,7 @@ class Link:
                 self._rest()
             case Bye():
                 _log.info("trainer %s: %s; waiting for the next", self._label, message.reason)
-                self._complain_at = time.monotonic() + _UNREACHABLE_S
+                self._warn_at = time.monotonic() + _UNREACHABLE_S
                 self._hang_up()
             case _:
                 pass
@@ -339,20 +342,20 @@ class Link:
         hello = Hello(self._id, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token)
         if self.say(hello):
             self._greeted = self._heard = now
-        elif now > self._complain_at:
-            self._complain(
+        elif now > self._warn_at:
+            self._warn_unreachable(
                 now, "cannot be reached (or does not know this worker's key); still trying"
             )
 
-    def _complain(self, now: float, what: str) -> None:
+    def _warn_unreachable(self, now: float, what: str) -> None:
         _log.warning("trainer %s %s", self._label, what)
-        self._complain_at = now + _REMIND_S
+        self._warn_at = now + _REMIND_S
 
     def _rest(self) -> None:
         self._hang_up()
         now = time.monotonic()
         again = now - self._rest_until < _REMIND_S
-        self._rest_s = min(2 * self._rest_s, _REST_MOST_S) if again else _REST_S
+        self._rest_s = min(2 * self._rest_s, _REST_MAX_S) if again else _REST_S
         self._rest_until = now + self._rest_s
 
     def _hang_up(self) -> None:

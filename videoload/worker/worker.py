@@ -1,6 +1,6 @@
 """A worker: receive a lease, decode, answer. One process, one thread, no state that matters.
 
-It dials every trainer that it was told of and shares its time fairly among them (`links`). A
+It dials every trainer that it was told of and shares its time fairly among them (`trainers`). A
 trainer that cannot be reached, goes away or falls silent is dialled again, for ever, on a fresh
 socket. Heartbeats are sent by the decode loop itself, between two frames: a worker that hangs
 inside a decoder falls silent, and that is how its trainer finds out.
@@ -13,10 +13,8 @@ A SIGTERM or Ctrl-C takes effect between two frames: BYE gives the leases back, 
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -30,8 +28,10 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.decoding.decoder import Decoder, Request, ShortVideoError, Visit
+from videoload import native
+from videoload.decoding.decoder import Decoder, PreparedClips, Request, ShortVideoError
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
+from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     INDEX_BYTES,
     Bye,
@@ -43,16 +43,15 @@ from videoload.transport.messages import (
     Unshare,
     WorkerSettings,
 )
-from videoload.transport.slots import Window, keep_pages
-from videoload.transport.sockets import PrivateChannel, resolve
-from videoload.worker.trainers import Link, Links, Resolve
+from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.slots import Window
+from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
 
-_LOOK_UP_S = 0.02  # so often, between two frames, it is seen what else is to be done
+_POLL_S = 0.02  # so often, between two frames, it is seen what else is to be done
 _REST_S = 1.0  # without a lease for so long, no file is kept open
 _CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
-_MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
 
 
 class Stopped(BaseException):
@@ -83,6 +82,7 @@ class Worker:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = channel
         self._transforms = settings.transforms
+        self._cache = settings.cache
         self._new_indexes: dict[str, bytes] = {}
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
@@ -91,10 +91,10 @@ class Worker:
         self._frames = self._turns = 0
         self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
         self._worked = time.monotonic()
-        self._look_up = 0.0
+        self._next_poll = 0.0
         self._stop_reason: str | None = None
-        self._at_work_for: Link | None = None
-        self._links = Links(self._context, settings, resolve)
+        self._decoding_for: TrainerConnection | None = None
+        self._trainers = Trainers(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
         """End between two frames, or within 200 ms; may be called from a signal handler."""
@@ -107,35 +107,35 @@ class Worker:
             while True:
                 self._turn()
         except Stopped as stopped:
-            for link in self._links:
-                link.say(Bye(str(stopped)))
-                link.close(drain=True)
+            for trainer in self._trainers:
+                trainer.say(Bye(str(stopped)))
+                trainer.close(drain=True)
         except Orphaned:
             pass
         finally:
-            self._links.close()
+            self._trainers.close()
             self._context.term()
 
     def _turn(self) -> None:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
-        self._links.keep(time.monotonic(), self._frames)
+        self._trainers.keep(time.monotonic(), self._frames)
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
-            (link.dealer.socket, zmq.POLLIN if link.greeted else zmq.POLLIN | zmq.POLLOUT)
-            for link in self._links
-            if link.dealer is not None
+            (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
+            for trainer in self._trainers
+            if trainer.dealer is not None
         ]
         channel = None if self._channel is None else self._channel.socket
         if channel is not None:
             sockets.append((channel, zmq.POLLIN))
-        ready = dict(zmq.zmq_poll(sockets, self._links.wait_ms(time.monotonic())))
+        ready = dict(zmq.zmq_poll(sockets, self._trainers.wait_ms(time.monotonic())))
         if ready:
-            self._links.read()
+            self._trainers.read()
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         if channel is not None and channel.fileno() in ready:
             self._read_channel()
-        got = self._links.next_lease(time.monotonic())
+        got = self._trainers.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
         elif time.monotonic() - self._worked > _REST_S:
@@ -143,16 +143,18 @@ class Worker:
                 if decoder is not None:
                     decoder.rest()
 
-    def _work(self, link: Link, lease: Lease) -> None:
+    def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()
         frames: list[list[int]] = []
         at = 0
-        if link is not self._at_work_for:  # what one trainer's files are is not another's to know
+        if (
+            trainer is not self._decoding_for
+        ):  # what one trainer's files are is not another's to know
             self._new_indexes.clear()
-        self._at_work_for = link
+        self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            visits: dict[tuple[int, int], Visit | None] = dict.fromkeys(_runs(lease.clips))
+            visits: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
             for run in visits:
                 with suppress(Exception):  # it is said when its turn comes
                     visits[run] = self._prepare(decoder, lease, out, *run)
@@ -161,26 +163,26 @@ class Worker:
         except _HungUp:
             pass
         except _ClipError as error:
-            link.say(_failure(lease, error.at, error.why))
+            trainer.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
-            link.say(_failure(lease, at, error))
+            trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
             answer = Result(lease.lease, frames, seconds, self._new_indexes)
-            link.say(answer, None if shared else out)
+            trainer.say(answer, None if shared else out)
             self._new_indexes.clear()
         finally:
             self._worked = time.monotonic()
-            self._links.served(link, time.perf_counter() - began, self._worked)
+            self._trainers.served(trainer, time.perf_counter() - began, self._worked)
 
     def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
-    ) -> Visit:
+    ) -> PreparedClips:
         clips = lease.clips[first:last]
         path = clips[0].path
         if clips[0].index is not None:
             decoder.learn(path, clips[0].index)
-        requests = [Request(clip.key, clip.clip, clip.start, clip.end) for clip in clips]
+        requests = [Request(clip.seed, clip.clip, clip.start, clip.end) for clip in clips]
         return decoder.prepare(path, lease.spec, requests, out[first:last], self._tick)
 
     def _visit(
@@ -190,12 +192,12 @@ class Worker:
         out: npt.NDArray[np.uint8],
         first: int,
         last: int,
-        visit: Visit | None = None,
+        visit: PreparedClips | None = None,
     ) -> list[list[int]]:
         """Decode the clips [first, last) of the lease, all of one video, in one pass."""
         try:
             visit = visit or self._prepare(decoder, lease, out, first, last)
-            frames: list[list[int]] = decoder.carry_out(visit, self._tick).tolist()
+            frames: list[list[int]] = decoder.decode_prepared(visit, self._tick).tolist()
         except VideoError as error:
             if last - first == 1:
                 raise _ClipError(first, error) from None
@@ -230,7 +232,7 @@ class Worker:
             if len(packed) <= INDEX_BYTES:
                 self._new_indexes[path] = packed
 
-        return Decoder(root, note, transforms=self._transforms, keep=True)
+        return Decoder(root, note, transforms=self._transforms, cache=self._cache)
 
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is gone."""
@@ -256,19 +258,19 @@ class Worker:
         """Between two frames."""
         self._frames += 1
         now = time.monotonic()
-        if now < self._look_up:
+        if now < self._next_poll:
             return
-        self._look_up = now + _LOOK_UP_S
+        self._next_poll = now + _POLL_S
         self._pulse[1] = self._frames & 255
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
-        self._links.beat(now, self._frames)
-        if self._at_work_for is not None and self._at_work_for.dealer is None:
+        self._trainers.beat(now, self._frames)
+        if self._decoding_for is not None and self._decoding_for.dealer is None:
             raise _HungUp
 
 
 class _ClipError(Exception):
-    """Clip ``at`` of the lease cannot be had."""
+    """Clip ``at`` of the lease cannot be decoded."""
 
     def __init__(self, at: int, why: VideoError) -> None:
         super().__init__(at, why)
@@ -311,8 +313,9 @@ def serve(
         format=f"videoload worker {os.getpid()}: %(message)s",
         force=True,
     )
-    _limit_memory()
-    keep_pages()
+    native.switch_off(*settings.without)
+    native.limit_memory()
+    native.keep_pages()
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
     status = 0
 
@@ -331,12 +334,13 @@ def serve(
 def main() -> int:
     """``python -m videoload.worker FD [PULSE]``: a worker started by this host's supervisor; FD is
     its end of the private channel, PULSE a descriptor of memory where it shows that it gets on."""
-    _die_with_parent()
     channel = PrivateChannel(socket.socket(fileno=int(sys.argv[1])))
     try:
         first = channel.receive(_CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
+        native.switch_off(*first[0].without)
+        native.die_with_parent()
         pulse = Window(int(sys.argv[2])).view(0, (2,)) if len(sys.argv) > 2 else None
         return serve(first[0], channel, pulse=pulse)
     except EOFError:
@@ -344,16 +348,3 @@ def main() -> int:
     except VideoloadError as error:
         print(f"videoload worker: {error}", file=sys.stderr)
         return 1
-
-
-def _limit_memory() -> None:
-    """A file that asks for more gets an error, and its worker lives on."""
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
-
-
-def _die_with_parent() -> None:
-    """Linux kills this process when the thread that started it ends, even in a hung decoder."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from videoload.decoding import index_cache as indexes
-from videoload.decoding.index_cache import Indexes
+from videoload.decoding.index_cache import IndexCache, cache_folder
 
 patient = settings(
     deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -33,8 +33,10 @@ def status(tmp_path: Path) -> os.stat_result:
     return (tmp_path / "video.avi").stat()
 
 
-def opened(root: str = "/videos", software: str = "av 18") -> Indexes:
-    return Indexes(root, software)
+def opened(root: str = "/videos", software: str = "av 18") -> IndexCache:
+    folder = cache_folder(None)
+    assert folder is not None
+    return IndexCache(folder, root, software)
 
 
 def the_file(folder: Path) -> Path:
@@ -126,7 +128,7 @@ def test_damage_is_no_index(
 def test_nothing_is_added_to_a_full_file(
     status: os.stat_result, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexes, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(indexes, "_MAX_BYTES", 1000)
     for number in range(20):
         opened().add(f"{number}.avi", status, bytes(100))
     assert the_file(folder).stat().st_size <= 1000
@@ -145,14 +147,13 @@ def test_what_nobody_reads_any_more_goes(status: os.stat_result, folder: Path) -
     assert opened("/old").get("a.avi", status) is None
 
 
-def test_an_empty_name_keeps_nothing(
-    status: os.stat_result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_caller_is_heeded_before_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert cache_folder(False) is None
     monkeypatch.setenv("VIDEOLOAD_CACHE", "")
-    monkeypatch.chdir(tmp_path)
-    opened().add("a.avi", status, b"x")
-    assert opened().get("a.avi", status) is None
-    assert [file.name for file in tmp_path.iterdir()] == ["video.avi"]
+    assert cache_folder(None) is None
+    assert cache_folder(tmp_path) == str(tmp_path)
 
 
 def test_the_users_cache_is_where_they_are_kept_unless_told_otherwise(

@@ -11,9 +11,10 @@ from av.video.frame import VideoFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.decoding.frames import UnreadableError
-from videoload.decoding.scaling import Buffer, Chains, Scaler, cut_length
-from videoload.spec.clips import ClipSpec, Crop, Facts, Pixels, choose, scaled_size
+from videoload.decoding.crop import cut_length
+from videoload.decoding.open_files import UnreadableError
+from videoload.decoding.scaling import Buffer, Chains, Scaler
+from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo, clip_params, scaled_size
 
 # What AVI files decode to.
 FORMATS = (
@@ -22,7 +23,7 @@ FORMATS = (
     "rgb555le", "rgb565le", "uyvy422", "yuyv422", "nv12",
 )  # fmt: skip
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
-FACTS = Facts(100, Fraction(25), 320, 240)
+INFO = VideoInfo(100, Fraction(25), 320, 240)
 
 
 def picture(width: int, height: int) -> Buffer:
@@ -44,10 +45,10 @@ def frame_of(pixels: Buffer, name: str, matrix: int = 2, range_: int = 0) -> Vid
 
 
 def write(
-    frame: VideoFrame, spec: ClipSpec, facts: Facts, key: int = 0, chains: Chains | None = None
+    frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
 ) -> Buffer:
     out = np.empty(spec.shape[1:], np.uint8)
-    Scaler(spec, facts, choose(spec, facts, key), chains or Chains()).write(frame, out)
+    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(frame, out)
     return out
 
 
@@ -95,13 +96,13 @@ def test_a_cut_spares_what_the_crop_does_not_show() -> None:
 def test_a_cut_shows_what_the_whole_frame_would_show(
     length: int, resize: int | None, size: tuple[int, int], crop: Crop
 ) -> None:
-    facts = Facts(100, Fraction(25), *size)
+    facts = VideoInfo(100, Fraction(25), *size)
     width, height = scaled_size(*size, resize)
     frame = frame_of(picture(*size), "yuv420p")
     whole = write(frame, ClipSpec(frames=1, resize=resize, size=(height, width)), facts)
     for key in range(8):
         spec = ClipSpec(frames=1, resize=resize, size=(length, length), crop=crop)
-        x, y = choose(spec, facts, key).corner
+        x, y = clip_params(spec, facts, key).corner
         mean, most = apart(write(frame, spec, facts, key), whole[y : y + length, x : x + length])
         # swscale stretches the chroma of odd frames by half a sample; a cut has even edges.
         assert mean < (4 if size[0] % 2 else 1)
@@ -117,10 +118,10 @@ def test_every_kind_of_pixels_keeps_its_colours(name: str, range_: int, matrix: 
     truth = VideoFrame.from_ndarray(picture(320, 240), "rgb24")
     for changes in ({"resize": 128}, {}, {"crop": "resized"}):
         spec = ClipSpec(frames=1, size=(112, 112), **changes)
-        wanted = write(truth, spec, FACTS, 7)
+        wanted = write(truth, spec, INFO, 7)
         if name.startswith("gray"):
             wanted = np.repeat(luma(wanted)[..., None], 3, -1)
-        mean, _ = apart(write(frame, spec, FACTS, 7), wanted)
+        mean, _ = apart(write(frame, spec, INFO, 7), wanted)
         assert mean < 7, changes
 
 
@@ -128,11 +129,11 @@ def test_every_kind_of_pixels_keeps_its_colours(name: str, range_: int, matrix: 
 def test_gray_and_yuv420p_hold_the_luma(name: str) -> None:
     frame = frame_of(picture(320, 240), name)
     wanted = luma(
-        write(VideoFrame.from_ndarray(picture(320, 240), "rgb24"), spec_of("rgb24"), FACTS)
+        write(VideoFrame.from_ndarray(picture(320, 240), "rgb24"), spec_of("rgb24"), INFO)
     )
-    gray = write(frame, spec_of("gray"), FACTS)[..., 0]
+    gray = write(frame, spec_of("gray"), INFO)[..., 0]
     assert apart(gray, wanted)[0] < 4
-    planes = write(frame, spec_of("yuv420p"), FACTS)[:112]
+    planes = write(frame, spec_of("yuv420p"), INFO)[:112]
     assert apart(planes, np.rint(16 + wanted * (219 / 255)).astype(np.uint8))[0] < 4
 
 
@@ -148,7 +149,7 @@ def luma(rgb: Buffer) -> Buffer:
 
 def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> None:
     spec, chains = spec_of("rgb24"), Chains()
-    scaler = Scaler(spec, FACTS, choose(spec, FACTS, 0), chains)
+    scaler = Scaler(spec, INFO, clip_params(spec, INFO, 0), chains)
     made = []
     for size in ((320, 240), (640, 480), (320, 240)):
         out = np.empty(spec.shape[1:], np.uint8)
@@ -163,9 +164,9 @@ def test_mirrored_frames_are_mirrored_frames() -> None:
     for pixels in ("rgb24", "gray", "yuv420p"):
         plain = spec_of(pixels)
         flip = ClipSpec(frames=1, resize=128, size=(112, 112), pixels=plain.pixels, flip=True)
-        turns = {choose(flip, FACTS, key).flip: key for key in range(20)}
-        one, other = (write(frame, flip, FACTS, turns[turn])[:112] for turn in (False, True))
-        assert np.array_equal(one, write(frame, plain, FACTS)[:112])
+        turns = {clip_params(flip, INFO, key).flip: key for key in range(20)}
+        one, other = (write(frame, flip, INFO, turns[turn])[:112] for turn in (False, True))
+        assert np.array_equal(one, write(frame, plain, INFO)[:112])
         assert np.array_equal(one, other[:, ::-1])
 
 
@@ -174,15 +175,15 @@ def test_all_random_crops_share_a_few_chains() -> None:
     frame = frame_of(picture(320, 240), "yuv420p")
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop="random")
     for key in range(300):
-        write(frame, spec, FACTS, key, chains)
+        write(frame, spec, INFO, key, chains)
     assert len(chains) < 10
 
 
 def test_what_ffmpeg_cannot_scale_is_named() -> None:
     frame = VideoFrame(320, 240, "yuv420p")
     spec = spec_of("rgb24")
-    facts = FACTS._replace(width=100_000, height=1)  # wider than swscale goes
+    facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
     with pytest.raises(UnreadableError, match="cannot be scaled"):
-        Scaler(spec, facts, choose(spec, FACTS, 0), Chains()).write(
+        Scaler(spec, facts, clip_params(spec, INFO, 0), Chains()).write(
             frame, np.empty(spec.shape[1:], np.uint8)
         )

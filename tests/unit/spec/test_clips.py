@@ -1,4 +1,4 @@
-"""What a clip is: which frames, which part of them, and what cannot be meant."""
+"""What a clip is: which frames, which part of them, and what contradictory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from videoload.errors import SpecError
-from videoload.spec.clips import Choice, ClipSpec, Facts, UnfitError, choose, scaled_size
+from videoload.spec.clips import (
+    ClipParams,
+    ClipSpec,
+    UnfitError,
+    VideoInfo,
+    clip_params,
+    scaled_size,
+)
 
 patient = settings(deadline=None, max_examples=150)
 
@@ -38,12 +45,14 @@ def spec(**changes: Any) -> ClipSpec:
     return ClipSpec(**default | changes)
 
 
-def video(frames: int = 100, fps: Fraction | int = 25, size: tuple[int, int] = (64, 48)) -> Facts:
-    return Facts(frames, Fraction(fps), *size)
+def video(
+    frames: int = 100, fps: Fraction | int = 25, size: tuple[int, int] = (64, 48)
+) -> VideoInfo:
+    return VideoInfo(frames, Fraction(fps), *size)
 
 
-def ordinals(made: ClipSpec, facts: Facts, key: int = 0, **where: Any) -> list[int]:
-    return [int(i) for i in choose(made, facts, key, **where).frames]
+def ordinals(made: ClipSpec, facts: VideoInfo, seed: int = 0, **where: Any) -> list[int]:
+    return [int(i) for i in clip_params(made, facts, seed, **where).frames]
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
@@ -55,7 +64,7 @@ def shown_at(time_s: Fraction, fps: Fraction) -> int:
 
 
 def counted(draw: Callable[[int], Any], keys: int) -> Counter[Any]:
-    return Counter(draw(key) for key in range(keys))
+    return Counter(draw(seed) for seed in range(keys))
 
 
 def chi_square(counts: Counter[Any], kinds: int) -> float:
@@ -80,12 +89,12 @@ def chi_square(counts: Counter[Any], kinds: int) -> float:
     short=st.sampled_from(["loop", "hold", "drop", "error"]),
     start=st.integers(0, 30),
     segment=st.none() | st.integers(1, 300),
-    key=KEYS,
+    seed=KEYS,
     data=st.data(),
 )
 def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
     frames: int, stride: int, fps: float | None, rate: Fraction, length: int, sampling: str,
-    clips: int, short: str, start: int, segment: int | None, key: int, data: st.DataObject,
+    clips: int, short: str, start: int, segment: int | None, seed: int, data: st.DataObject,
 ) -> None:  # fmt: skip
     assume(start < length)
     made = spec(
@@ -102,9 +111,9 @@ def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
     clip = data.draw(st.integers(0, clips - 1))
     if offsets[-1] >= last - start and short in ("drop", "error"):
         with pytest.raises(UnfitError):
-            choose(made, video(length, rate), key, clip, start, end)
+            clip_params(made, video(length, rate), seed, clip, start, end)
         return
-    got = ordinals(made, video(length, rate), key, clip=clip, start=start, end=end)
+    got = ordinals(made, video(length, rate), seed, clip=clip, start=start, end=end)
     assert len(got) == frames
     assert all(start <= ordinal < last for ordinal in got)
     if offsets[-1] < last - start:
@@ -116,7 +125,7 @@ def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
 
 
 def test_ordinals_are_int64_one_for_each_frame() -> None:
-    frames = choose(spec(), video(), 0).frames
+    frames = clip_params(spec(), video(), 0).frames
     assert frames.dtype == np.int64
     assert frames.shape == (8,)
 
@@ -157,7 +166,7 @@ def test_fps_is_reckoned_in_fractions() -> None:
 
 def test_fps_needs_a_video_that_says_its_rate() -> None:
     with pytest.raises(UnfitError, match="frame rate") as caught:
-        choose(spec(fps=10), video(fps=0), 0)
+        clip_params(spec(fps=10), video(fps=0), 0)
     assert not caught.value.dropped
     assert ordinals(spec(stride=2), video(fps=0)) == list(range(42, 58, 2))
 
@@ -238,7 +247,7 @@ def test_a_dense_window_that_was_counted_but_is_not_there_is_the_last_one() -> N
 
 def test_a_random_clip_starts_anywhere_with_equal_chance() -> None:
     made = spec(sampling="random")
-    starts = counted(lambda key: ordinals(made, video(17), key)[0], 3000)
+    starts = counted(lambda seed: ordinals(made, video(17), seed)[0], 3000)
     assert set(starts) == set(range(10))
     assert chi_square(starts, 10) < 27.9  # 9 degrees of freedom: p = 0.001
 
@@ -246,7 +255,7 @@ def test_a_random_clip_starts_anywhere_with_equal_chance() -> None:
 def test_only_random_sampling_depends_on_the_key() -> None:
     for sampling in ("center", "uniform"):
         made = spec(sampling=sampling, clips_per_video=3)
-        assert len({tuple(ordinals(made, video(), key, clip=1)) for key in range(50)}) == 1
+        assert len({tuple(ordinals(made, video(), seed, clip=1)) for seed in range(50)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -267,7 +276,7 @@ def test_a_looped_or_held_segment_stays_inside_itself() -> None:
 @pytest.mark.parametrize(("short", "dropped"), [("drop", True), ("error", False)])
 def test_a_short_video_is_dropped_or_bad_as_the_spec_says(short: str, dropped: bool) -> None:
     with pytest.raises(UnfitError, match="has 14 frames, a clip spans 15") as caught:
-        choose(spec(stride=2, short=short), video(14), 0)
+        clip_params(spec(stride=2, short=short), video(14), 0)
     assert caught.value.dropped is dropped
     assert len(ordinals(spec(stride=2, short=short), video(15))) == 8
 
@@ -281,7 +290,7 @@ def test_a_segment_ends_where_the_video_ends() -> None:
 
 def test_a_segment_beyond_the_video_is_named() -> None:
     with pytest.raises(UnfitError, match="starts at frame 30, the video has 30") as caught:
-        choose(spec(short="drop"), video(30), 0, start=30)
+        clip_params(spec(short="drop"), video(30), 0, start=30)
     assert not caught.value.dropped
     assert ordinals(spec(), video(30), start=29) == [29] * 8
 
@@ -333,11 +342,11 @@ def test_usual_sizes_are_scaled_as_written_down(
     height=st.integers(1, 700),
     resize=st.none() | st.integers(1, 100),
     size=st.tuples(st.integers(1, 60), st.integers(1, 60)),
-    key=KEYS,
+    seed=KEYS,
 )
 def test_the_crop_lies_inside_the_frame(
     crop: str, pixels: str, width: int, height: int, resize: int | None, size: tuple[int, int],
-    key: int,
+    seed: int,
 ) -> None:  # fmt: skip
     size = (size[0] * 2, size[1] * 2)
     resize = None if resize is None else resize * 2
@@ -348,23 +357,23 @@ def test_the_crop_lies_inside_the_frame(
         with pytest.raises(
             UnfitError, match=f"frames of {width}x{height} .* smaller .*give resize"
         ):
-            choose(made, facts, key)
+            clip_params(made, facts, seed)
         return
-    choice = choose(made, facts, key)
-    x, y, region_width, region_height = choice.region
+    params = clip_params(made, facts, seed)
+    x, y, region_width, region_height = params.region
     assert min(x, y) >= 0
     assert 1 <= region_width <= width - x
     assert x % 2 == y % 2 == 0  # or a chroma sample would be cut in two
     assert 1 <= region_height <= height - y
-    corner_x, corner_y = choice.corner
-    assert 0 <= corner_x <= choice.scaled[0] - size[1]
-    assert 0 <= corner_y <= choice.scaled[1] - size[0]
+    corner_x, corner_y = params.corner
+    assert 0 <= corner_x <= params.scaled[0] - size[1]
+    assert 0 <= corner_y <= params.scaled[1] - size[0]
     if crop == "resized":
-        assert choice.scaled == (size[1], size[0])
-        assert choice.corner == (0, 0)
+        assert params.scaled == (size[1], size[0])
+        assert params.corner == (0, 0)
     else:
-        assert choice.region == (0, 0, width, height)
-        assert choice.scaled == scaled_size(width, height, resize)
+        assert params.region == (0, 0, width, height)
+        assert params.scaled == scaled_size(width, height, resize)
     if pixels == "yuv420p":
         assert corner_x % 2 == corner_y % 2 == 0
 
@@ -385,16 +394,16 @@ def test_at_native_size_a_clip_is_the_whole_frame(
     assert (native.width, native.height) == scaled
     assert native.shape[1:3] == (scaled[1], scaled[0])
     assert replace(native, size=None, crop="random") == made
-    choice = choose(native, video(100, 25, (width, height)), 7)
-    assert (choice.region, choice.scaled) == ((0, 0, width, height), scaled)
-    assert choice.corner == (0, 0)
+    params = clip_params(native, video(100, 25, (width, height)), 7)
+    assert (params.region, params.scaled) == ((0, 0, width, height), scaled)
+    assert params.corner == (0, 0)
 
 
 def test_at_native_size_other_sizes_are_bad_videos() -> None:
     native = spec(size=None).at_native_size(64, 48)
     for size in ((64, 50), (66, 48), (32, 24), (48, 64)):
         with pytest.raises(UnfitError, match="the stream's are 64x48; give resize") as caught:
-            choose(native, video(100, 25, size), 0)
+            clip_params(native, video(100, 25, size), 0)
         assert not caught.value.dropped
 
 
@@ -414,21 +423,21 @@ def test_an_odd_native_size_does_not_go_with_half_size_planes() -> None:
 
 def test_a_center_crop_stands_in_the_middle() -> None:
     made = spec(resize=128, size=(100, 112))
-    assert choose(made, video(size=(320, 240)), 5).corner == (29, 14)
+    assert clip_params(made, video(size=(320, 240)), 5).corner == (29, 14)
     odd = spec(size=(4, 4), pixels="yuv420p")
-    assert choose(odd, video(size=(18, 10)), 5).corner == (6, 2)
+    assert clip_params(odd, video(size=(18, 10)), 5).corner == (6, 2)
 
 
 def test_a_random_crop_stands_anywhere_with_equal_chance() -> None:
     made = spec(crop="random", size=(8, 8))
-    corners = counted(lambda key: choose(made, video(size=(12, 10)), key).corner, 3000)
+    corners = counted(lambda seed: clip_params(made, video(size=(12, 10)), seed).corner, 3000)
     assert set(corners) == set(itertools.product(range(5), range(3)))
     assert chi_square(corners, 15) < 36.1  # 14 degrees of freedom: p = 0.001
 
 
 def regions(width: int, height: int, keys: int) -> list[tuple[int, int, int, int]]:
     made = spec(crop="resized")
-    return [choose(made, video(size=(width, height)), key).region for key in range(keys)]
+    return [clip_params(made, video(size=(width, height)), seed).region for seed in range(keys)]
 
 
 def test_a_resized_crop_has_an_area_and_a_shape_in_the_usual_ranges() -> None:
@@ -473,8 +482,8 @@ def test_a_resized_crop_of_the_smallest_frame_is_that_frame() -> None:
 
 
 def test_a_resized_crop_ignores_resize() -> None:
-    with_resize = choose(spec(crop="resized", resize=2), video(), 3)
-    assert with_resize.region == choose(spec(crop="resized"), video(), 3).region
+    with_resize = clip_params(spec(crop="resized", resize=2), video(), 3)
+    assert with_resize.region == clip_params(spec(crop="resized"), video(), 3).region
     assert with_resize.scaled == (16, 16)
 
 
@@ -482,19 +491,19 @@ def test_a_resized_crop_ignores_resize() -> None:
 
 
 def test_half_of_the_clips_are_mirrored_if_the_spec_says_so() -> None:
-    flips = counted(lambda key: choose(spec(flip=True), video(), key).flip, 3000)
+    flips = counted(lambda seed: clip_params(spec(flip=True), video(), seed).flip, 3000)
     assert abs(flips[True] - 1500) < 4 * 27.4
-    assert not any(choose(spec(), video(), key).flip for key in range(50))
+    assert not any(clip_params(spec(), video(), seed).flip for seed in range(50))
 
 
-def drawn(key: int, **changes: Any) -> Choice:
+def drawn(seed: int, **changes: Any) -> ClipParams:
     random: dict[str, Any] = {"sampling": "random", "crop": "random", "flip": True}
-    return choose(spec(**random | changes), video(), key)
+    return clip_params(spec(**random | changes), video(), seed)
 
 
-@pytest.mark.parametrize("key", range(20))
-def test_one_choice_does_not_move_another(key: int) -> None:
-    base, region = drawn(key), drawn(key, crop="resized").region
+@pytest.mark.parametrize("seed", range(20))
+def test_one_choice_does_not_move_another(seed: int) -> None:
+    base, region = drawn(seed), drawn(seed, crop="resized").region
     not_of_windows: list[dict[str, Any]] = [
         {"flip": False},
         {"crop": "center"},
@@ -503,37 +512,37 @@ def test_one_choice_does_not_move_another(key: int) -> None:
         {"size": (8, 8)},
     ]
     for changes in not_of_windows:
-        assert np.array_equal(drawn(key, **changes).frames, base.frames), changes
+        assert np.array_equal(drawn(seed, **changes).frames, base.frames), changes
     not_of_crops: list[dict[str, Any]] = [
         {"flip": False},
         {"sampling": "center"},
         {"frames": 3, "stride": 2},
     ]
     for changes in not_of_crops:
-        assert drawn(key, **changes).corner == base.corner, changes
-        assert drawn(key, **changes | {"crop": "resized"}).region == region, changes
+        assert drawn(seed, **changes).corner == base.corner, changes
+        assert drawn(seed, **changes | {"crop": "resized"}).region == region, changes
     for changes in ({"sampling": "center"}, {"crop": "center"}, {"crop": "resized"}):
-        assert drawn(key, **changes).flip == base.flip, changes
+        assert drawn(seed, **changes).flip == base.flip, changes
 
 
 def test_choices_are_independent_of_each_other() -> None:
     made = spec(sampling="random", crop="random", flip=True, size=(47, 63))  # 2 x 2 corners
-    choices = [choose(made, video(9), key) for key in range(4000)]  # 2 windows
-    together = Counter((int(c.frames[0]), c.flip, *c.corner) for c in choices)
+    many = [clip_params(made, video(9), seed) for seed in range(4000)]  # 2 windows
+    together = Counter((int(c.frames[0]), c.flip, *c.corner) for c in many)
     assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
 
 
 @patient
-@given(key=KEYS, crop=st.sampled_from(["random", "resized"]))
-def test_the_same_key_gives_the_same_choice(key: int, crop: str) -> None:
-    one, two = drawn(key, crop=crop), drawn(key, crop=crop)
-    assert one.key == key  # which seeds the transform
+@given(seed=KEYS, crop=st.sampled_from(["random", "resized"]))
+def test_the_same_key_gives_the_same_choice(seed: int, crop: str) -> None:
+    one, two = drawn(seed, crop=crop), drawn(seed, crop=crop)
+    assert one.seed == seed  # which seeds the transform
     assert np.array_equal(one.frames, two.frames)
     assert one[1:] == two[1:]
 
 
 @pytest.mark.parametrize(
-    ("key", "start", "corner", "flip", "region"),
+    ("seed", "start", "corner", "flip", "region"),
     [
         (0, 78, (20, 8), False, (18, 2, 40, 42)),
         (1, 12, (37, 8), False, (16, 6, 40, 41)),
@@ -542,11 +551,11 @@ def test_the_same_key_gives_the_same_choice(key: int, crop: str) -> None:
     ],
 )
 def test_choices_are_what_they_were_when_this_was_written(
-    key: int, start: int, corner: tuple[int, int], flip: bool, region: tuple[int, int, int, int]
+    seed: int, start: int, corner: tuple[int, int], flip: bool, region: tuple[int, int, int, int]
 ) -> None:
-    choice = drawn(key)
-    assert (choice.frames[0], choice.corner, choice.flip) == (start, corner, flip)
-    assert drawn(key, crop="resized").region == region
+    params = drawn(seed)
+    assert (params.frames[0], params.corner, params.flip) == (start, corner, flip)
+    assert drawn(seed, crop="resized").region == region
 
 
 # Shapes
@@ -569,7 +578,7 @@ def test_a_clip_has_the_shape_of_its_pixels(
     assert (made.height, made.width) == (20, 30)
 
 
-# Specs that cannot be meant
+# Specs that contradictory
 
 
 @pytest.mark.parametrize(

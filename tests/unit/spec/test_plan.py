@@ -54,23 +54,23 @@ def chi_square(counts: Iterable[int], expected: float) -> float:
 # The permutation
 
 
-@pytest.mark.parametrize("key", [b"key", b"\0" * 8])
-def test_a_permutation_is_one_to_one_for_every_small_size(key: bytes) -> None:
+@pytest.mark.parametrize("seed", [b"key", b"\0" * 8])
+def test_a_permutation_is_one_to_one_for_every_small_size(seed: bytes) -> None:
     for size in range(1, 301):
-        permutation = Permutation(size, key)
+        permutation = Permutation(size, seed)
         assert sorted(permutation[at] for at in range(size)) == list(range(size)), size
 
 
 @patient
 @given(
     size=st.integers(1, 10**12),
-    key=st.binary(min_size=1, max_size=16),
+    seed=st.binary(min_size=1, max_size=16),
     data=st.data(),
 )
 def test_no_two_places_of_a_large_permutation_hold_the_same(
-    size: int, key: bytes, data: st.DataObject
+    size: int, seed: bytes, data: st.DataObject
 ) -> None:
-    permutation = Permutation(size, key)
+    permutation = Permutation(size, seed)
     places = data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=50))
     values = {permutation[at] for at in places}
     assert len(values) == len(places)
@@ -86,8 +86,8 @@ def test_a_place_outside_of_a_permutation_is_an_index_error(at: int) -> None:
 def test_each_place_gets_each_value_about_equally_often() -> None:
     size, keys = 20, 2000
     hits = Counter[tuple[int, int]]()
-    for key in range(keys):
-        permutation = Permutation(size, key.to_bytes(4, "little"))
+    for seed in range(keys):
+        permutation = Permutation(size, seed.to_bytes(4, "little"))
         hits.update((at, permutation[at]) for at in range(size))
     # 361 degrees of freedom: mean 361, deviation 27
     statistic = chi_square(
@@ -99,8 +99,8 @@ def test_each_place_gets_each_value_about_equally_often() -> None:
 def test_neighbours_do_not_stay_neighbours() -> None:
     size, keys = 30, 500
     together = 0
-    for key in range(keys):
-        permutation = Permutation(size, key.to_bytes(4, "little"))
+    for seed in range(keys):
+        permutation = Permutation(size, seed.to_bytes(4, "little"))
         values = [permutation[at] for at in range(size)]
         together += sum(b - a == 1 for a, b in itertools.pairwise(values))
     # (size - 1) / size a permutation in the mean, if all orders are equally likely
@@ -110,7 +110,7 @@ def test_neighbours_do_not_stay_neighbours() -> None:
 def test_all_orders_of_four_samples_occur() -> None:
     orders = {
         tuple(permutation[at] for at in range(4))
-        for permutation in (Permutation(4, key.to_bytes(4, "little")) for key in range(500))
+        for permutation in (Permutation(4, seed.to_bytes(4, "little")) for seed in range(500))
     }
     assert len(orders) == 24
 
@@ -221,15 +221,15 @@ def test_a_plan_over_a_billion_samples_is_instant_and_small() -> None:
 
 def test_each_sample_of_each_epoch_has_a_key_of_its_own() -> None:
     plan = Plan(100, 2, options())
-    keys = [s.key for number in range(10) for batch in epoch(plan, number) for s in batch]
+    keys = [s.seed for number in range(10) for batch in epoch(plan, number) for s in batch]
     assert len(set(keys)) == len(keys) == 2000
-    assert all(0 <= key < 2**64 for key in keys)
+    assert all(0 <= seed < 2**64 for seed in keys)
     assert max(keys) > 2**63 > min(keys)
 
 
 def test_a_key_follows_from_seed_epoch_and_sample_alone() -> None:
     def keys(videos: int, **changes: Any) -> dict[int, int]:
-        return {s.origin: s.key for b in epoch(Plan(videos, 1, options(**changes)), 1) for s in b}
+        return {s.origin: s.seed for b in epoch(Plan(videos, 1, options(**changes)), 1) for s in b}
 
     shuffled = keys(40)
     assert keys(40, shuffle=False) == keys(40, batch_size=10) == shuffled
@@ -407,7 +407,7 @@ def test_a_stand_in_is_another_clip_in_the_same_place() -> None:
     other = plan.substitute(sample)
     assert (other.epoch, other.origin, other.attempt) == (sample.epoch, sample.origin, 1)
     assert (other.video, other.clip) != (sample.video, sample.clip)
-    assert other.key != sample.key
+    assert other.seed != sample.seed
 
 
 def test_a_chain_of_stand_ins_moves_on_and_is_the_same_in_every_run() -> None:
@@ -422,7 +422,7 @@ def test_a_chain_of_stand_ins_moves_on_and_is_the_same_in_every_run() -> None:
     assert chain(Plan(1000, 1, options())) == first
     assert [sample.attempt for sample in first] == list(range(1, 21))
     assert len({sample.video for sample in first}) > 15
-    assert len({sample.key for sample in first}) == 20
+    assert len({sample.seed for sample in first}) == 20
 
 
 def test_stand_ins_differ_from_sample_to_sample_and_epoch_to_epoch() -> None:
@@ -476,7 +476,7 @@ def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
     assert [permutation[at] for at in range(10)] == [5, 3, 1, 6, 2, 0, 4, 9, 8, 7]
 
 
-# Options that cannot be meant
+# Options that contradictory
 
 
 @pytest.mark.parametrize(

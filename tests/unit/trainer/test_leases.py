@@ -18,7 +18,7 @@ from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoE
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
 
 STALL_S, SILENCE_S = 10.0, 2.0
 
@@ -26,12 +26,12 @@ STALL_S, SILENCE_S = 10.0, 2.0
 class Given(NamedTuple):
     """A `Ready` that can be compared."""
 
-    run: int
+    reader: int
     step: int
     slot: int
 
 
-Seen = Grant | Given | Recall | Kill | Stop
+Seen = Grant | Given | Recall | Evict | Stop
 
 
 class Desk:
@@ -44,7 +44,7 @@ class Desk:
         self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=deaths)
         self.plans: dict[int, Plan] = {}
         self.quarantines: dict[int, Quarantine] = {}
-        self.ready: dict[tuple[int, int], Ready] = {}  # by run and step
+        self.ready: dict[tuple[int, int], Ready] = {}  # by reader and step
         self.now = 0.0
         self.stream(0, **stream)
         self.join(*workers)
@@ -77,20 +77,20 @@ class Desk:
             ]
         )
 
-    def start(self, run: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
-        return self._seen(self.table.start_run(stream, run, steps.start, steps.stop))
+    def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
+        return self._seen(self.table.start_reader(stream, reader, steps.start, steps.stop))
 
-    def want(self, run: int = 10) -> list[Seen]:
-        return self._seen(self.table.wanted(run))
+    def want(self, reader: int = 10) -> list[Seen]:
+        return self._seen(self.table.wanted(reader))
 
-    def end(self, run: int = 10) -> list[Seen]:
-        return self._seen(self.table.end_run(run))
+    def end(self, reader: int = 10) -> list[Seen]:
+        return self._seen(self.table.end_reader(reader))
 
     def slot_back(self, slot: int, stream: int = 0) -> list[Seen]:
         return self._seen(self.table.slot_back(stream, slot))
 
-    def recalled(self, run: int, *batches: Given) -> list[Seen]:
-        return self._seen(self.table.recalled(run, [(g.step, g.slot) for g in batches]))
+    def recalled(self, reader: int, *batches: Given) -> list[Seen]:
+        return self._seen(self.table.recalled(reader, [(g.step, g.slot) for g in batches]))
 
     def answer(self, *leases: Grant, clip_s: float = 0.0) -> list[Seen]:
         """The workers have decoded these leases, in ``clip_s`` seconds a clip."""
@@ -147,9 +147,9 @@ class Desk:
         for command in commands:
             if isinstance(command, Ready):
                 assert np.array_equal(command.frames, ordinals(command.samples))
-                assert (command.run, command.step) not in self.ready
-                self.ready[command.run, command.step] = command
-                seen.append(Given(command.run, command.step, command.slot))
+                assert (command.reader, command.step) not in self.ready
+                self.ready[command.reader, command.step] = command
+                seen.append(Given(command.reader, command.step, command.slot))
             else:
                 seen.append(command)
         return seen
@@ -398,7 +398,7 @@ def test_a_second_answer_to_a_lease_is_dropped() -> None:
 
 
 def passed_over(desk: Desk) -> tuple[Grant, Grant]:
-    """The lease of a remote worker "a" that fell silent, and that of "b", who got the piece."""
+    """The lease of a remote worker "a" that fell silent, and that of "b", who got the chunk."""
     [first] = grants(desk.join("a"))
     desk.wait(1)
     assert desk.join("b") == []
@@ -431,7 +431,7 @@ def test_a_late_answer_makes_the_piece_no_longer_wanted() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     [first] = grants(desk.join("a"))
-    assert desk.wait(3) == []  # the piece waits for another worker
+    assert desk.wait(3) == []  # the chunk waits for another worker
     assert desk.answer(first) == [Given(10, 0, 0)]
     assert desk.join("b") == []
 
@@ -510,7 +510,7 @@ def test_a_silent_local_worker_is_killed_once_and_its_lease_waits_for_its_death(
     [first] = grants(desk.start(steps=range(1)))
     desk.join("B")
     assert desk.wait(STALL_S, "B") == []
-    assert desk.wait(5, "B") == [Kill("A")]  # and nothing is granted: A may still write
+    assert desk.wait(5, "B") == [Evict("A")]  # and nothing is granted: A may still write
     assert desk.table.place("A", first.lease) is not None
     assert desk.die("A") == [desk.lease("B", 2, slot=0, step=0)]
     assert desk.wait(5, "B") == []
@@ -524,7 +524,7 @@ def test_a_worker_that_beats_is_never_killed() -> None:
 
 def test_a_worker_under_sentence_gets_no_leases() -> None:
     desk = Desk("A")
-    assert desk.wait(11) == [Kill("A")]
+    assert desk.wait(11) == [Evict("A")]
     assert desk.table.workers == 0
     assert desk.start() == []
     assert [lease.worker for lease in grants(desk.join("B"))] == ["B", "B"]
@@ -533,7 +533,7 @@ def test_a_worker_under_sentence_gets_no_leases() -> None:
 def test_a_local_worker_that_was_only_slow_keeps_its_lease() -> None:
     desk = Desk("A")
     [first] = grants(desk.start(steps=range(1)))
-    assert desk.wait(11) == [Kill("A")]
+    assert desk.wait(11) == [Evict("A")]
     assert desk.answer(first) == [Given(10, 0, 0)]  # its answer came before the signal
 
 
@@ -646,7 +646,7 @@ def test_a_worker_that_idles_though_it_has_a_lease_starts_afresh(worker: str) ->
     desk = Desk(worker)
     desk.start(steps=range(1))
     assert beat(desk, worker, ticks=IDLE, frames=repeat(7)) == []  # the first tells nothing
-    assert beat(desk, worker, ticks=1, frames=repeat(7)) == [Kill(worker)]
+    assert beat(desk, worker, ticks=1, frames=repeat(7)) == [Evict(worker)]
     assert desk.join("B") == []
     assert desk.leave(worker) == [desk.lease("B", 2, slot=0, step=0)]
 
@@ -681,7 +681,7 @@ def test_a_worker_that_says_nothing_between_two_ticks_does_not_idle_in_that_time
     beat(desk, "A", ticks=7, frames=repeat(7))  # six of them idle
     assert desk.wait(9) == []
     assert beat(desk, "A", ticks=IDLE - 7, frames=repeat(7)) == []
-    assert beat(desk, "A", ticks=1, frames=repeat(7)) == [Kill("A")]
+    assert beat(desk, "A", ticks=1, frames=repeat(7)) == [Evict("A")]
 
 
 # The fence
@@ -704,9 +704,9 @@ def test_a_piece_in_local_hands_is_never_in_a_second_pair() -> None:
     desk.start(steps=range(1))
     desk.join("a")
     desk.wait(3)
-    desk.join("B")  # has the piece now
+    desk.join("B")  # has the chunk now
     assert desk.join("c", "D") == []
-    assert desk.wait(15, "a", "c", "D") == [Kill("B")]
+    assert desk.wait(15, "a", "c", "D") == [Evict("B")]
     assert desk.leave("a") == desk.leave("c") == []
     assert [g.worker for g in grants(desk.die("B"))] == ["D", "D"]
 
@@ -732,7 +732,7 @@ def test_a_dead_local_worker_frees_the_slot_that_waited_for_it() -> None:
 def test_a_slot_waits_for_a_worker_under_sentence_as_well() -> None:
     desk = Desk("A", slots=1)
     desk.start(10)
-    assert desk.wait(11) == [Kill("A")]
+    assert desk.wait(11) == [Evict("A")]
     desk.end(10)
     desk.join("B")
     assert desk.start(11, steps=range(5, 9)) == []
@@ -759,7 +759,7 @@ def test_a_slot_does_not_wait_for_remote_workers() -> None:
     assert desk.is_void(first)
 
 
-# Clips that cannot be had
+# Clips that cannot be decoded
 
 
 def test_a_failed_clip_is_replaced_and_its_piece_granted_again() -> None:
@@ -878,7 +878,7 @@ def test_a_stopped_stream_passes_no_turns() -> None:
     desk.answer(first[0])
     other, last = grants(desk.start(11, steps=range(2)))
     desk.want(10)
-    desk.answer(other)  # so it would be the turn of run 10
+    desk.answer(other)  # so it would be the turn of reader 10
     stop_of(desk.fail(last))
     assert desk.wait(1, "a") == []
 
@@ -964,7 +964,7 @@ def test_the_piece_that_a_worker_died_over_is_granted_again_clip_by_clip() -> No
 
 
 def kill_over_and_over(desk: Desk, times: int) -> list[Seen]:
-    """So many local workers come, begin with the piece that is first in line, and die."""
+    """So many local workers come, begin with the chunk that is first in line, and die."""
     commands: list[Seen] = []
     for i in range(times):
         desk.join(f"W{i}")
@@ -994,7 +994,7 @@ def test_in_a_piece_of_many_only_the_clip_that_kills_is_taken_for_bad() -> None:
         if not queue:
             break
         desk.die(worker)
-    assert turn == 3  # one for the whole piece, which proves nothing, and two for the clip alone
+    assert turn == 3  # one for the whole chunk, which proves nothing, and two for the clip alone
     assert desk.quarantines[0].videos == [("v2.avi", "2 workers died while decoding it")]
     assert [s.attempt for s in desk.ready[10, 0].samples] == [0, 0, 1, 0]
 
@@ -1041,7 +1041,7 @@ def test_a_death_over_a_void_lease_blames_nothing() -> None:
     desk.end(10)
     desk.start(11)
     kill_over_and_over(desk, 1)
-    desk.die("W")  # it was at work for run 10
+    desk.die("W")  # it was at work for reader 10
     assert desk.quarantines[0].videos == []
 
 
@@ -1113,7 +1113,7 @@ def test_a_crash_over_many_clips_proves_nothing() -> None:
 
 
 def cut_off(desk: Desk, worker: str) -> None:
-    """A remote worker takes the first piece, and then it cannot be reached any more."""
+    """A remote worker takes the first chunk, and then it cannot be reached any more."""
     desk.join(worker)
     desk.die(worker)
 
@@ -1231,7 +1231,7 @@ def test_a_pause_gives_no_more_than_its_own_length() -> None:
     assert desk.table.workers == 2
     assert desk.wait(0.25) == []
     assert desk.table.workers == 1  # b is passed over
-    assert desk.wait(8) == [Kill("A")]
+    assert desk.wait(8) == [Evict("A")]
 
 
 def test_many_short_pauses_hide_no_stall() -> None:
@@ -1240,7 +1240,7 @@ def test_many_short_pauses_hide_no_stall() -> None:
     for _ in range(20):
         desk.now += 0.75
         commands += desk.wait(0.25)
-    assert commands == [Kill("A")]
+    assert commands == [Evict("A")]
 
 
 def test_the_first_tick_may_be_late() -> None:
@@ -1258,7 +1258,7 @@ def test_the_run_whose_consumer_waits_goes_first() -> None:
     desk.stream(1)
     [lease] = grants(desk.start(10))
     assert desk.start(20, stream=1) == []
-    commands = desk.answer(lease)  # run 10 has its batch, run 20 waits
+    commands = desk.answer(lease)  # reader 10 has its batch, reader 20 waits
     assert commands == [Given(10, 0, 0), desk.lease("A", 2, stream=1, slot=0, step=0)]
     desk.want(10)
     commands = desk.answer(*grants(commands))
@@ -1372,13 +1372,13 @@ def test_runs_that_wait_take_turns() -> None:
     for _ in range(40):
         commands = desk.answer(queue.pop(0))
         for batch in given(commands):
-            turns.append(batch.run)
+            turns.append(batch.reader)
             commands += desk.slot_back(batch.slot)
-            commands += desk.want(batch.run)
+            commands += desk.want(batch.reader)
         commands += desk.wait(0.25, "a")
         for command in list(commands):
             if isinstance(command, Recall):
-                commands += desk.recalled(command.run)
+                commands += desk.recalled(command.reader)
         queue += grants(commands)
     assert set(turns[:3]) == set(turns[3:6]) == {10, 11, 12}
 
@@ -1389,7 +1389,7 @@ def test_a_run_that_does_not_wait_is_given_no_turn() -> None:
     desk.answer(first)
     [other] = grants(desk.start(11))
     assert given(desk.answer(other)) == [Given(11, 0, other.slot)]
-    assert desk.wait(5, "a") == []  # run 10 does not wait
+    assert desk.wait(5, "a") == []  # reader 10 does not wait
 
 
 def test_a_complete_batch_that_waited_for_an_earlier_one_is_decoded_again() -> None:

@@ -31,7 +31,7 @@ from videoload.errors import SpecError, TooManyBadVideos
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.leases import Command, Grant, Kill, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
 
 pytestmark = pytest.mark.timeout(400)  # Hypothesis takes minutes to make a failure short
 
@@ -167,7 +167,7 @@ class World:
         self.names += 1
         reader = Reader(self.names, stream, steps)
         self.readers[reader.id] = reader
-        self.obey(self.table.start_run(stream.id, reader.id, steps.start, steps.stop))
+        self.obey(self.table.start_reader(stream.id, reader.id, steps.start, steps.stop))
 
     def want(self, reader: Reader) -> None:
         reader.asked = True
@@ -197,7 +197,7 @@ class World:
         owner = self.table._streams[reader.stream.id].owner
         if owner is not None and owner.id == reader.id:
             self.close_places(reader.stream)
-        self.obey(self.table.end_run(reader.id))
+        self.obey(self.table.end_reader(reader.id))
         for batch in reader.inbox:
             reader.stream.places[batch.slot].close()
             self.obey(self.table.slot_back(reader.stream.id, batch.slot))
@@ -294,7 +294,7 @@ class World:
         """This process hears nothing for a while, and learns of the time first."""
         self.now += seconds
         commands = self.table.tick(self.now)
-        assert not any(isinstance(command, Kill) for command in commands)
+        assert not any(isinstance(command, Evict) for command in commands)
         self.obey(commands)
         self.back_again = False
 
@@ -308,15 +308,15 @@ class World:
                 case Ready():
                     self.handed_over(command)
                 case Recall():
-                    reader = self.readers[command.run]
+                    reader = self.readers[command.reader]
                     self.close_places(reader.stream)
                     back = [(batch.step, batch.slot) for batch in reader.inbox]
                     reader.inbox.clear()
                     reader.asked = False  # if it still waits, it says so again
                     for _, slot in back:
                         reader.stream.places[slot].close()
-                    self.obey(self.table.recalled(command.run, back))
-                case Kill():
+                    self.obey(self.table.recalled(command.reader, back))
+                case Evict():
                     worker = self.workers[str(command.worker)]
                     late = worker.silent or worker.sent or not worker.alive
                     assert worker.lost or (worker.local and late)
@@ -346,7 +346,7 @@ class World:
         assert len(self.table._workers[worker.name].leases) <= self.credit
 
     def handed_over(self, batch: Ready) -> None:
-        reader = self.readers[batch.run]
+        reader = self.readers[batch.reader]
         stream, place = reader.stream, reader.stream.places[batch.slot]
         assert place.step == batch.step
         planned = stream.plan[batch.step]
@@ -374,12 +374,12 @@ class World:
             for lease in worker.leases.values():
                 if lease.drains is not None and lease.drains not in batches:
                     batches.add(lease.drains)
-                    draining[lease.drains.run.stream.id].append(lease.drains.slot)
+                    draining[lease.drains.reader.stream.id].append(lease.drains.slot)
         for stream in self.streams:
             known = self.table._streams[stream.id]
             slots = [*known.free, *draining[stream.id]]
-            for run in known.runs.values():
-                slots += [b.slot for b in [*run.filling.values(), *run.complete.values()]]
+            for reader in known.readers.values():
+                slots += [b.slot for b in [*reader.filling.values(), *reader.complete.values()]]
             slots += [held.slot for held in self.held if held.stream is stream]
             slots += [b.slot for r in self.readers.values() if r.stream is stream for b in r.inbox]
             assert sorted(slots) == list(range(len(stream.places)))
@@ -414,12 +414,12 @@ class World:
         if self.back_again or all(w.suspect or len(w.leases) >= self.credit for w in workers):
             return
         for stream in self.table._streams.values():
-            run = stream.owner
-            if run is None or stream.stopped:
+            reader = stream.owner
+            if reader is None or stream.stopped:
                 continue
-            assert not any(piece in piece.batch.pieces for _, _, piece in run.orphans)
-            assert run.cutting is None
-            assert not stream.free or not (run.again or run.opened < run.stop)
+            assert not any(chunk in chunk.batch.chunks for _, _, chunk in reader.orphans)
+            assert reader.splitting is None
+            assert not stream.free or not (reader.again or reader.opened < reader.stop)
 
     # The end
 

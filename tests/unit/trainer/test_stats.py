@@ -10,7 +10,7 @@ import videoload.trainer.stats
 from videoload.errors import BadVideo
 from videoload.trainer.stats import Meter, WorkerStats
 
-WORKERS = (WorkerStats("host:1", 30, 15.0), WorkerStats("host:2", 10, 5.0))
+WORKERS = (WorkerStats("host:1", "host", 1, 30, 15.0), WorkerStats("host:2", "host", 2, 10, 5.0))
 
 
 class Clock:
@@ -38,7 +38,7 @@ def take(meter: Meter, clock: Clock, *, wait_s: float, clips: int = 8) -> None:
 
 def test_a_stream_that_was_not_read_says_so() -> None:
     stats = Meter().read((), ())
-    assert (stats.batches, stats.clips, stats.clips_per_s, stats.waiting) == (0, 0, 0.0, 0.0)
+    assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)
     assert stats.verdict == "nothing was read yet"
 
 
@@ -47,7 +47,11 @@ def test_a_stream_that_was_only_asked_says_nothing_was_read(clock: Clock) -> Non
     meter.asked()
     clock.now += 5
     stats = meter.read((), ())
-    assert (stats.clips_per_s, stats.waiting, stats.verdict) == (0.0, 0.0, "nothing was read yet")
+    assert (stats.clips_per_s, stats.wait_share, stats.verdict) == (
+        0.0,
+        0.0,
+        "nothing was read yet",
+    )
 
 
 def test_rates_and_waiting_are_over_the_time_from_the_first_question_to_the_last_batch(
@@ -64,21 +68,21 @@ def test_rates_and_waiting_are_over_the_time_from_the_first_question_to_the_last
     stats = meter.read(WORKERS, ())
     assert (stats.batches, stats.clips) == (3, 20)
     assert stats.clips_per_s == pytest.approx(2.0)
-    assert stats.waiting == pytest.approx(0.3)
+    assert stats.wait_share == pytest.approx(0.3)
 
 
 def test_the_first_batch_alone_is_all_waiting(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=4.0)
     stats = meter.read(WORKERS, ())
-    assert (stats.waiting, stats.clips_per_s) == (1.0, 2.0)
+    assert (stats.wait_share, stats.clips_per_s) == (1.0, 2.0)
 
 
 def test_a_batch_that_took_no_time_has_no_rate(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=0.0)
     stats = meter.read((), ())
-    assert (stats.batches, stats.clips_per_s, stats.waiting) == (1, 0.0, 0.0)
+    assert (stats.batches, stats.clips_per_s, stats.wait_share) == (1, 0.0, 0.0)
 
 
 def test_two_consumers_that_wait_at_once_wait_all_of_the_time_and_no_more(clock: Clock) -> None:
@@ -87,7 +91,7 @@ def test_two_consumers_that_wait_at_once_wait_all_of_the_time_and_no_more(clock:
     clock.now += 2
     meter.got(first, 8)
     meter.got(second, 8)
-    assert meter.read((), ()).waiting == 1.0
+    assert meter.read((), ()).wait_share == 1.0
 
 
 @pytest.mark.parametrize(

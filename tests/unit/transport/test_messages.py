@@ -66,11 +66,11 @@ def specs(draw: st.DrawFn) -> ClipSpec:
 
 
 CLIP = st.builds(
-    Clip, path=WORDS, key=NUMBERS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS,
+    Clip, path=WORDS, seed=NUMBERS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS,
     index=st.none() | st.binary(max_size=20),
 )  # fmt: skip
 BYE = st.builds(Bye, reason=WORDS)
-HEARTBEAT = st.builds(Heartbeat, frames=NUMBERS)
+HEARTBEAT = st.builds(Heartbeat, progress=NUMBERS)
 FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
     st.builds(Hello, worker=WORDS, host=WORDS, pid=NUMBERS, software=WORDS, token=WORDS),
     st.builds(
@@ -353,7 +353,7 @@ def test_the_private_channel_knows_no_other_messages(message: FromWorker | FromT
         unpack_private(pack(message)[1])
 
 
-# Fields that cannot be meant
+# Fields that contradictory
 
 HELLO = Hello("w", "h", 1, "s")
 RESULT = Result(1, [[0]])
@@ -392,7 +392,7 @@ FAILED = Failed(1, 0, "no")
         (FAILED, {"at": -1}),
         (FAILED, {"reason": "r" * 4097}),
         (FAILED, {"dropped": 1}),
-        (Heartbeat(), {"frames": -1}),
+        (Heartbeat(), {"progress": -1}),
         (Bye("x"), {"reason": "r" * 4097}),
     ],
 )  # fmt: skip
@@ -428,7 +428,7 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, bytes(INDEX_BYTES + 1)]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, None, 0]]}),
         (LEASE, {"clips": [["a.avi"]]}),
-        (LEASE, {"clips": [{"path": "a.avi", "key": 2}]}),
+        (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
         (LEASE, {"place": {"arena": -1, "offset": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": -1}}),
         (LEASE, {"place": {"arena": 0}}),

@@ -10,7 +10,7 @@ import zmq
 
 from videoload.spec.clips import ClipSpec
 from videoload.transport.messages import Clip, Lease, Refused, Welcome, WorkerSettings
-from videoload.worker.trainers import Link, Links
+from videoload.worker.trainers import TrainerConnection, Trainers
 
 LEASE = Lease(1, ClipSpec(frames=1, size=(32, 32)), [Clip("a.avi", 1)])
 
@@ -20,19 +20,19 @@ class Shop:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         addresses = ["ipc://@videoload-test-links-a", "ipc://@videoload-test-links-b"]
-        self.links = Links(context, WorkerSettings(addresses), lambda name: [])
+        self.links = Trainers(context, WorkerSettings(addresses), lambda name: [])
         self.a, self.b = self.links
         for link in self.links:
             link._take(Welcome(0.25))
         self.now = 0.0
 
-    def ask(self, *links: Link) -> None:
+    def ask(self, *links: TrainerConnection) -> None:
         """These have a lease waiting, if they had none."""
         for link in links:
             if not link.leases:
                 link._take(LEASE)
 
-    def serve(self, seconds: float) -> Link | None:
+    def serve(self, seconds: float) -> TrainerConnection | None:
         """Who is served next, if anybody is now."""
         got = self.links.next_lease(self.now)
         if got is None:

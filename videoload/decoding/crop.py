@@ -1,0 +1,87 @@
+"""Where a frame may be cut before it is scaled, so that what is left out is never scaled.
+
+The pixels must come out as they would of the whole frame, so a cut is made only at edges that begin
+at the same place before and after scaling, with a margin for the filter's width.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from av.video.format import VideoFormat
+
+from videoload.spec.clips import ClipParams, ClipSpec
+
+PLANAR = ("yuv420p", "yuvj420p")
+_APART = 12  # edges of cuts: no two within a twelfth of the frame
+
+
+class Cut(NamedTuple):
+    """``region`` (x, y, width, height) of the source frame is scaled to ``scaled`` (width, height),
+    and ``shown`` (x, y, width, height) of that is converted."""
+
+    region: tuple[int, int, int, int]
+    scaled: tuple[int, int]
+    shown: tuple[int, int, int, int]
+
+
+def cut_frame(
+    spec: ClipSpec, size: tuple[int, int], choice: ClipParams, pixels: str
+) -> tuple[Cut, tuple[int, int]]:
+    """What has to be scaled of a frame in ``pixels``, and where the crop begins in what is shown
+    of it."""
+    region, (across, down), (x, y) = choice.region, choice.scaled, choice.corner
+    if is_cuttable(pixels) and region == (0, 0, *size):
+        at_x, left, width, across = cut_length(size[0], across, x, spec.width)
+        at_y, top, height, down = cut_length(size[1], down, y, spec.height)
+        region, x, y = (at_x, at_y, width, height), x - left, y - top
+    shown = (0, 0, across, down)
+    if spec.crop != "random" and pixels in PLANAR:  # random places would each have their chain
+        right, low = min(across, x + spec.width + 1 & ~1), min(down, y + spec.height + 1 & ~1)
+        shown = (x & ~1, y & ~1, right - (x & ~1), low - (y & ~1))
+        x, y = x % 2, y % 2
+    return Cut(region, (across, down), shown), (x, y)
+
+
+@lru_cache(1024)
+def cut_length(source: int, scaled: int, at: int, length: int) -> tuple[int, int, int, int]:
+    """Where a side of ``source`` pixels may be cut, and where it lies then when scaled to
+    ``scaled``, so that the ``length`` pixels at ``at`` of that come out as they would of the whole:
+    begin in the source, begin in the scaled, length in the source, length in the scaled."""
+    # A pixel at the edge would be made of fewer source pixels; a chroma sample spans two.
+    margin = 2 * math.ceil(1.5 * max(1, scaled / source) - 0.5)
+    edges = _edges(source, scaled)
+    begin = max(edge for edge in edges if edge.scaled <= max(0, at - margin))
+    end = min(edge for edge in edges if edge.scaled >= min(scaled, at + length + margin))
+    return begin.source, begin.scaled, end.source - begin.source, end.scaled - begin.scaled
+
+
+class _Edge(NamedTuple):
+    source: int
+    scaled: int
+
+
+@cache
+def _edges(source: int, scaled: int) -> list[_Edge]:
+    """Pixels that begin at the same place before and after scaling, give or take an eighth of one;
+    even, because of chroma. They keep some distance, since each cut in use has a chain of its own.
+    """
+    edges = [_Edge(0, 0)]
+    for at in range(2, scaled, 2):
+        near = (at * source + scaled) // (2 * scaled) * 2
+        close = abs(at * source - near * scaled) * 8 <= scaled
+        apart = (at - edges[-1].scaled) * _APART >= scaled
+        if close and apart and edges[-1].source < near < source:
+            edges.append(_Edge(near, at))
+    return [*edges, _Edge(source, scaled)]
+
+
+@cache
+def is_cuttable(pixels: str) -> bool:
+    """Whether a frame may be cut at each even pixel: no chroma sample spans more, and none is a
+    bit."""
+    layout = VideoFormat(pixels)
+    fine = layout.chroma_width(4) > 1 and layout.chroma_height(4) > 1
+    return fine and not layout.is_bit_stream

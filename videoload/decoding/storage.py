@@ -1,0 +1,61 @@
+"""Files by their paths, inside one root and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import NamedTuple
+
+from videoload.errors import VideoError
+
+
+class VideoFile(NamedTuple):
+    """A file, and what the file system just said of it."""
+
+    path: str
+    status: os.stat_result
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """Differs where it has become another file, or has changed."""
+        status = self.status
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class Storage:
+    """The files under ``root``, a folder."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = os.path.realpath(root)
+
+    def resolve(self, path: str) -> VideoFile:
+        """The file that ``path`` leads to, inside the root. Raises VideoError."""
+        try:
+            file = self._plain(path) or self._linked(path)
+        except ValueError as error:  # a zero byte, half a surrogate pair
+            raise VideoError(path, f"cannot be a file name ({error})") from None
+        except OSError as error:
+            raise VideoError(path, f"cannot be opened: {error.strerror}") from None
+        # Opening a pipe would wait for a writer, for ever.
+        if not stat.S_ISREG(file.status.st_mode):
+            raise VideoError(path, "is not a file")
+        return file
+
+    def _plain(self, path: str) -> VideoFile | None:
+        """The path as it stands, if there is no way up and no link in it. The root is resolved
+        already, so this is half the work of resolving it all again."""
+        at = self.root
+        for part in path.split("/"):
+            if part in ("", ".", ".."):
+                return None
+            at = f"{at}/{part}"
+            status = os.lstat(at)
+            if stat.S_ISLNK(status.st_mode):
+                return None
+        return VideoFile(at, status)
+
+    def _linked(self, path: str) -> VideoFile:
+        full = os.path.realpath(os.path.join(self.root, path))
+        if os.path.commonpath((full, self.root)) != self.root:
+            raise VideoError(path, f"lies outside of the root {self.root}")
+        return VideoFile(full, os.stat(full))

@@ -1,0 +1,155 @@
+"""Every reach below Python, each with its reason, what it was measured to do, and its switch.
+
+    name           what is done                                 where
+    "malloc"       pages of large buffers are kept              workers; a trainer that listens
+    "gathers"      swscale without AVX2's gather instructions   whoever scales
+    "memory-limit" a file cannot make a decoder take 4 GB       workers
+    "parent-death" a worker ends with the process that it is of workers that a trainer started
+    "ffmpeg-log"   FFmpeg logs nothing by itself                whoever decodes
+
+`switch_off` leaves out what is named, in this process and in the workers that it starts from then
+on; ``videoload worker --without NAME`` does the same for workers that dial in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import platform
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+REACHES = ("malloc", "gathers", "memory-limit", "parent-death", "ffmpeg-log")
+
+SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
+_PR_SET_PDEATHSIG = 1  # sys/prctl.h
+_MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
+_CGROUP = Path("/sys/fs/cgroup")
+
+_off: set[str] = set()
+
+
+def switch_off(*names: str) -> None:
+    """Leave these reaches out, in this process and in workers that it starts from now on.
+
+    Args:
+        names: Some of `REACHES`.
+
+    Raises:
+        ValueError: One of them is no such name.
+    """
+    if unknown := set(names).difference(REACHES):
+        raise ValueError(f"{sorted(unknown)[0]!r} is not one of {', '.join(REACHES)}")
+    _off.update(names)
+
+
+def switched_off() -> list[str]:
+    """What `switch_off` was given so far."""
+    return sorted(_off)
+
+
+def keep_pages() -> None:
+    """Have malloc keep the pages of large buffers that come and go, as messages full of pixels do.
+
+    libzmq allocates each message anew, and by default malloc gives such pages back to the kernel:
+    148 page faults, a third of a millisecond a clip. No more is kept than was in use at once. It
+    holds for all of the process. glibc only; TensorFlow's import has settings of its own, so this
+    has to be said after it.
+    """
+    if "malloc" in _off:
+        return
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
+        mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+        mallopt(_M_TOP_PAD, 64 << 20)  # the size of a heap of a thread's: none is unmapped
+
+
+def avoid_slow_gathers(ffmpeg: str, trial_s: Callable[[], float]) -> None:
+    """Have swscale shrink without AVX2's gather instructions where it is quicker so.
+
+    They are slow on AMD's processors, and on Intel's since their firmware closes a leak (Downfall):
+    on Zen 5 a frame of 1280x720 takes 370 microseconds with them, 245 without. FFmpeg knows a few
+    such processors; to try it takes a millisecond once a process, and knows them all. The pixels
+    are the same. It is left as it is where this FFmpeg has no such switch.
+
+    Args:
+        ffmpeg: A file that is linked with FFmpeg's libraries.
+        trial_s: Shrinks a frame, and tells how many seconds that took.
+    """
+    if "gathers" in _off or platform.machine() not in ("x86_64", "AMD64"):
+        return
+    with suppress(AttributeError, OSError):
+        library = ctypes.CDLL(ffmpeg)
+        known = library.av_get_cpu_flags()
+        spent = {}
+        for flags in (known, known | SLOW_GATHER):
+            library.av_force_cpu_flags(flags)
+            spent[flags] = trial_s()
+        library.av_force_cpu_flags(min(spent, key=spent.__getitem__))
+
+
+def limit_memory() -> None:
+    """A file that asks for more memory than 4 GB gets an error, and its worker lives on."""
+    if "memory-limit" in _off:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+
+def die_with_parent() -> None:
+    """Linux kills this process when the thread that started it ends, even in a hung decoder."""
+    if "parent-death" not in _off and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@cache
+def silence_ffmpeg() -> None:
+    """FFmpeg's own log lines can deadlock with the GIL (PyAV #751), and name no file."""
+    if "ffmpeg-log" not in _off:
+        import av
+
+        av.logging.set_level(None)
+
+
+def cores(cgroup: Path = _CGROUP) -> int:
+    """Cores that this process may keep busy, by its affinity and its cgroup's CPU quota.
+
+    So many decoders are worth starting. A container with two CPUs of a 64-core host has two.
+    """
+    allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, min([allowed, *map(math.ceil, _quotas(cgroup))]))
+
+
+def _quotas(cgroup: Path) -> Iterable[float]:
+    """The CPU quotas that apply to this process, in cores: of its cgroup and of those above."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:  # version 2
+                for folder in _upwards(cgroup, path):
+                    yield from _quota(folder, "cpu.max")
+            elif "cpu" in controllers.split(","):
+                for folder in _upwards(cgroup / "cpu", path):
+                    yield from _quota(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
+
+
+def _upwards(top: Path, path: str) -> Iterable[Path]:
+    # In a container the path may be that of the host, which is not to be seen: then its top counts.
+    folder = top / path.lstrip("/")
+    return (found for found in (folder, *folder.parents) if found.is_relative_to(top))
+
+
+def _quota(folder: Path, *files: str) -> Iterable[float]:
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quota, period = " ".join((folder / file).read_text() for file in files).split()
+        if quota not in ("max", "-1"):
+            yield int(quota) / int(period)

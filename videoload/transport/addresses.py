@@ -1,0 +1,73 @@
+"""Addresses: what is one, who can reach it, and what its name stands for."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+from urllib.parse import urlsplit
+
+from videoload.errors import TransportError
+from videoload.transport.slots import SHARED
+
+_LOOPBACK_NAMES = ("localhost", "ip6-localhost")
+
+
+def private_endpoint() -> str:
+    """An address for this host's own workers: an abstract Unix socket, so no file to leave behind,
+    or a loopback port where there is no such thing."""
+    return f"ipc://@videoload-{secrets.token_hex(16)}" if SHARED else "tcp://127.0.0.1:*"
+
+
+def is_name(endpoint: str) -> bool:
+    """Whether the address names a host that has to be looked up."""
+    if not endpoint.startswith("tcp://"):
+        return False
+    try:
+        ipaddress.ip_address(urlsplit(endpoint).hostname or "")
+    except ValueError:
+        return True
+    return False
+
+
+def resolve(endpoint: str) -> list[str]:
+    """The addresses that a name stands for, each once, as endpoints. A host with addresses of both
+    families is one trainer, not two: then those of IPv4 count. Blocks, maybe for many seconds.
+
+    Raises TransportError with the resolver's reason.
+    """
+    parts = urlsplit(endpoint)
+    try:
+        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:  # UnicodeError: a label of 64 characters
+        raise TransportError(getattr(error, "strerror", None) or str(error)) from None
+    hosts = {str(address[0]): family for family, *_, address in found}
+    four = [host for host, family in hosts.items() if family == socket.AF_INET]
+    return [f"tcp://{host}:{parts.port}" for host in four] or [
+        f"tcp://[{host}]:{parts.port}" for host in hosts
+    ]
+
+
+def is_local(endpoint: str) -> bool:
+    """Whether only this host can reach the address."""
+    if endpoint.startswith(("ipc://", "inproc://")):
+        return True
+    host = urlsplit(endpoint).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in _LOOPBACK_NAMES
+
+
+def check_address(endpoint: str, keys: object, insecure: bool) -> None:
+    scheme, _, rest = endpoint.partition("://")
+    host, _, port = rest.rpartition(":")
+    bad_port = not (port == "*" or (port.isdecimal() and int(port) < 1 << 16))
+    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and (not host or bad_port)):
+        raise TransportError(f"{endpoint!r} is not an address: tcp://HOST:PORT is")
+    if not (keys or insecure or is_local(endpoint)):
+        raise TransportError(
+            f"{endpoint} can be reached from other hosts, so it needs keys: make them with "
+            "'videoload keygen DIR' and give DIR/trainer to the trainer, DIR/worker to the "
+            "workers; or accept anybody, with --insecure (insecure=True)"
+        )

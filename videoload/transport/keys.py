@@ -1,0 +1,97 @@
+"""CURVE keys: whose they are, where they lie, and who is let in with them.
+
+A trainer's folder holds its key pair and, under ``admitted/``, the public keys of the workers that
+may dial in; a worker's folder its own pair and the trainer's public key.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+import zmq
+import zmq.auth
+
+from videoload.errors import TransportError
+
+TRAINER, WORKER = "trainer", "worker"
+
+_ADMITTED = "admitted"
+_MAX_HANDSHAKES = 64  # decided on in one go
+
+
+def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Make CURVE keys for one trainer and its workers: ``folder``/trainer and ``folder``/worker,
+    to be given as ``keys`` to each side. Raises TransportError if the folder holds keys."""
+    base = Path(folder)
+    trainer, worker = base / TRAINER, base / WORKER
+    if trainer.exists() or worker.exists():
+        raise TransportError(f"{base} holds keys already; they are not overwritten")
+    try:
+        (trainer / _ADMITTED).mkdir(parents=True, mode=0o700)
+        worker.mkdir(mode=0o700)
+        for home, name, others in (
+            (trainer, TRAINER, worker),
+            (worker, WORKER, trainer / _ADMITTED),
+        ):
+            public, secret = zmq.auth.create_certificates(home, name)
+            Path(secret).chmod(stat.S_IRUSR | stat.S_IWUSR)
+            shutil.copy(public, others)
+            Path(public).unlink()
+    except OSError as error:
+        raise TransportError(f"cannot make keys in {base}: {error.strerror}") from None
+    return trainer, worker
+
+
+def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
+    path = Path(folder) / f"{role}.key_secret"
+    public, secret = load_key(path)
+    if secret is None:
+        raise TransportError(f"{path} holds no secret key; make keys with: videoload keygen DIR")
+    return public, secret
+
+
+def load_key(path: Path) -> tuple[bytes, bytes | None]:
+    try:
+        return zmq.auth.load_certificate(path)
+    except (OSError, ValueError) as error:
+        raise TransportError(
+            f"no usable key {path} ({getattr(error, 'strerror', None) or error}); make keys with: "
+            "videoload keygen DIR, and give DIR/trainer to the trainer, DIR/worker to the workers"
+        ) from None
+
+
+class KeyAuthenticator:
+    """Lets in the workers whose public keys lie in the trainer's key folder, nobody else."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], keys: str | os.PathLike[str]
+    ) -> None:
+        admitted = Path(keys) / _ADMITTED
+        if not admitted.is_dir():
+            raise TransportError(
+                f"no folder {admitted}: it holds the public keys of the workers that may dial in; "
+                "make keys with: videoload keygen DIR, and give DIR/trainer here"
+            )
+        self._authenticator = zmq.auth.Authenticator(context)
+        self._authenticator.start()
+        self._authenticator.configure_curve(domain="*", location=admitted)
+        assert self._authenticator.zap_socket is not None
+        self.socket = self._authenticator.zap_socket
+
+    def answer(self) -> None:
+        """Decide on connection attempts that wait; those beyond a good many go on waiting."""
+        for _ in range(_MAX_HANDSHAKES):
+            if not self.socket.poll(0):
+                return
+            # The coroutine never waits: it is async only for the asyncio flavour's sake.
+            answer = self._authenticator.handle_zap_message(self.socket.recv_multipart())
+            with suppress(StopIteration):
+                answer.send(None)
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._authenticator.stop()
