@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from videoload.spec.clips import ClipSpec
     from videoload.spec.plan import BatchInfo, StreamOptions
     from videoload.trainer.client import Client
+    from videoload.trainer.keras import Position
     from videoload.trainer.serial import decode_serially
     from videoload.trainer.stats import StreamStats, WorkerStats
     from videoload.trainer.stream import Stream
@@ -59,6 +60,7 @@ _HOMES = {
         "WorkerError",
     ),
     "spec.plan": ("BatchInfo", "StreamOptions"),
+    "trainer.keras": ("Position",),
     "trainer.stats": ("StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
     "trainer.stream": ("Stream",),
@@ -73,6 +75,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "Client",
     "ClipSpec",
     "ClosedError",
+    "Position",
     "ProtocolError",
     "SpecError",
     "Stream",

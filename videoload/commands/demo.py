@@ -88,7 +88,7 @@ def run(
             videos = keep or Path(temporary)
             _make_videos(videos, seed, console)
             say("Shapes drift left, right, up or down and sway: no single picture tells which.")
-        train, test = load_catalogs(videos)
+        train, test = Catalog.train_and_test(videos, seed)
         say(
             f"{len(train)} videos to train on, {len(test)} held back, "
             f"{len(train.classes)} classes: {_some(train.classes)}"
@@ -112,14 +112,6 @@ def run(
             say(f"{path}: {reason}; other clips stood in for it")
         if keep is not None:
             say(f"the videos are in {keep}")
-
-
-def load_catalogs(folder: Path) -> tuple[Catalog, Catalog]:
-    """``folder/train`` and ``folder/test`` where both are there, else four fifths and the rest."""
-    if (folder / "train").is_dir() and (folder / "test").is_dir():
-        train = Catalog.from_folder(folder / "train", root=folder)
-        return train, Catalog.from_folder(folder / "test", root=folder, classes=train.classes)
-    return Catalog.from_folder(folder).split(0.8, seed=0)
 
 
 def guessing(test: Catalog) -> float:

@@ -209,6 +209,27 @@ class Catalog:
     def _of(cls, columns: Columns) -> Catalog:
         return cls(*columns[:-1], where=columns.where)
 
+    @classmethod
+    def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
+        """The videos of a folder to train on, and those held back.
+
+        Args:
+            folder: Has ``train/`` and ``test/`` with class folders, or class folders alone.
+            seed: Decides which videos are held back where ``folder`` does not say it. Default 0.
+
+        Returns:
+            ``train/`` and ``test/`` where both are there, else four fifths of the videos of each
+            class and the rest. Paths are relative to ``folder`` in both.
+
+        Raises:
+            CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
+        """
+        home = Path(folder)
+        if not ((home / "train").is_dir() and (home / "test").is_dir()):
+            return cls.from_folder(home).split(0.8, seed)
+        train = cls.from_folder(home / "train", root=home)
+        return train, cls.from_folder(home / "test", root=home, classes=train.classes)
+
     @property
     def root(self) -> Path | None:
         """The folder that paths are relative to, absolute and resolved; None: on workers only."""
