@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from av.video.codeccontext import VideoCodecContext
 
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import (
@@ -90,11 +91,10 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         def whole(i: int) -> bytes:
             return content.read(int(positions[i]), int(sizes[i]))
 
-        context = opened.codec
-        pictures = prove(Packets(
-            context.name, context.extradata or b"", context.has_b_frames, sizes,
-            lambda: content.heads(positions, sizes, HEAD_BYTES), data, whole,
-        ))  # fmt: skip
+        def heads() -> Bytes:
+            return content.heads(positions, sizes, HEAD_BYTES)
+
+        pictures = _prove(opened.codec, sizes, heads, data, whole)
     finally:
         os.close(file)
     return positions, times, pictures
@@ -183,7 +183,8 @@ def _numbers(names: Bytes) -> Ints:
 
 def _is_any(names: Bytes, *wanted: bytes) -> npt.NDArray[np.bool_]:
     known = np.frombuffer(b"".join(wanted), np.uint8).reshape(-1, names.shape[1])
-    return (names[:, None] == known).all(axis=2).any(axis=1)
+    found: npt.NDArray[np.bool_] = (names[:, None] == known).all(axis=2).any(axis=1)
+    return found
 
 
 def _chunks(content: _Content, at: Ints) -> tuple[Bytes, Ints]:
@@ -216,10 +217,20 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
         rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in kept]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, HEAD_BYTES)
 
-    context = opened.codec
-    pictures = prove(Packets(
-        context.name, context.extradata or b"", context.has_b_frames, np.array(sizes, np.int64),
-        heads, lambda i: kept[i][:DATA_BYTES], whole,
-    ))  # fmt: skip
+    pictures = _prove(
+        opened.codec, np.array(sizes, np.int64), heads, lambda i: kept[i][:DATA_BYTES], whole
+    )
     unknown = np.full(len(sizes), _UNKNOWN)
     return None if pictures is None else PacketTable(unknown, unknown, pictures)
+
+
+def _prove(
+    codec: VideoCodecContext,
+    sizes: Ints,
+    heads: Callable[[], Bytes],
+    data: Callable[[int], bytes],
+    whole: Callable[[int], bytes | None],
+) -> Pictures | None:
+    size = codec.width, codec.height
+    told = codec.name, codec.extradata or b"", size, codec.has_b_frames
+    return prove(Packets(*told, sizes, heads, data, whole))
