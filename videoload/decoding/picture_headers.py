@@ -220,7 +220,7 @@ def _are_settings_known(found: Mapping[int, object], told: object, starts: Itera
 
 _VOP = b"\0\0\1\xb6"
 _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
-_TIME_CODE = re.compile(b"\0\0\1\xb3.*?(?=\0\0\1|$)", re.DOTALL)  # of a group: differs by nature
+_TIME_CODE = re.compile(b"\0\0\1\xb3(.*?)(?=\0\0\1|$)", re.DOTALL)  # of a group of VOPs
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
 _VOP_TYPES = (_INTRA, _INTER, _B, _INTER)  # I, P, B, S (a sprite, or global motion)
 
@@ -231,85 +231,77 @@ def _mpeg4(packets: Packets) -> Pictures | None:
     layer = _video_object_layer(first) or _video_object_layer(packets.extradata)
     if layer is None:
         return None
-    settings: dict[int, bytes] = {}
-    if divx is not None and divx[1] == b"p":
-        types = _packed_types(packets, settings)
-    else:
-        types = _vop_types(packets, layer, divx is not None, settings)
-    pictures = None if types is None else _by_types(types)
-    if pictures is None or not _are_settings_known(settings, packets.extradata, pictures.starts):
-        return None
-    # Told of no B-VOPs, a decoder holds nothing back until it meets with one.
-    told_none = (
-        layer.low_delay
-        if layer.low_delay is not None
-        else (layer.object_type in (1, 17) or (layer.object_type == 0 and divx is None))
-    )
-    return None if told_none and pictures.ordinals is not None else pictures
-
-
-def _vop_types(
-    packets: Packets, layer: _Layer, is_divx: bool, settings: dict[int, bytes]
-) -> list[int] | None:
-    """The type of the VOP in each packet; ``settings`` takes what stands before VOPs."""
     heads = packets.heads()
-    plain = (heads[:, :4] == np.frombuffer(_VOP, np.uint8)).all(axis=1)
     types = np.asarray(_VOP_TYPES)[heads[:, 4] >> 6]
-    small = packets.sizes < _UNCODED_BYTES
-    for i in np.flatnonzero(~plain | small).tolist():
-        data = packets.data(i)
-        at = data.find(_VOP)
-        if at < 0 and len(data) == 1 and is_divx:
+    closed = np.full(len(heads), True)  # not followed by a B-VOP that is kept
+    if divx is not None and divx[1] == b"p":
+        looked_at = _unpack(packets, closed)
+    else:
+        plain = (heads[:, :4] == np.frombuffer(_VOP, np.uint8)).all(axis=1)
+        odd = np.flatnonzero(~plain | (packets.sizes < _UNCODED_BYTES))
+        looked_at = {i: packets.data(i) for i in odd.tolist()}
+    if looked_at is None:
+        return None
+    settings: dict[int, bytes] = {}
+    is_skipped = False
+    for i, data in looked_at.items():
+        vop = _vop(data, layer)
+        if len(data) == 1 and divx is not None:
             types[i] = _NONE  # as FFmpeg takes it
-        elif at < 0 or len(data) < at + 5:
+        elif vop is None:
             return None
         else:
-            _note_settings(settings, i, data[:at])
-            coded = not small[i] or _is_coded(data[at + 4 :], layer.time_bits)
-            types[i] = _VOP_TYPES[data[at + 4] >> 6] if coded else _NONE
-    return list(map(int, types))
+            is_skipped |= not vop.is_coded
+            types[i] = vop.type if vop.is_coded else _NONE
+            if vop.before:
+                settings[i] = vop.before
+    pictures = _by_types(types.tolist())
+    if pictures is None or not _are_settings_known(settings, packets.extradata, pictures.starts):
+        return None
+    if (types != _B).all():
+        return pictures
+    # Told of no B-VOPs, a decoder holds nothing back until it meets with one.
+    unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
+    if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
+        return None
+    every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
+    vops = [_vop(data, layer) for data in every if len(data) > 1]
+    # What is kept is not taken at a start, and so the placeholder is, for a picture without time.
+    clean = [start for start in pictures.starts.tolist() if closed[start] or start == 0]
+    pictures = pictures._replace(starts=np.array(clean))
+    return pictures if _are_times_right(vops, layer) else None
 
 
-def _note_settings(settings: dict[int, bytes], packet: int, before_vop: bytes) -> None:
-    if found := _TIME_CODE.sub(b"", before_vop):
-        settings[packet] = found
-
-
-def _packed_types(packets: Packets, settings: dict[int, bytes]) -> list[int] | None:
-    """A packet with a reference picture may hold a B-VOP as well. FFmpeg keeps that, and decodes it
-    in the place of the next packet: a placeholder, or another B-VOP, which is kept in its turn."""
-    types: list[int] = []
+def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:
+    """What FFmpeg decodes upon each packet, where one with a reference picture may hold a B-VOP as
+    well: FFmpeg keeps that, and decodes it in the place of the next packet, which is a placeholder,
+    or another B-VOP that is kept in its turn."""
+    pictures: dict[int, bytes] = {}
     kept = b""
     for i in range(len(packets.sizes)):
         data = packets.whole(i)
         if data is None:
             return None
         is_small = len(data) <= _PLACEHOLDER_BYTES
-        picture = kept or data
-        at = picture.find(_VOP)
-        if not kept and len(data) == 1:
-            types.append(_NONE)
-        elif not 0 <= at < len(picture) - 4 or (not kept and is_small):
-            return None  # nothing says whether it is coded
-        else:
-            types.append(_VOP_TYPES[picture[at + 4] >> 6])
-        if not kept and at >= 0:
-            _note_settings(settings, i, data[:at])
-        following = data.find(_VOP, 0 if kept else at + 4)
+        if is_small and len(data) > 1 and not kept:
+            return None  # not coded, or a tiny picture
+        pictures[i] = kept or data
+        following = data.find(_VOP, 0 if kept else data.find(_VOP) + 4)
         is_kept = 0 <= following < len(data) - 4 and not data[following + 4] & 0x40
         if kept and not is_small and not (is_kept and following == 0):
             return None  # one of two pictures is lost
         kept = data[following:] if is_kept else b""
-    return types  # what is kept at the end is never shown
+        closed[i] = not kept
+    return pictures  # what is kept at the end is never shown
 
 
 class _Layer(NamedTuple):
-    """Of the header of a video object layer: bits that a VOP header takes for its time; whether no
-    B-VOPs come, if it says so."""
+    """Of the header of a video object layer: its type, whether it says that no B-VOPs come (None:
+    nothing), and how many units of time a second has."""
 
-    object_type: int
+    type: int
     low_delay: bool | None
-    time_bits: int
+    resolution: int
 
 
 def _video_object_layer(data: bytes) -> _Layer | None:
@@ -319,7 +311,7 @@ def _video_object_layer(data: bytes) -> _Layer | None:
     bits = _Bits(data[found.end() : found.end() + 64])
     try:
         bits.take(1)  # random access
-        object_type = bits.take(8)
+        layer_type = bits.take(8)
         if bits.take(1):  # version, priority
             bits.take(7)
         if bits.take(4) == 15:  # aspect ratio
@@ -336,21 +328,64 @@ def _video_object_layer(data: bytes) -> _Layer | None:
         resolution = bits.take(16)
     except EOFError:
         return None
-    if not resolution:
+    return _Layer(layer_type, low_delay, resolution) if resolution else None
+
+
+class _Vop(NamedTuple):
+    """What stands before a VOP, but for a time code; its type; its time in whole seconds after the
+    last ones, and units; the seconds that a time code sets, if there is one."""
+
+    before: bytes
+    type: int
+    seconds: int
+    units: int
+    is_coded: bool
+    time_code: int | None
+
+
+def _vop(data: bytes, layer: _Layer) -> _Vop | None:
+    at = data.find(_VOP)
+    if at < 0:
         return None
-    return _Layer(object_type, low_delay, max(1, (resolution - 1).bit_length()))
-
-
-def _is_coded(header: bytes, time_bits: int) -> bool:
-    bits = _Bits(header)
+    time_code = None
+    for code in _TIME_CODE.finditer(data[:at]):
+        hours, minutes, _, seconds = map(_Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
+        time_code = seconds + 60 * (minutes + 60 * hours)
+    bits = _Bits(data[at + 4 : at + 64])
     try:
-        bits.take(2)
+        vop_type = _VOP_TYPES[bits.take(2)]
+        seconds = 0
         while bits.take(1):
-            pass
-        bits.take(1 + time_bits + 1)
-        return bool(bits.take(1))
+            seconds += 1
+        bits.take(1)
+        units = bits.take(max(1, (layer.resolution - 1).bit_length()))
+        if not bits.take(1):
+            return None  # FFmpeg takes that for another resolution
+        is_coded = bool(bits.take(1))
     except EOFError:
-        return False
+        return None
+    return _Vop(_TIME_CODE.sub(b"", data[:at]), vop_type, seconds, units, is_coded, time_code)
+
+
+def _are_times_right(vops: Iterable[_Vop | None], layer: _Layer) -> bool:
+    """Whether each B-VOP is between its references in time; FFmpeg passes over others."""
+    second = before = references = 0  # `second` that of the last reference, `before` of that before
+    last = distance = 0  # time of the last reference, and to the one before it
+    for vop in vops:
+        if vop is None:
+            return False
+        if vop.time_code is not None:
+            second = vop.time_code
+        if vop.type == _B:
+            time = (before + vop.seconds) * layer.resolution + vop.units
+            if references > 1 and not 0 < distance - (last - time) < distance:
+                return False
+        else:
+            before, second = second, second + vop.seconds
+            time = second * layer.resolution + vop.units
+            distance, last = time - last, time
+            references += 1
+    return True
 
 
 # VP8
