@@ -34,8 +34,8 @@ PACKAGES = {
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
     "trainer": (
-        "leases", "stats", "admission", "rate_limited_log", "open_streams", "engine", "serial",
-        "stream", "client", "interrupts", "tfdata", "keras",
+        "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
+        "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip
@@ -69,14 +69,15 @@ HOMES = {
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
 WITHOUT_NUMPY = {
-    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.interrupts",
+    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.own_files",
+    "trainer.interrupts",
     "commands.scan", "commands.tables", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.admission",
-    "trainer.leases", "decoding.picture_headers",
+    "trainer.leases", "trainer.copies", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

@@ -31,7 +31,7 @@ class Given(NamedTuple):
     slot: int
 
 
-Seen = Grant | Given | Recall | Evict | Stop
+Seen = Command | Given
 
 
 class Desk:
