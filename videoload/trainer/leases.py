@@ -54,6 +54,7 @@ _IDLE_TICKS = 12
 # times as many, gets no leases for a while, then for twice as long; after so many pauses, none.
 _MISTAKES, _AMENDS = 3, 0.1
 _PAUSE_S, _MAX_PAUSES = 2.0, 5
+_TRIES = 3  # of a worker whose answers are not taken, where there is no other
 
 
 @dataclass(frozen=True, slots=True)
@@ -630,7 +631,10 @@ class LeaseTable:
         was asked before only if there are no others."""
         asked = [doubt.worker for doubt in chunk.doubts]
         if worker in asked:
-            return False
+            # A file may have changed while it was decoded: then it is as it should be next time.
+            alone = all(other in asked for other in self._heard_of())
+            tries = [doubt.of_worker for doubt in chunk.doubts if doubt.worker is worker]
+            return alone and all(tries) and len(tries) < _TRIES
         copies = {other.copy for other in asked}
         return worker.copy not in copies or all(w.copy in copies for w in self._heard_of())
 
