@@ -28,8 +28,8 @@ PACKAGES = {
     "native": (),
     "spec": ("catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
-        "storage", "picture_headers", "open_files", "packets", "index", "index_cache", "frames",
-        "crop", "scaling", "decoder",
+        "storage", "picture_headers", "open_files", "packets", "index", "complete_decode",
+        "index_cache", "frames", "crop", "scaling", "decoder",
     ),
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
@@ -46,6 +46,7 @@ HOMES = {
     "msgspec": {"transport.messages"},
     "ctypes": {"native"},
     "av": {
+        "decoding.complete_decode",
         "decoding.open_files",
         "decoding.index",
         "decoding.frames",
