@@ -5,14 +5,31 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zmq
 
 from tests.conftest import SECOND, Programs, digests
 from tests.videos import Videos, make_avi
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.decoding.open_files import SOFTWARE
+from videoload.transport.messages import (
+    Compare,
+    Compared,
+    Failed,
+    FromWorker,
+    Heartbeat,
+    Hello,
+    Lease,
+    Notice,
+    Refused,
+    Result,
+)  # fmt: skip
+from videoload.transport.sockets import Dealer
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -155,3 +172,84 @@ def test_a_file_that_changes_everywhere_during_a_training_is_taken_as_it_is_now(
         assert rest[-20:] == expected[-20:]
         assert stream.quarantine == []
     assert "class/a.avi has changed" in caplog.text
+
+
+class Liar(threading.Thread):
+    """A worker that answers every lease with a lie about its files."""
+
+    def __init__(self, endpoint: str, lie: Callable[[Lease], FromWorker]) -> None:
+        super().__init__(name="liar", daemon=True)
+        self._endpoint = endpoint
+        self._lie = lie
+        self.leases = 0
+        self.told: list[str] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        dealer = Dealer(context, self._endpoint)
+        greeted = False
+        while not self.over.is_set():
+            if not greeted:
+                greeted = dealer.send(Hello("liar", "elsewhere", 1, SOFTWARE, copy="its own"))
+            dealer.send(Heartbeat(self.leases))
+            dealer.socket.poll(20)
+            while (message := dealer.receive()) is not None:
+                if isinstance(message, Lease):
+                    self.leases += 1
+                    answer = self._lie(message)
+                    shape = (len(message.clips), *message.spec.shape)
+                    pixels = np.zeros(shape, np.uint8) if isinstance(answer, Result) else None
+                    dealer.send(answer, pixels)
+                elif isinstance(message, Compare):
+                    dealer.send(Compared(message.stream, dict.fromkeys([*message.paths, 999], 7)))
+                elif isinstance(message, Notice | Refused):
+                    self.told.append(str(message))
+        dealer.close()
+        context.term()
+
+
+def fewer_frames(lease: Lease) -> FromWorker:
+    return Failed(lease.lease, 0, "segment starts at frame 0, the video has 0")
+
+
+def short(lease: Lease) -> FromWorker:
+    return Failed(lease.lease, 0, "has 2 frames, a clip spans 7", dropped=True)
+
+
+def fatal(lease: Lease) -> FromWorker:
+    return Failed(lease.lease, len(lease.clips), "transform x:y cannot be imported", fatal=True)
+
+
+def another_file(lease: Lease) -> FromWorker:
+    frames = [[0] * lease.spec.frames for _ in lease.clips]
+    return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
+
+
+@pytest.mark.parametrize("lie", [fewer_frames, short, fatal, another_file])
+@pytest.mark.parametrize("own", [True, False], ids=["own copy", "two others"])
+def test_a_worker_that_lies_about_files_changes_no_byte_and_condemns_none(
+    lie: Callable[[Lease], FromWorker],
+    own: bool,
+    videos: Videos,
+    programs: Programs,
+    tmp_path: Path,
+) -> None:
+    expected = digests(decode_serially(videos.catalog, CLIP, BATCH, epochs=EPOCHS, info=True))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        liar = Liar(client.endpoints[0], lie)
+        programs.worker(client.endpoints[0], videos.root)
+        if not own:
+            shutil.copytree(videos.root, tmp_path / "other")
+            programs.worker(client.endpoints[0], tmp_path / "other")
+        client.wait_for_workers(1 if own else 2, 20 * SECOND)
+        liar.start()
+        client.wait_for_workers(2 if own else 3, 20 * SECOND)
+        stream = client.stream(catalog_of(videos, own=own), CLIP, BATCH)
+        try:
+            assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
+        finally:
+            liar.over.set()
+            liar.join(5 * SECOND)
+        assert stream.quarantine == []
+        assert liar.leases, "it had its chance"

@@ -339,6 +339,12 @@ class Engine:
                 self._refusals.add(what, time.monotonic())
                 peer.send(Refused(str(error)))
                 self._evict(peer)
+            except VideoloadError:
+                raise
+            except Exception:  # a defect, of ours: it costs this peer its connection, nobody else
+                _log.exception("a message at %s could not be handled", router.endpoint)
+                peer.send(Refused("this trainer could not handle that message; see its log"))
+                self._evict(peer)
             finally:
                 router.skip()
 
