@@ -129,7 +129,7 @@ class Engine:
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
-        self._own_files = OwnFiles()
+        self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
@@ -265,6 +265,8 @@ class Engine:
         for address in self._listen:
             self._routers.append(Router(context, address, keys=self._keys, insecure=self._insecure))
         endpoints = [router.endpoint for router in self._routers]
+        if endpoints:
+            self._own_files = OwnFiles()
         if self._children:
             self._private = Router(context, private_endpoint())
             self._routers.append(self._private)
@@ -476,7 +478,7 @@ class Engine:
                     _log.warning("%s has changed", stream.catalog[video].path)
             self._decide()
 
-        if stream.storage is None:
+        if stream.storage is None or self._own_files is None:
             self.post(lambda: told(dict.fromkeys(videos, MISSING)))
         else:
             paths = {video: stream.catalog[video].path for video in videos}
@@ -637,7 +639,8 @@ class Engine:
             self._authenticator.close()
         if self._supervisor is not None:
             self._supervisor.stop()
-        self._own_files.close()
+        if self._own_files is not None:
+            self._own_files.close()
         context.term()
         self._fail_all(self._error or ClosedError("the client is closed"))
         for stream in self._streams.values():

@@ -18,25 +18,21 @@ Told = Callable[[dict[int, int]], None]
 
 
 class OwnFiles:
-    """Takes fingerprints, in the order in which they are asked for. The thread starts when the
-    first is; `close` ends it."""
+    """Takes fingerprints, in the order in which they are asked for, until it is closed."""
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[tuple[Storage, dict[int, str], Told] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
+        self._thread.start()
 
     def ask(self, storage: Storage, paths: dict[int, str], told: Told) -> None:
         """Have ``told`` called, in that thread, with the fingerprint of each of ``paths``."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
-            self._thread.start()
         self._asked.put((storage, paths, told))
 
     def close(self) -> None:
         """What was not found out yet is not told any more."""
-        if self._thread is not None:
-            self._asked.put(None)
-            self._thread.join(_END_S)
+        self._asked.put(None)
+        self._thread.join(_END_S)
 
     def _run(self) -> None:
         while (asked := self._asked.get()) is not None:
