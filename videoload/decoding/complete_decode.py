@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from fractions import Fraction
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -31,6 +30,9 @@ from videoload.decoding.open_files import (
 from videoload.decoding.packets import PacketTable, read_packets
 from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _LONG_S = 1.0  # what takes longer is split
 _TRIAL_S = 0.2  # so long it is decoded before that is known
@@ -132,6 +134,8 @@ def _in_parts(
 ) -> list[_Frame] | None:
     """All frames of a file; None if it cannot be decoded in parts. ``opened`` has decoded for
     `_TRIAL_S`."""
+    from concurrent.futures import ThreadPoolExecutor  # few processes need it
+
     packets = len(table.positions)
     if opened.taken * _LONG_S >= packets * _TRIAL_S:
         return None  # it does not take long
@@ -186,6 +190,8 @@ class _Counted:
 
 
 def _are_done(parts: list[Future[list[_Frame]]]) -> bool:
+    from concurrent.futures import FIRST_EXCEPTION, wait
+
     return not wait(parts, _POLL_S, FIRST_EXCEPTION).not_done or any(
         part.done() and part.exception() is not None for part in parts
     )
