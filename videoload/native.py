@@ -36,6 +36,8 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 _off: set[str] = set()
 
+is_worker = False  # whether this process serves trainers: then it makes no client of its own
+
 
 def switch_off(*names: str) -> None:
     """Leave settings of the process out, here and in the workers that it starts from now on.

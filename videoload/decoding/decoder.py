@@ -227,7 +227,7 @@ class Decoder:
             )
         try:
             found = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # whatever a module of the user's does when it is imported
             raise TransformError(f"transform {name} cannot be imported: {error}") from None
         if not callable(found):
             raise TransformError(f"transform {name} is not a function")
