@@ -80,6 +80,7 @@ class Decoder:
         self._storage = Storage(root)
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._allowed = transforms
+        self._functions: dict[str, Callable[..., object] | TransformError] = {}
         self._files = OpenFiles()
         self._chains = Chains()
 
@@ -112,7 +113,7 @@ class Decoder:
 
         Raises what `decode` raises.
         """
-        transform = None if spec.transform is None else self._function(spec.transform)
+        transform = None if spec.transform is None else self._transform(spec.transform)
         file = self._storage.resolve(path)
         index, opened = self._index(path, file, tick)
         try:
@@ -217,6 +218,19 @@ class Decoder:
         )  # fmt: skip
         self._indexes.remember(path, file, index)
         return index
+
+    def _transform(self, name: str) -> Callable[..., object]:
+        """The function of that name. It is looked for once: to import a module may take long, and
+        may do anything."""
+        if name not in self._functions:
+            try:
+                self._functions[name] = self._function(name)
+            except TransformError as error:
+                self._functions[name] = error
+        found = self._functions[name]
+        if isinstance(found, TransformError):
+            raise found.with_traceback(None)
+        return found
 
     def _function(self, name: str) -> Callable[..., object]:
         module, _, function = name.partition(":")
