@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import SECOND, Programs, digests
+from tests.digests import digests
+from tests.programs import Programs
 from tests.videos import Videos
+from tests.waiting import SECOND
 from videoload import (
     Catalog,
     Client,

@@ -4,15 +4,17 @@ checks."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, TABLES, Programs
 from tests.faults.chaos import EVERYBODY, LOCAL, PROXIED, ROLES, SEALED, plan_faults, run
 from tests.faults.proxy import Kind
 from tests.integration.test_sampling import white_video
+from tests.programs import Programs
 from tests.videos import make_avi
+from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
 BATCHES, FAULTS, SEED = 1200, 46, 4
@@ -34,14 +36,14 @@ def test_what_happens_follows_from_the_seed_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
-    tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Most of the time goes into deadlines: shorter ones than usual.
     monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
     report = run(tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200)
-    pytestconfig.stash.setdefault(TABLES, []).append(
-        f"chaos: {len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
+    tell(
+        f"{len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
         f"longest pause {report.longest_s:.2f} s"
     )
     assert report.wrong == []

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.codecs import KINDS, make
-from tests.conftest import SECOND, Programs, digest
+from tests.digests import digest
 from tests.mutants import mutant
+from tests.programs import Programs
+from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
 GOOD = ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "msmpeg4v3", "mpeg4_odd_size")

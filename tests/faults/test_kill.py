@@ -10,13 +10,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Program, Programs, children_of, digests, is_alive, wait_until
+from tests.digests import digests
+from tests.processes import children_of, has_open, is_alive
+from tests.programs import Program, Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
@@ -76,12 +78,7 @@ def dial_in(
 
 
 def clips_by_pid(client: Client) -> dict[int, int]:
-    return {int(w.name.split(":")[-1]): w.clips for w in client.workers}
-
-
-def tell(capsys: pytest.CaptureFixture[str], what: str) -> None:
-    with capsys.disabled():
-        print(f"\n    {what}")
+    return {worker.pid: worker.clips for worker in client.workers}
 
 
 # Local workers: shared memory, fenced by their death
@@ -103,7 +100,7 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
     videos: Videos,
     serial: list[str],
     caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     with Client(workers=workers) as client:
         starting_s = start_s(client, workers)
@@ -117,12 +114,12 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
         assert not stream.quarantine
     said = [record.getMessage() for record in caplog.records]
     assert said == [f"worker process {victim} ended ({how}); another takes its place"]
-    tell(capsys, f"longest pause after {signal.Signals(number).name}: {longest:.2f} s")
+    tell(f"longest pause after {signal.Signals(number).name}: {longest:.2f} s")
     assert longest < WORST_S + starting_s
 
 
 def test_all_local_workers_killed_at_once_change_nothing(
-    videos: Videos, serial: list[str], capsys: pytest.CaptureFixture[str]
+    videos: Videos, serial: list[str], tell: Callable[[str], None]
 ) -> None:
     def kill_all() -> None:
         for pid in local_workers():
@@ -132,12 +129,12 @@ def test_all_local_workers_killed_at_once_change_nothing(
         starting_s = start_s(client, 2)
         got, longest = read(make(client, videos), {10: kill_all, 30: kill_all})
     assert got == serial
-    tell(capsys, f"longest pause after all were killed: {longest:.2f} s")
+    tell(f"longest pause after all were killed: {longest:.2f} s")
     assert longest < WORST_S + starting_s
 
 
 def test_killing_again_and_again_changes_nothing(
-    videos: Videos, serial: list[str], capsys: pytest.CaptureFixture[str]
+    videos: Videos, serial: list[str], tell: Callable[[str], None]
 ) -> None:
     draw = random.Random(20)
     killed: list[int] = []
@@ -156,7 +153,7 @@ def test_killing_again_and_again_changes_nothing(
         assert got == serial
         assert not stream.quarantine
     assert len(killed) >= 18
-    tell(capsys, f"{len(killed)} kills, longest pause {longest:.2f} s")
+    tell(f"{len(killed)} kills, longest pause {longest:.2f} s")
     assert longest < WORST_S + starting_s
 
 
@@ -164,7 +161,7 @@ def test_a_local_worker_that_hangs_is_killed_and_replaced(
     videos: Videos,
     serial: list[str],
     caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     with Client(workers=2, stall_s=1.5 * SECOND) as client:
         starting_s = start_s(client, 2)
@@ -179,7 +176,7 @@ def test_a_local_worker_that_hangs_is_killed_and_replaced(
         f"worker process {victim} hangs; killing it",
         f"worker process {victim} ended (SIGKILL); another takes its place",
     ]
-    tell(capsys, f"longest pause after SIGSTOP with stall_s=1.5: {longest:.2f} s")
+    tell(f"longest pause after SIGSTOP with stall_s=1.5: {longest:.2f} s")
     assert 1.0 * SECOND < longest < 1.5 * SECOND + WORST_S + starting_s
 
 
@@ -224,7 +221,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
     def strike() -> None:
         while not over.wait(0.001):
             for pid in local_workers():
-                if pid not in deaths and _has_open(pid, "poison.avi"):
+                if pid not in deaths and has_open(pid, "poison.avi"):
                     deaths.append(pid)
                     os.kill(pid, signal.SIGKILL)
 
@@ -243,15 +240,6 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
     assert reason.endswith(" workers died while decoding it")
     assert 2 <= len(deaths) <= 10, "until it is sure, and what was already on its way to others"
     assert f"bad video {path}: {reason}; other clips stand in for it" in caplog.messages
-
-
-def _has_open(pid: int, name: str) -> bool:
-    with suppress(OSError):
-        for descriptor in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                if Path(f"/proc/{pid}/fd/{descriptor}").readlink().name == name:
-                    return True
-    return False
 
 
 # Workers that dial in: they send their pixels
@@ -293,7 +281,7 @@ def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
     videos: Videos,
     serial: list[str],
     programs: Programs,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         (victim, _), starting_s = dial_in(client, programs, videos, 2)
@@ -302,7 +290,7 @@ def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
         )
         assert got == serial
         wait_until(lambda: victim.pid not in clips_by_pid(client), 3 * SECOND, "it is missed")
-    tell(capsys, f"longest pause after SIGKILL of a remote worker: {longest:.2f} s")
+    tell(f"longest pause after SIGKILL of a remote worker: {longest:.2f} s")
     assert longest < WORST_S + starting_s
 
 
@@ -324,7 +312,7 @@ def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
     videos: Videos,
     serial: list[str],
     programs: Programs,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         (victim, _), starting_s = dial_in(client, programs, videos, 2)
@@ -343,7 +331,7 @@ def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
     assert got == serial
     assert clips[1] - clips[0] <= 2 * BATCH, "what it had sent before it was stopped"
     assert clips[2] > clips[1], "it works again"
-    tell(capsys, f"longest pause after SIGSTOP of a remote worker: {longest:.2f} s")
+    tell(f"longest pause after SIGSTOP of a remote worker: {longest:.2f} s")
     assert 1.0 * SECOND < longest < 2 * SECOND + WORST_S + starting_s
 
 
@@ -352,7 +340,7 @@ def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
     serial: list[str],
     programs: Programs,
     caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:
     with (
         caplog.at_level(logging.INFO, "videoload"),
@@ -368,7 +356,7 @@ def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
         left = [message for message in caplog.messages if message.endswith(" left")]
         assert len(left) == 1
         assert left[0].endswith(f":{leaving.pid} left")
-    tell(capsys, f"longest pause after SIGTERM: {longest:.2f} s")
+    tell(f"longest pause after SIGTERM: {longest:.2f} s")
     assert longest < WORST_S + starting_s
 
 

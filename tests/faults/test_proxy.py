@@ -10,9 +10,11 @@ from itertools import islice
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Program, Programs, digests, wait_until
+from tests.digests import digests
 from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.programs import Program, Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.keys import make_keys
 
@@ -187,13 +189,14 @@ def serial(videos: Videos) -> list[str]:
 # One that does not rest and wait as long as others do, so that the tests need not either.
 IMPATIENT = """
     import sys
+    from unittest import mock
 
-    from videoload.worker import trainers as links
     from videoload.transport.messages import WorkerSettings
     from videoload.worker.worker import serve
 
-    links._REST_S = links._REST_MAX_S = 0.1
-    links._WELCOME_S = 0.5
+    mock.patch.multiple(
+        "videoload.worker.trainers", _REST_S=0.1, _REST_MAX_S=0.1, _WELCOME_S=0.5
+    ).start()
     endpoint, root, *keys = sys.argv[1:]
     sys.exit(serve(WorkerSettings([endpoint], root=root, keys=keys[0] if keys else None)))
 """
@@ -239,8 +242,7 @@ class Stand:
         """Until it is there, and its connection is the only one."""
 
         def there() -> bool:
-            names = [stats.name for stats in self._client.workers]
-            return any(name.endswith(f":{self._worker.pid}") for name in names)
+            return self._worker.pid in {stats.pid for stats in self._client.workers}
 
         wait_until(lambda: there() and self.proxy.connections == 1, 20 * SECOND, "it is back")
 

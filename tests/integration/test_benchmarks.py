@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Programs
+from tests.programs import Programs
+from tests.waiting import SECOND
 
 LOADERS = ("limit", "serial", "videoload")
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import stat
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Program, Programs, children_of, digest, maps_of, wait_until
+from tests.digests import digest
+from tests.ports import free_port
+from tests.processes import catches, children_of, maps_of
+from tests.programs import Program, Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.commands.cli import app
 
@@ -26,11 +28,6 @@ COMMANDS = sorted(
     for command in app.registered_commands
     if command.callback is not None
 )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def one_line(program: Program, status: int = 1) -> str:
@@ -245,15 +242,6 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
         wait_until(lambda: not any(maps_of(pid) for pid in family), SECOND, "all of them are gone")
 
 
-def catches(pid: int, number: int) -> bool:
-    """Whether a process has a handler for the signal."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("SigCgt:"):
-                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-    return False
-
-
 @pytest.mark.parametrize("processes", [1, 3])
 def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
     processes: int, videos: Videos, programs: Programs
@@ -294,7 +282,7 @@ def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: P
         others = set(children_of(worker.pid)) - {killed}
         assert len(others) == 2
         wait_until(
-            lambda: {int(w.name.split(":")[-1]) for w in client.workers} == others,
+            lambda: {worker.pid for worker in client.workers} == others,
             5 * SECOND,
         )
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.conftest import SECOND
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.decoding.frames import _seek, read_frames

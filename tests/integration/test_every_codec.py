@@ -16,7 +16,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
-from tests.conftest import TABLES
+from tests.tables import tell
 from videoload.decoding.frames import read_frames
 from videoload.decoding.index import read_index
 from videoload.decoding.open_files import OpenFiles
@@ -48,7 +48,7 @@ class Ledger:
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     ledger = Ledger()
     yield ledger
-    request.config.stash.setdefault(TABLES, []).append(ledger.table())
+    tell(request.config, ledger.table())
 
 
 def fingerprint(frame: VideoFrame) -> str:

@@ -6,15 +6,17 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Program, Programs, digests, wait_until
+from tests.digests import digests
+from tests.programs import Program, Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, TransportError, decode_serially
 from videoload.transport.addresses import is_name, resolve
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
@@ -110,7 +112,7 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
 
 
 def test_heavy_clips_do_not_starve_light_ones(
-    videos: Videos, programs: Programs, capsys: pytest.CaptureFixture[str]
+    videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
     # A lease of the heavy kind takes a hundred times as long. Turn by turn, lease by lease, the
     # light ones would have a hundredth of the time.
@@ -133,8 +135,7 @@ def test_heavy_clips_do_not_starve_light_ones(
             clips_after = clips(one), clips(other)
     spent = [end - begin for begin, end in zip(before, after, strict=True)]
     counts = [end - begin for begin, end in zip(clips_before, clips_after, strict=True)]
-    with capsys.disabled():
-        print(f"\n    heavy and light: {counts} clips, {spent[0]:.2f} and {spent[1]:.2f} s")
+    tell(f"heavy and light: {counts} clips, {spent[0]:.2f} and {spent[1]:.2f} s")
     assert FAIR[0] < spent[1] / spent[0] < FAIR[1]
     assert counts[1] > 10 * counts[0]
 

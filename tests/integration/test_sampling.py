@@ -10,8 +10,10 @@ import av
 import numpy as np
 import pytest
 
-from tests.conftest import SECOND, Programs, digest, wait_until
+from tests.digests import digest
+from tests.programs import Programs
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,

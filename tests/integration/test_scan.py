@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Programs, wait_until
+from tests.programs import Programs
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
 from videoload.commands.scan import Journal, Row, scan
 
