@@ -39,6 +39,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return Catalog.from_folder(folder / "videos")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 * SECOND)
 def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
     damaged: Catalog, programs: Programs, tmp_path: Path

@@ -58,6 +58,7 @@ def clips_of(batches: Any) -> dict[tuple[int, int], str]:
     return digests
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config

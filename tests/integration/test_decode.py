@@ -478,6 +478,7 @@ def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) 
 # Other people's files
 
 
+@pytest.mark.slow
 def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_videos: Path) -> None:
     decoder = Decoder(real_videos)
     checked = 0
@@ -501,6 +502,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
     assert checked >= 20
 
 
+@pytest.mark.slow
 def test_every_real_file_gives_a_clip_in_each_kind_of_pixels(real_videos: Path) -> None:
     for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
         for pixels, crop in (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center")):

@@ -124,6 +124,7 @@ def real_files() -> list[str]:
     return sorted(name for name, fact in facts.items() if fact["decoded_frames"])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
 @pytest.mark.parametrize("name", real_files())
