@@ -46,6 +46,8 @@ hypothesis.settings.load_profile("videoload")
 def pytest_configure(config: pytest.Config) -> None:
     mark_descendants()
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
+    # Hundreds of processes are started; each would compile all modules, a third of what it costs.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

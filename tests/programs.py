@@ -98,6 +98,10 @@ class Programs:
             "worker", "--connect", endpoint, "--root", str(root), *arguments, **options
         )
 
+    def impatient_worker(self, endpoint: str, root: Path, *arguments: str) -> Program:
+        """See `tests.impatient_worker`."""
+        return self.python("-m", "tests.impatient_worker", endpoint, str(root), *arguments)
+
     def script(self, source: str, *arguments: str, **options: Any) -> Program:
         """A Python script of its own."""
         path = self._folder / f"script{len(self._all)}.py"

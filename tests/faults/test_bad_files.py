@@ -215,7 +215,7 @@ def long_clip(short: Any, frames: int = 25) -> ClipSpec:
 def test_short_videos_are_looped_or_held(short: str, videos: Videos) -> None:
     catalog, clip = videos.catalog, long_clip(short)
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, info=True))
-    with Client(workers=3) as client:
+    with Client(workers=2) as client:
         stream = client.stream(catalog, clip, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == expected
         assert not stream.quarantine
@@ -235,7 +235,7 @@ def test_short_videos_are_passed_over_in_silence(
     short = {path for path, frames in videos.frames.items() if frames < 25}
     assert len(short) == 2
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
-    with Client(workers=3) as client:
+    with Client(workers=2) as client:
         stream = client.stream(catalog, clip, BATCH, shuffle=True)
         got, seen = [], set()
         for batch in stream.batches(epochs=2, info=True):
@@ -258,7 +258,7 @@ def test_short_videos_are_bad_ones_where_the_spec_says_so(
     catalog, clip = videos.catalog, long_clip("error")
     short = sorted(path for path, frames in videos.frames.items() if frames < 25)
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
-    with Client(workers=3) as client:
+    with Client(workers=2) as client:
         stream = client.stream(catalog, clip, BATCH, shuffle=True)
         assert digests(stream.batches(epochs=2, info=True)) == expected
         assert sorted(video.path for video in stream.quarantine) == short

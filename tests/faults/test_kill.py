@@ -24,7 +24,7 @@ from videoload import Client, ClipSpec, Stream, decode_serially
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
 CLIP = ClipSpec(
-    frames=16, stride=2, resize=112, size=(112, 112), crop="random", flip=True,
+    frames=16, stride=2, resize=64, size=(64, 64), crop="random", flip=True,
     sampling="random", clips_per_video=24,
 )  # fmt: skip
 BATCH = 8

@@ -208,6 +208,7 @@ def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_ba
         assert cut_off.err.count("serving trainer") == 1, "it is the same connection"
 
 
+@pytest.mark.slow
 def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
     namespaces: list[Namespace],
     videos: Videos,

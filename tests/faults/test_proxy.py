@@ -186,22 +186,6 @@ def serial(videos: Videos) -> list[str]:
     )
 
 
-# One that does not rest and wait as long as others do, so that the tests need not either.
-IMPATIENT = """
-    import sys
-    from unittest import mock
-
-    from videoload.transport.messages import WorkerSettings
-    from videoload.worker.worker import serve
-
-    mock.patch.multiple(
-        "videoload.worker.trainers", _REST_S=0.1, _REST_MAX_S=0.1, _WELCOME_S=0.5
-    ).start()
-    endpoint, root, *keys = sys.argv[1:]
-    sys.exit(serve(WorkerSettings([endpoint], root=root, keys=keys[0] if keys else None)))
-"""
-
-
 class Stand:
     """A client, a worker that reaches it by way of a proxy, and one stream that test after test
     reads on, over and over: fault after fault happens to the same three."""
@@ -254,7 +238,7 @@ def bare(videos: Videos, shared_programs: Programs) -> Iterator[Stand]:
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         Proxy(client.endpoints[0], seed=1) as proxy,
     ):
-        worker = shared_programs.script(IMPATIENT, proxy.endpoint, str(videos.root))
+        worker = shared_programs.impatient_worker(proxy.endpoint, videos.root)
         stand = Stand(client, proxy, worker, videos)
         stand.wait()
         yield stand
@@ -271,8 +255,7 @@ def sealed(
         Proxy(client.endpoints[0], seed=1) as proxy,
     ):
         client.wait_for_workers(1, timeout_s=20 * SECOND)
-        root = str(videos.root)
-        worker = shared_programs.script(IMPATIENT, proxy.endpoint, root, str(keys))
+        worker = shared_programs.impatient_worker(proxy.endpoint, videos.root, "--keys", str(keys))
         stand = Stand(client, proxy, worker, videos)
         stand.wait()
         yield stand
@@ -314,7 +297,7 @@ def test_a_broken_greeting_is_said_again(
         Proxy(client.endpoints[0]) as proxy,
     ):
         proxy.arm(Fault(kind, way, word))
-        programs.script(IMPATIENT, proxy.endpoint, str(videos.root))
+        programs.impatient_worker(proxy.endpoint, videos.root)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         got = digests(stream.batches(epochs=1, info=True))
         assert proxy.done == {kind: 1}

@@ -190,6 +190,7 @@ def test_a_worker_says_soon_that_it_cannot_reach_its_trainer_and_serves_it_once_
     assert worker.process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_worker_whose_trainers_name_is_unknown_says_so_soon(
     videos: Videos, programs: Programs
 ) -> None:

@@ -216,35 +216,11 @@ def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
 
 # Names
 
-# Names are looked up, and complaints made, sooner than by default: the tests wait for both.
-SOON = """
-    from unittest import mock
-
-    mock.patch.multiple("videoload.worker.trainers", _RESOLVE_S=0.5, _UNREACHABLE_S=0.5).start()
-"""
-
-NAMED = (
-    SOON
-    + """
-    import sys
-    from pathlib import Path
-
-    from videoload.transport.messages import WorkerSettings
-    from videoload.worker.worker import serve
-
-    port, root, hosts = sys.argv[1:]
-    settings = WorkerSettings([f"tcp://trainers:{port}"], root=root, insecure=True)
-    serve(settings, resolve=lambda _: [
-        f"tcp://{host}:{port}" for host in Path(hosts).read_text().split()
-    ])
-"""
-)
-
 
 def named_worker(programs: Programs, videos: Videos, client: Client, hosts: Path) -> Program:
     """A worker that dials the name "trainers", which stands for what the file says."""
     port = client.endpoints[0].rpartition(":")[2]
-    return programs.script(NAMED, port, str(videos.root), str(hosts))
+    return programs.impatient_worker(f"tcp://trainers:{port}", videos.root, "--hosts", str(hosts))
 
 
 def test_all_addresses_of_a_name_are_served(
@@ -290,27 +266,12 @@ def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
         assert worker.process.poll() is None
 
 
-BLOCKED = (
-    SOON
-    + """
-    import sys
-    import threading
-
-    from videoload.transport.messages import WorkerSettings
-    from videoload.worker.worker import serve
-
-    endpoint, root = sys.argv[1:]
-    settings = WorkerSettings(["tcp://slow:5555", endpoint], root=root, insecure=True)
-    sys.exit(serve(settings, resolve=lambda _: threading.Event().wait()))
-"""
-)
-
-
 def test_a_resolver_that_does_not_answer_holds_nothing_up(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
     with Client(workers=0, listen=LISTEN) as client:
-        worker = programs.script(BLOCKED, client.endpoints[0], str(videos.root))
+        both = f"tcp://slow:5555,{client.endpoints[0]}"
+        worker = programs.impatient_worker(both, videos.root)
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         assert digests(make(client, videos, 1).batches(epochs=2, info=True)) == serial[1]
         worker.wait_for(

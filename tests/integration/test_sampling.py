@@ -189,7 +189,10 @@ def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
 # What kills or hangs its worker
 
 
-@pytest.mark.parametrize(("name", "stall_s"), [("crash_on_white", 10.0), ("hang_on_white", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "stall_s"),
+    [("crash_on_white", 10.0), pytest.param("hang_on_white", 1.0, marks=pytest.mark.slow)],
+)
 def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
     tmp_path: Path, name: str, stall_s: float
 ) -> None:

@@ -209,14 +209,14 @@ def test_another_client_resumes_where_the_first_one_stopped(videos: Videos) -> N
     def make(client: Client) -> Any:
         return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=9)
 
-    with Client(workers=1) as client:
+    with Client(workers=2) as client:
         whole = digests(make(client).batches(epochs=2))
     parts: list[str] = []
-    while len(parts) < len(whole):  # a job that is cut short after every third batch
-        with Client(workers=2) as client:
+    while len(parts) < len(whole):  # a job that is cut short after every fifth batch
+        with Client(workers=1) as client:
             for batch in make(client).batches(len(parts), epochs=2):
                 parts += digests([batch])
-                if len(parts) % 3 == 0:
+                if len(parts) % 5 == 0:
                     break
     assert parts == whole
 
@@ -470,8 +470,8 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
     (stranger / "trainer.key").write_bytes((worker / "trainer.key").read_bytes())
     with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
         endpoint = client.endpoints[0]
-        refused = programs.worker(endpoint, videos.root, "--keys", str(stranger))
-        naked = programs.worker(endpoint, videos.root)
+        refused = programs.impatient_worker(endpoint, videos.root, "--keys", str(stranger))
+        naked = programs.impatient_worker(endpoint, videos.root)
         refused.wait_for("does not know this worker's key", 10 * SECOND)
         naked.wait_for("cannot be reached", 10 * SECOND)
         with pytest.raises(WorkerError, match="0 of 1 workers came within"):
