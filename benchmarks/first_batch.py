@@ -9,7 +9,7 @@ those of the worker that answered last for this batch:
     imports       of `videoload.worker`
     hello         until it says HELLO: settings, sockets
     lease         until its first lease is there
-    index         a complete decode of each video that it meets
+    index         what each video that it meets tells of its frames
     decode        of the clips
     hand over     from its answer to the batch in the reader's hands
 

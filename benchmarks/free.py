@@ -1,8 +1,7 @@
 """A worker process whose decoding is free: `python -m benchmarks.free FD`, started by a supervisor.
 
-It is the worker as it is, but for its `Decoder`, which returns at once. The first time it meets
-a video it reports an index like those of UCF-101, so that the messages are as long as real ones.
-From its environment it takes
+It is the worker as it is, but for its `Decoder`, which returns at once. From its environment it
+takes
 
     VIDEOLOAD_PACKETS=N      calls ``tick`` so often for each clip, as a decoder does at each packet
     VIDEOLOAD_PROFILE=FILE   leaves what cProfile saw in FILE.PID
@@ -30,11 +29,7 @@ from videoload.worker import worker
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
 _INDEX = VideoIndex(
-    VideoInfo(_FRAMES, Fraction(25), 320, 240),
-    670_000,
-    np.arange(3 * _KEYS, dtype=np.int64).reshape(-1, 3),
-    np.zeros(_FRAMES, np.uint16),
-    damaged=False,
+    VideoInfo(_FRAMES, Fraction(25), 320, 240), np.arange(4 * _KEYS, dtype=np.int64).reshape(-1, 4)
 )
 _STATUS = os.stat(os.curdir)
 _PACKETS = int(os.environ.get("VIDEOLOAD_PACKETS", "0"))
@@ -52,12 +47,8 @@ class FreeDecoder(Decoder):
         tick: Tick = lambda: None,
     ) -> PreparedClips:
         """Looks at no file."""
-        if path not in self._indexes:
-            self._indexes[path] = _INDEX
-            self._on_index(path, _INDEX.to_bytes())
-        return PreparedClips(
-            path, spec, requests, out, None, VideoFile(path, _STATUS), _INDEX, [], {}
-        )
+        file = VideoFile(path, _STATUS)
+        return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, [], {})
 
     def decode_prepared(
         self, prepared: PreparedClips, tick: Tick = lambda: None

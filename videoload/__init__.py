@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from videoload.spec.catalog import Catalog, Video
     from videoload.spec.clips import ClipSpec
     from videoload.spec.plan import BatchInfo, StreamOptions
-    from videoload.trainer.client import Client, Stream
+    from videoload.trainer.client import Client
+    from videoload.trainer.keras import Position
     from videoload.trainer.serial import decode_serially
     from videoload.trainer.stats import StreamStats, WorkerStats
+    from videoload.trainer.stream import Stream
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "spec.catalog": ("Catalog", "Video"),
-    "trainer.client": ("Client", "Stream"),
+    "trainer.client": ("Client",),
     "spec.clips": ("ClipSpec",),
     "errors": (
         "BadVideo",
@@ -58,8 +60,10 @@ _HOMES = {
         "WorkerError",
     ),
     "spec.plan": ("BatchInfo", "StreamOptions"),
+    "trainer.keras": ("Position",),
     "trainer.stats": ("StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
+    "trainer.stream": ("Stream",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -71,6 +75,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "Client",
     "ClipSpec",
     "ClosedError",
+    "Position",
     "ProtocolError",
     "SpecError",
     "Stream",

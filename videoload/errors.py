@@ -2,7 +2,8 @@
 
     VideoloadError
     ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
-    ├── SpecError           a ClipSpec or a stream argument that contradictory (also a ValueError)
+    ├── SpecError           a ClipSpec or stream argument out of range, or two that contradict each
+    │                       other (also a ValueError)
     ├── TransformError      a transform that cannot be used, or that failed
     ├── VideoError          one video cannot be decoded: .path, .reason
     ├── TooManyBadVideos    more of them than the stream accepts: .videos
@@ -21,7 +22,12 @@ from typing import NamedTuple
 
 
 class BadVideo(NamedTuple):
-    """A video that could not be decoded. ``path`` is relative to the catalog's root."""
+    """A video that could not be decoded.
+
+    Attributes:
+        path: Relative to the catalog's root.
+        reason: What is wrong with it, in a few words.
+    """
 
     path: str
     reason: str
@@ -36,7 +42,7 @@ class CatalogError(VideoloadError, ValueError):
 
 
 class SpecError(VideoloadError, ValueError):
-    """A ClipSpec or a stream argument that contradictory."""
+    """An argument of a ClipSpec or a stream is out of range, or two contradict each other."""
 
 
 class TransformError(VideoloadError):
@@ -44,9 +50,20 @@ class TransformError(VideoloadError):
 
 
 class VideoError(VideoloadError):
-    """One video cannot be decoded: not a video, broken, too short, too small, not there."""
+    """One video cannot be decoded: not a video, broken, too short, too small, not there.
+
+    Attributes:
+        path: Relative to the catalog's root: str.
+        reason: What is wrong with it, in a few words: str.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
+        """The message is ``path: reason``.
+
+        Args:
+            path: Relative to the catalog's root.
+            reason: What is wrong with it, in a few words.
+        """
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
@@ -56,9 +73,22 @@ class VideoError(VideoloadError):
 
 
 class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error
-    """More videos failed than ``max_bad`` allows; ``videos`` lists them."""
+    """More videos cannot be decoded than ``max_bad`` allows.
+
+    Attributes:
+        videos: All of them: tuple of `BadVideo`.
+        limit: How many are allowed: int.
+        total: How many videos the catalog has: int.
+    """
 
     def __init__(self, videos: Sequence[BadVideo], limit: int, total: int) -> None:
+        """The message names the first ten.
+
+        Args:
+            videos: All of them.
+            limit: How many are allowed.
+            total: How many videos the catalog has.
+        """
         shown = "; ".join(f"{video.path} ({video.reason})" for video in videos[:10])
         more = f"; and {len(videos) - 10} more" if len(videos) > 10 else ""
         super().__init__(

@@ -1,14 +1,15 @@
-"""Every reach below Python, each with its reason, what it was measured to do, and its switch.
+"""Settings of the process below Python: malloc, CPU flags, limits. Each has a reason and a switch.
 
-    name           what is done                                 where
-    "malloc"       pages of large buffers are kept              workers; a trainer that listens
-    "gathers"      swscale without AVX2's gather instructions   whoever scales
-    "memory-limit" a file cannot make a decoder take 4 GB       workers
-    "parent-death" a worker ends with the process that it is of workers that a trainer started
-    "ffmpeg-log"   FFmpeg logs nothing by itself                whoever decodes
+    name            what is set                                  where
+    "malloc"        pages of large buffers are kept              workers; a trainer that listens
+    "gathers"       swscale without AVX2's gather instructions   every process that scales
+    "memory-limit"  a file cannot make a decoder take over 4 GB  workers
+    "parent-death"  a worker ends with the process that          workers that a trainer started
+                    started it
+    "ffmpeg-log"    FFmpeg logs nothing by itself                every process that decodes
 
-`switch_off` leaves out what is named, in this process and in the workers that it starts from then
-on; ``videoload worker --without NAME`` does the same for workers that dial in.
+`switch_off` leaves settings out, in this process and in the workers that it starts from then on;
+``videoload worker --without NAME`` does the same for workers that dial in.
 """
 
 from __future__ import annotations
@@ -38,13 +39,16 @@ _off: set[str] = set()
 
 
 def switch_off(*names: str) -> None:
-    """Leave these reaches out, in this process and in workers that it starts from now on.
+    """Leave settings of the process out, here and in the workers that it starts from now on.
+
+    Call it before a `Client` is made. What is set already stays set.
 
     Args:
-        names: Some of `REACHES`.
+        names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"`` and
+            ``"ffmpeg-log"``: see `videoload.native`.
 
     Raises:
-        ValueError: One of them is no such name.
+        ValueError: There is no setting of that name.
     """
     if unknown := set(names).difference(REACHES):
         raise ValueError(f"{sorted(unknown)[0]!r} is not one of {', '.join(REACHES)}")
@@ -52,7 +56,7 @@ def switch_off(*names: str) -> None:
 
 
 def switched_off() -> list[str]:
-    """What `switch_off` was given so far."""
+    """The settings that are left out, by name."""
     return sorted(_off)
 
 
@@ -60,9 +64,9 @@ def keep_pages() -> None:
     """Have malloc keep the pages of large buffers that come and go, as messages full of pixels do.
 
     libzmq allocates each message anew, and by default malloc gives such pages back to the kernel:
-    148 page faults, a third of a millisecond a clip. No more is kept than was in use at once. It
-    holds for all of the process. glibc only; TensorFlow's import has settings of its own, so this
-    has to be said after it.
+    the page faults cost a third of a millisecond per clip. No more is kept than was in use at once.
+    It holds for the whole process. glibc only. TensorFlow's import sets malloc as well, so this has
+    to come after it.
     """
     if "malloc" in _off:
         return
@@ -76,10 +80,10 @@ def keep_pages() -> None:
 def avoid_slow_gathers(ffmpeg: str, trial_s: Callable[[], float]) -> None:
     """Have swscale shrink without AVX2's gather instructions where it is quicker so.
 
-    They are slow on AMD's processors, and on Intel's since their firmware closes a leak (Downfall):
-    on Zen 5 a frame of 1280x720 takes 370 microseconds with them, 245 without. FFmpeg knows a few
-    such processors; to try it takes a millisecond once a process, and knows them all. The pixels
-    are the same. It is left as it is where this FFmpeg has no such switch.
+    They are slow on AMD's processors (a frame of 1280x720 takes half as long again on Zen 5), and
+    on Intel's since their firmware closes a leak (Downfall). FFmpeg knows a few such processors; a
+    trial of a millisecond, once per process, finds them all. The pixels are the same. Nothing is
+    done where this FFmpeg has no such flag.
 
     Args:
         ffmpeg: A file that is linked with FFmpeg's libraries.
@@ -98,7 +102,7 @@ def avoid_slow_gathers(ffmpeg: str, trial_s: Callable[[], float]) -> None:
 
 
 def limit_memory() -> None:
-    """A file that asks for more memory than 4 GB gets an error, and its worker lives on."""
+    """Let a file that takes more than 4 GB of memory fail, instead of ending its worker."""
     if "memory-limit" in _off:
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -107,14 +111,14 @@ def limit_memory() -> None:
 
 
 def die_with_parent() -> None:
-    """Linux kills this process when the thread that started it ends, even in a hung decoder."""
+    """Have Linux kill this process when the thread that started it ends, even in a hung decoder."""
     if "parent-death" not in _off and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @cache
 def silence_ffmpeg() -> None:
-    """FFmpeg's own log lines can deadlock with the GIL (PyAV #751), and name no file."""
+    """Stop FFmpeg's own log lines: they can deadlock with the GIL (PyAV #751), and name no file."""
     if "ffmpeg-log" not in _off:
         import av
 
@@ -124,7 +128,7 @@ def silence_ffmpeg() -> None:
 def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
     """Cores that this process may keep busy, by its affinity and its cgroup's CPU quota.
 
-    So many decoders are worth starting. A container with two CPUs of a 64-core host has two.
+    So many workers are worth starting. A container with two CPUs of a 64-core host has two.
     """
     allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return max(1, min([allowed, *map(math.ceil, _quotas(cgroup, own))]))

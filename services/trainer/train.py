@@ -8,7 +8,6 @@ which it was saved, and with the very batches that an unbroken run would have ha
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import signal
 import sys
@@ -69,32 +68,21 @@ def main(
     stop = Event()
 
     def run(client: vl.Client) -> None:
-        import keras
-
         from services.trainer import model as example
-        from services.trainer.position import Position
 
-        train, test = _catalogs(videos, seed)
+        train, test = vl.Catalog.train_and_test(videos, seed)
         moving = vl.ClipSpec(**shape, sampling="random", crop="random", flip=True)
         stream = client.stream(train, moving, batch_size, shuffle=True, seed=seed)
         held_back = client.stream(test, vl.ClipSpec(**shape), batch_size, drop_remainder=False)
-        which = repr((list(train), train.classes, stream.clip, stream.options)).encode()
-        position = Position(out, hashlib.blake2b(which).hexdigest()[:16], save_every, stop)
+        position = vl.Position(out, stream, save_every, stop=stop)
         if position.batches:
             print(f"going on after {position.batches} batches")
-            model = keras.saving.load_model(position.model_file)
+            model = position.load_model()
         else:
             model = example.build(moving.shape, len(train.classes), seed)
         client.wait_for_workers(workers, patience)
-        total = epochs * len(stream)
-        while position.batches < total and not stop.is_set():
-            done, rest = divmod(position.batches, len(stream))
-            until = done + 1 if rest else epochs  # a broken epoch is finished by itself
-            batches = stream.dataset(position.batches, until)
-            example.plainly(
-                model.fit, batches, steps_per_epoch=len(stream) - rest, initial_epoch=done,
-                epochs=until, shuffle=False, callbacks=[position], verbose=2,
-            )  # fmt: skip
+        for part in position.remaining(epochs):
+            example.plainly(model.fit, **part, callbacks=[position], verbose=2)
         if stop.is_set():
             return
         scores = example.plainly(model.evaluate, held_back.dataset(), verbose=0, return_dict=True)
@@ -116,14 +104,6 @@ def main(
             stop.set()
             wait([training], _STOP_S)
             raise
-
-
-def _catalogs(videos: Path, seed: int) -> tuple[vl.Catalog, vl.Catalog]:
-    """Videos to train on and videos held back; paths are relative to ``videos`` for both."""
-    if not ((videos / "train").is_dir() and (videos / "test").is_dir()):
-        return vl.Catalog.from_folder(videos).split(0.8, seed)
-    train = vl.Catalog.from_folder(videos / "train", root=videos)
-    return train, vl.Catalog.from_folder(videos / "test", root=videos, classes=train.classes)
 
 
 def _report(stream: vl.Stream) -> None:

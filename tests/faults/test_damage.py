@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,9 @@ GOOD = ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "msmpeg4v3", "mp
 CLIP = ClipSpec(
     frames=6, stride=2, resize=48, size=(40, 40), crop="random", flip=True, sampling="random"
 )
-HOW = {"batch_size": 5, "shuffle": True, "seed": 4, "drop_remainder": False, "max_bad": 0.2}
+HOW: dict[str, Any] = {
+    "batch_size": 5, "shuffle": True, "seed": 4, "drop_remainder": False, "max_bad": 0.2,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +47,15 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
     damaged: Catalog, programs: Programs, tmp_path: Path
 ) -> None:
-    serial = digest(decode_serially(damaged, CLIP, epochs=3, info=True, **HOW))  # type: ignore[arg-type]
+    serial = digest(decode_serially(damaged, CLIP, epochs=3, info=True, **HOW))
     assert damaged.root is not None
     with Client(workers=2) as client:
-        stream = client.stream(damaged, CLIP, **HOW)  # type: ignore[arg-type]
+        stream = client.stream(damaged, CLIP, **HOW)
         assert digest(stream.batches(epochs=3, info=True)) == serial
         assert 0 < len(stream.quarantine) <= 10
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         for _ in range(2):
             programs.worker(client.endpoints[0], damaged.root)
         client.wait_for_workers(2, 30 * SECOND)
-        stream = client.stream(damaged, CLIP, **HOW)  # type: ignore[arg-type]
+        stream = client.stream(damaged, CLIP, **HOW)
         assert digest(stream.batches(epochs=3, info=True)) == serial

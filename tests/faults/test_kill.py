@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ def make(client: Client, videos: Videos, slots: int | None = None) -> Stream:
 
 
 def read(
-    stream: Stream, events: dict[int, Callable[[], object]], epochs: int = 1
+    stream: Stream, events: Mapping[int, Callable[[], object]], epochs: int = 1
 ) -> tuple[list[str], float]:
     """One epoch or two, with an event after so many batches: the digests, and the longest pause
     between two batches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import logging
 import os
 import platform
 import random
@@ -24,8 +25,8 @@ from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
-from videoload.decoding.frames import _seek, read_frames
-from videoload.decoding.open_files import OpenFiles
+from videoload.decoding.frames import read_frames
+from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.storage import Storage
 from videoload.native import SLOW_GATHER
 from videoload.spec.clips import clip_params
@@ -76,15 +77,19 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
     """Every frame that a window gives is the one with that ordinal."""
     index = decoder.index(path)
     assert index.info.frames == len(expected)
-    files = OpenFiles()
+    file = Storage(decoder.root).resolve(path)
+    kept: list[OpenedVideo] = []
     for wanted in windows(len(expected), count, seed):
         got: list[tuple[int, str]] = []
-        read_frames(
-            Storage(decoder.root).resolve(path), index, wanted,
+        opened = kept.pop() if kept else OpenedVideo(file)
+        if read_frames(
+            opened, index, wanted,
             lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
-            lambda: None, files,
-        )  # fmt: skip
-        assert got == [(ordinal, expected[ordinal]) for ordinal in wanted], wanted
+            lambda: None,
+        ):  # fmt: skip
+            kept.append(opened)
+        # Where the decoder complained, they come once more.
+        assert dict(got) == {ordinal: expected[ordinal] for ordinal in wanted}, wanted
 
 
 def decode(
@@ -391,35 +396,41 @@ def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Pa
     assert np.array_equal(clip, expected)
 
 
-def test_what_a_decoder_found_out_the_next_one_need_not(
-    videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def unproven(path: Path, seed: int = 0) -> Path:
+    """A file that does not prove its frames: only a complete decode tells."""
+    return make_avi(path, frames=30, codec="cinepak", pixels="rgb24", seed=seed)
+
+
+def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decoded_whole(*_: object) -> None:
+        pytest.fail("a whole video is decoded for its index")
+
+    monkeypatch.setattr("videoload.decoding.decoder.decode_index", decoded_whole)
+
+
+def test_nothing_is_decoded_for_the_index_of_a_usual_file(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    path = next(iter(videos.frames))
-    first = Decoder(
-        videos.root, lambda path, packed: told.append(path), cache=str(tmp_path / "kept")
-    )
-    expected, _ = decode_with(first, path, TINY, 3)
+    no_complete_decode(monkeypatch)
+    decoder = Decoder(videos.root)
+    for path, frames in videos.frames.items():
+        assert decoder.index(path).info.frames == frames
 
-    def again(*_: object) -> None:
-        pytest.fail("the whole video is decoded again")
 
-    monkeypatch.setattr("videoload.decoding.decoder.read_index", again)
-    second = Decoder(
-        videos.root, lambda path, packed: told.append(path), cache=str(tmp_path / "kept")
-    )
-    clip, _ = decode_with(second, path, TINY, 3)
+def test_what_a_complete_decode_told_the_next_decoder_need_not_find_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    unproven(tmp_path / "made.avi")
+    caplog.set_level(logging.INFO)
+    expected, _ = decode_with(Decoder(tmp_path, cache=str(tmp_path / "kept")), "made.avi", TINY, 3)
+    assert "made.avi (cinepak) does not prove how many frames it has: all 30" in caplog.text
+    no_complete_decode(monkeypatch)
+    clip, _ = decode_with(Decoder(tmp_path, cache=str(tmp_path / "kept")), "made.avi", TINY, 3)
     assert np.array_equal(clip, expected)
-    assert told == [path, path]  # so that decoders of other hosts compare theirs
 
 
-def test_visits_that_were_prepared_with_a_wrong_index_are_all_made_good(
-    tmp_path: Path,
-) -> None:
-    made, other = (
-        make_avi(tmp_path / name, frames=30, codec="ffv1", seed=seed)
-        for name, seed in (("made.avi", 1), ("other.avi", 2))
-    )
+def test_a_kept_index_of_another_file_is_found_out(tmp_path: Path) -> None:
+    made, other = unproven(tmp_path / "made.avi", 1), unproven(tmp_path / "other.avi", 2)
     expected, _ = decode(tmp_path, "other.avi")
     size = max(made.stat().st_size, other.stat().st_size)
     for path in (made, other):
@@ -431,11 +442,46 @@ def test_visits_that_were_prepared_with_a_wrong_index_are_all_made_good(
 
     decoder = Decoder(tmp_path, cache=str(tmp_path / "kept"))
     out = np.empty((2, *TINY.shape), np.uint8)
-    visits = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
-    for visit in visits:
-        decoder.decode_prepared(visit)
+    both = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
+    for prepared in both:
+        decoder.decode_prepared(prepared)
     assert np.array_equal(out[0], expected)
     assert np.array_equal(out[1], expected)
+
+
+def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path: Path) -> None:
+    made = make_avi(tmp_path / "made.avi", frames=20, codec="mjpeg", pixels="yuvj420p")
+    whole = sequential(made)
+    with av.open(str(made)) as container:
+        packet = [p for p in container.demux(video=0) if p.size][7]
+        assert packet.pos is not None
+        position = packet.pos
+    data = bytearray(made.read_bytes())
+    data[position : position + packet.size] = bytes(packet.size)
+    made.write_bytes(data)
+    decoder = Decoder(tmp_path)
+    assert decoder.index("made.avi").info.frames == 20
+    for first in (0, 5, 7):  # from wherever it is come to
+        wanted = list(range(first, 12))
+        got: dict[int, str] = {}
+        opened = OpenedVideo(Storage(tmp_path).resolve("made.avi"))
+
+        def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
+            got[ordinal] = md5(frame)
+
+        read_frames(opened, decoder.index("made.avi"), wanted, look, lambda: None)
+        assert got == {i: whole[6 if i == 7 else i] for i in wanted}
+
+
+def test_a_file_that_changes_is_read_anew_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = make_avi(tmp_path / "made.avi", frames=30)
+    decoder = Decoder(tmp_path)
+    assert decoder.index("made.avi").info.frames == 30
+    make_avi(made, frames=20)
+    assert decoder.index("made.avi").info.frames == 20
+    assert "made.avi has changed; it is read anew" in caplog.text
 
 
 def test_a_key_frame_that_is_near_is_read_on_to(
@@ -447,11 +493,13 @@ def test_a_key_frame_that_is_near_is_read_on_to(
     decode_with(decoder, "made.avi", WIDE, 1)
     sought: list[int] = []
 
-    def seek(opened: Any, key: Any) -> Any:
-        sought.append(key.ordinal)
-        return _seek(opened, key)
+    seek = OpenedVideo.seek
 
-    monkeypatch.setattr("videoload.decoding.frames._seek", seek)
+    def note(opened: OpenedVideo, time: int) -> None:
+        sought.append(time)
+        seek(opened, time)
+
+    monkeypatch.setattr(OpenedVideo, "seek", note)
     clip, frames = decode_with(decoder, "made.avi", WIDE, 1)
     assert np.array_equal(clip, expected)
     assert sought == [frames[0]]
@@ -485,7 +533,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
     for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
         if not facts["decoded_frames"]:
             with pytest.raises(VideoError) as caught:
-                decoder.index(path)
+                decode_with(decoder, path, TINY, 1)
             assert caught.value.path == path
             assert caught.value.reason
             continue

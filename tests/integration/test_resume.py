@@ -32,7 +32,7 @@ RESUME = """
                 os.replace("new.keras", last)  # in one step: killed whenever, one is complete
 """
 
-# The callback of services/trainer, with Keras's own loop.
+# The callback, with Keras's own loop.
 FIT = """
         class Tell(keras.callbacks.Callback):
             def on_train_batch_begin(self, batch, logs=None):
@@ -41,13 +41,10 @@ FIT = """
             def on_train_batch_end(self, batch, logs=None):
                 tell(position.batches - 1, logs["loss"])
 
-        position = Position(Path("run"), "this stream", 4, Event())
-        done = position.batches
-        model = keras.saving.load_model(position.model_file) if done else build_model()
-        model.fit(
-            stream.dataset(start_step=done, epochs=4), steps_per_epoch=4 * len(stream) - done,
-            shuffle=False, callbacks=[position, Tell()], verbose=0,
-        )
+        position = vl.Position("run", stream, every=4)
+        model = position.load_model() if position.batches else build_model()
+        for part in position.remaining(epochs=4):
+            model.fit(**part, callbacks=[position, Tell()], verbose=0)
 """
 
 SCRIPT = """
@@ -55,12 +52,10 @@ SCRIPT = """
     import signal
     import sys
     from pathlib import Path
-    from threading import Event
 
     import keras
     import tensorflow as tf
     import videoload as vl
-    from services.trainer.position import Position
 
     tf.config.experimental.enable_op_determinism()
     keras.utils.set_random_seed(5)

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from tests.processes import children_of, is_alive
 from tests.programs import Program, Programs
 from tests.videos import make_avi
 from tests.waiting import SECOND, wait_until
-from videoload import VideoloadError
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
 
@@ -211,21 +209,6 @@ def test_what_the_user_can_mend_is_one_line(
     worker = deployment.start("worker", KEYS="none")
     assert worker.wait(20 * SECOND) == 1
     assert "no usable key none/worker.key_secret" in worker.err
-
-
-def test_a_position_is_refused_for_another_stream(tf: Any, tmp_path: Path) -> None:
-    keras = tf.keras
-    from services.trainer.position import Position
-
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Rescaling(2)])
-    position = Position(tmp_path, "this stream", 2, Event())
-    position.set_model(model)
-    for batch in range(5):
-        position.on_train_batch_end(batch)
-    assert Position(tmp_path, "this stream", 2, Event()).batches == 4
-    assert [path.name for path in tmp_path.glob("*.keras")] == ["model-4.keras"]
-    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
-        Position(tmp_path, "another stream", 2, Event())
 
 
 # The health check

@@ -127,22 +127,19 @@ def test_every_stream_equals_the_serial_one_whoever_decodes(
     assert all(worker.clips for worker in who), "a worker had nothing to do"
 
 
-def test_a_second_training_decodes_no_video_whole(
-    videos: Videos,
-    serial: dict[str, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
-    clip, options = STREAMS["all of it random"]
-    kept: list[bytes] = []
+def test_a_complete_decode_is_made_once_for_all_trainings(tmp_path: Path) -> None:
+    root, cache = tmp_path / "videos", tmp_path / "kept"
+    make_avi(root / "class" / "a.avi", frames=30, codec="cinepak", pixels="rgb24")
+    catalog = Catalog.from_folder(root)
+    expected = digests(decode_serially(catalog, SMALL, 1, epochs=2, info=True))
+    changed = []
     for _ in range(2):
-        with Client(workers=2) as client:
-            stream = client.stream(videos.catalog, clip, BATCH, **options)
-            assert digests(stream.batches(epochs=2, info=True)) == serial["all of it random"]
-        kept += [file.read_bytes() for file in (tmp_path / "kept").iterdir()]
-    assert len(kept) == 2
-    assert kept[0] == kept[1]  # the second one found out nothing
+        with Client(workers=1, cache=cache) as client:
+            stream = client.stream(catalog, SMALL, 1)
+            assert digests(stream.batches(epochs=2, info=True)) == expected
+        [file] = cache.glob("*.sqlite")
+        changed.append(file.read_bytes())
+    assert changed[0] == changed[1]  # the second one found out nothing
 
 
 def test_a_video_that_changed_between_two_trainings_is_read_anew(
@@ -363,8 +360,8 @@ def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
         # Let go, and the slots serve again: no more copies.
         del batch
         held.clear()
-        for batch in stream.batches(epochs=1):
-            del batch
+        for last in stream.batches(epochs=1):
+            del last
         assert stream.stats().copied == copied
     held = []
 

@@ -7,7 +7,6 @@ import logging
 import mmap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +48,15 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
     """So many slots come back: a pass of which one batch is read has the workers fill that many
     more, and then no more."""
     collect_garbage()
-    with closing(stream.batches(epochs=SLOTS)) as batches:
-        before = decoded(client)
-        next(batches)
+    before = decoded(client)
+    batches = stream.batches(epochs=SLOTS)
+    next(batches)
 
-        def filled() -> bool:
-            collect_garbage()
-            return decoded(client) == before + (1 + slots) * stream.options.batch_size
+    def filled() -> bool:
+        collect_garbage()
+        return decoded(client) == before + (1 + slots) * stream.options.batch_size
 
-        wait_until(filled, 5 * SECOND, f"{slots} slots are free again")
+    wait_until(filled, 5 * SECOND, f"{slots} slots are free again")
 
 
 def decoded(client: Client) -> int:

@@ -1,6 +1,7 @@
 """The ``videoload`` command: flags -> calls.
 
-Exit status: 0; 1 with one clear line for what the user can mend; 2 for wrong usage; 130 on Ctrl-C.
+Exit status: 0; 1 with one clear line for what the user can correct; 2 for wrong usage; 130 on
+Ctrl-C.
 """
 
 from __future__ import annotations
@@ -55,22 +56,22 @@ def demo(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Your own videos, one folder a class (or train/ and test/ with such folders). "
+            help="Your own videos, one folder per class (or train/ and test/ with such folders). "
             "Without it, a small set of moving shapes is made.",
         ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one per core")
+        int | None, typer.Option(min=1, help="Worker processes.", show_default="one per core")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to train.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the videos, the order and the model.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that are made, here.")
     ] = None,
 ) -> None:
     """The whole thing on this host, in under two minutes.
 
-    Makes (or takes) AVI files, starts decoders, trains a small Keras model on the stream, and shows
+    Makes (or takes) AVI files, starts workers, trains a small Keras model on the stream, and shows
     what the waiting for data cost.
     """
     from videoload.commands import demo as show
@@ -104,7 +105,7 @@ def worker(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where what is learned of videos is kept.",
+            help="Where the indexes of videos are kept for later runs.",
             show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
         ),
     ] = None,
@@ -112,8 +113,8 @@ def worker(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A reach below Python to leave out: malloc, gathers, memory-limit, parent-death, "
-            "ffmpeg-log; more than once for several.",
+            help="A setting of the process to leave out: malloc, gathers, memory-limit, "
+            "parent-death, ffmpeg-log; more than once for several.",
         ),
     ] = None,
     allow: Annotated[
@@ -171,7 +172,7 @@ def scan(
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Decoder processes.", show_default="one per core")
+        int | None, typer.Option(min=1, help="Processes that decode.", show_default="one per core")
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
@@ -180,7 +181,7 @@ def scan(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where what is learned of videos is kept.",
+            help="Where the indexes of videos are kept for later runs.",
             show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
         ),
     ] = None,
@@ -188,10 +189,10 @@ def scan(
         bool, typer.Option("--all", help="List every file, not only those with something to tell.")
     ] = False,
 ) -> None:
-    """Decode every file once and tell what is in there.
+    """Decode every file once and report what it holds.
 
     Codec, size, rate, the true number of frames against the header's, key frames, damage; and a
-    summary of what to do about it. A training on this host need not find it out again.
+    summary of what to do about it. The indexes are kept for trainings on this host.
     """
     from videoload.commands import scan as scanning
     from videoload.commands.tables import scan_table, scan_verdict
@@ -227,9 +228,9 @@ def bench(
             metavar="DIR", help="Your own AVI files. Without it, files like UCF-101's are made."
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each loader has its turn.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each loader is timed.")] = 5,
 ) -> None:
-    """This loader beside the usual ones, on the same clips.
+    """Compare this loader with the usual ones, on the same clips.
 
     The limit is bare libav on the same cores. Loaders that are not installed are skipped by name;
     results and plots go to benchmark-results/. Many more options: `python -m benchmarks --help`.

@@ -1,8 +1,8 @@
-"""The whole thing on one host, in a minute: AVI files, decoders, training, what waiting costs.
+"""The whole thing on one host, in a minute: AVI files, workers, training, what waiting costs.
 
 A made set (see `made_videos`) or the user's own folder is trained on through a `Client`; then the
-same model takes the same clips twice more, once from decoder processes and once decoded in the
-trainer's own loop, and a table shows both. A training script needs only `_streams` and `_train`.
+same model takes the same clips twice more, once from workers and once decoded in the trainer's own
+loop, and a table shows both. A training script needs only `_streams` and `_train`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from videoload.commands import made_videos as shapes
 from videoload.errors import SpecError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.trainer.client import Client, Stream
+from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
+from videoload.trainer.stream import Stream
 
 Batches = Iterator[tuple[Any, Any]]  # clips, labels: arrays or tensors
 
@@ -42,7 +43,7 @@ _EPOCHS = 6
 # What the made set needs: 3 clips of 128 videos. A larger folder takes no longer.
 _MAX_STEPS, _MAX_TEST_STEPS = 48, 12
 _MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping for them
-_TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos a class; frames a video
+_TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
 _MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
 
 
@@ -57,11 +58,17 @@ def run(
 ) -> None:
     """Make or take videos, train on them, measure the waiting, print a table.
 
-    videos   folder <class>/**/*.avi, or train/ and test/ with such folders; None: made, and removed
-    workers  decoder processes; None: one per core
-    keep     a new or empty folder for the made videos, which then stay
+    Args:
+        videos: Folder ``<class>/**/*.avi``, or one with train/ and test/ of such folders. None, the
+            default: videos are made, and removed at the end.
+        workers: Worker processes. None, the default: one per core.
+        epochs: To train, at least 1. None, the default: 6.
+        seed: Of the made videos, the order and the model. Default 0.
+        keep: A new or empty folder for the made videos, which then stay. Default None.
+        console: Where to print. None, the default: a new one on standard output.
 
-    Raises VideoloadError.
+    Raises:
+        VideoloadError: What the user can correct.
     """
     console = console or Console(emoji=False)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
@@ -75,13 +82,13 @@ def run(
     with console.status("loading TensorFlow"):
         keras = _keras()
     with tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary, _fewer_log_lines():
-        # What is soon gone need not be remembered.
+        # Indexes of videos that are soon removed need not be kept.
         cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
             videos = keep or Path(temporary)
             _make_videos(videos, seed, console)
             say("Shapes drift left, right, up or down and sway: no single picture tells which.")
-        train, test = load_catalogs(videos)
+        train, test = Catalog.train_and_test(videos, seed)
         say(
             f"{len(train)} videos to train on, {len(test)} held back, "
             f"{len(train.classes)} classes: {_some(train.classes)}"
@@ -95,7 +102,7 @@ def run(
             steps = min(len(stream), _MAX_STEPS)
             model = build_model(len(train.classes), epochs * steps)
             accuracy = _train(model, stream, held_back, epochs, steps, console)
-            with console.status("measuring how long the trainer waits for decoder processes"):
+            with console.status("measuring how long the trainer waits for workers"):
                 apart = _measure_stream(stream, model, first=epochs * steps)
             decoders = len(stream.stats().workers)
         with console.status("measuring how long it decodes in its own loop instead"):
@@ -105,14 +112,6 @@ def run(
             say(f"{path}: {reason}; other clips stood in for it")
         if keep is not None:
             say(f"the videos are in {keep}")
-
-
-def load_catalogs(folder: Path) -> tuple[Catalog, Catalog]:
-    """``folder/train`` and ``folder/test`` where both are there, else four fifths and the rest."""
-    if (folder / "train").is_dir() and (folder / "test").is_dir():
-        train = Catalog.from_folder(folder / "train", root=folder)
-        return train, Catalog.from_folder(folder / "test", root=folder, classes=train.classes)
-    return Catalog.from_folder(folder).split(0.8, seed=0)
 
 
 def guessing(test: Catalog) -> float:
@@ -225,8 +224,8 @@ def _measure_stream(stream: Stream, model: Any, first: int) -> Pace:
 def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
     """The clips of `_measure_stream`, decoded here."""
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
-    # The first visit to a file costs more (its index). The workers have been everywhere by now, so
-    # this decoder may go there too, before time is taken.
+    # The first decode of a file costs more (its index). The workers have done that by now, so this
+    # decoder may do it too, before time is taken.
     visits = min(len(stream), _MAX_STEPS, first)
     o = stream.options
     batches = decode_serially(
@@ -240,7 +239,7 @@ def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
 
 def _table(accuracy: float, guess: float, inline: Pace, apart: Pace, decoders: int) -> Table:
     """What came out, in plain words."""
-    processes = f"{decoders} decoder process" + ("es" if decoders > 1 else "")
+    processes = f"{decoders} worker" + ("s" if decoders > 1 else "")
     table = Table(
         title=f"{accuracy:.0%} of the held-back videos recognised (guessing: {guess:.0%})",
         caption=f"the same model and clips; training steps timed: {inline.steps}, {apart.steps}",
@@ -249,8 +248,8 @@ def _table(accuracy: float, guess: float, inline: Pace, apart: Pace, decoders: i
     table.add_column("decoding in the\ntrainer's own loop", justify="right")
     table.add_column(f"videoload,\n{processes}", justify="right")
     for name, a, b in (
-        ("batches a second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
-        ("clips a second", f"{inline.clips_per_s:.0f}", f"{apart.clips_per_s:.0f}"),
+        ("batches per second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
+        ("clips per second", f"{inline.clips_per_s:.0f}", f"{apart.clips_per_s:.0f}"),
         ("time that the trainer waited", f"{inline.wait_share:.0%}", f"{apart.wait_share:.0%}"),
     ):
         table.add_row(name, a, b)
@@ -290,7 +289,7 @@ def _keras() -> Any:
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """TensorFlow writes about missing GPUs before any of its settings is heeded."""
+    """TensorFlow writes about missing GPUs before it reads any of its settings."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)

@@ -5,12 +5,11 @@ drift left, right, up or down (that is the class) and sway across their drift, i
 they drift; the picture wraps around at its edges. Looks, start and speeds come from the seed and
 the video's number, not from its class: video 7 of "left" and of "up" begin with the same picture.
 
-The swaying hides the axis from a bag of frames without order. The demo's model, trained and tested
-on clips with their frames shuffled, got 19 to 22 % right where guessing gives 25 (three seeds), 100
-in order. Without the swaying it got 47 to 59 % from shuffled frames.
+The swaying hides the axis from a bag of frames without order: trained on clips with their frames
+shuffled, the demo's model does no better than guessing; without the swaying it would.
 
-The files are like those of UCF-101: MPEG-4 (xvid) 320x240 at 25 frames a second, a keyframe every
-12, no B-frames, 3.6 KB and 0.1 ms of decoding a frame.
+The files are like those of UCF-101: MPEG-4 (xvid) 320x240 at 25 frames per second, a keyframe every
+12, no B-frames, 3.6 KB per frame.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ MOTIONS = {"down": (0, 1), "left": (-1, 0), "right": (1, 0), "up": (0, -1)}  # c
 _WIDTH, _HEIGHT = 320, 240
 _FPS = 25
 _KEYFRAME_EVERY = 12
-_SHAPES = 2  # in each video; one alone is out of sight for too long when it crosses an edge
-# Sensor noise that the quantiser just does not swallow; a quantiser of 6: 1 KB a frame.
+_SHAPES = 2  # in each video; a single one is out of sight for too long when it crosses an edge
+# Sensor noise that the quantiser just keeps: a quantiser of 6 would remove it.
 _NOISE, _QUANTISER = 5, 5
 _NOISE_PLATES = 4
-# The demo's clips span 31 frames: in that time a shape sways to and fro once, and 32 makes its way
-# in a clip longer than its drift in 50 % of 3000 clips (31: 42 %).
+# The demo's clips span 31 frames: in that time a shape sways to and fro once, and with 32 it sways
+# further than it drifts in half of the clips.
 _CLIP_FRAMES = 32
-_SPEED = (2.2, 3.6)  # of the drift, in pixels a frame; the sway goes as far in a clip as a drift
+_SPEED = (2.2, 3.6)  # of the drift, in pixels per frame; in a clip, the sway goes as far
 _SWAY_FRAMES = (29, 33)
 
 
@@ -53,7 +52,7 @@ def make_videos(
     seed: int = 0,
     on_video: Callable[[], None] | None = None,
 ) -> None:
-    """Write ``folder/{train,test}/<class>/000.avi`` and so on; 30 ms a video of 64 frames.
+    """Write ``folder/{train,test}/<class>/000.avi`` and so on.
 
     The same arguments give the same bytes. ``on_video`` is called after each file. Raises OSError.
     """

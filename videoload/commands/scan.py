@@ -1,4 +1,4 @@
-"""What is in a folder of videos: every file decoded once, in parallel, and what that told.
+"""What a folder of videos holds: every file is decoded once, in parallel, for a row of facts.
 
 Each decoder is a process of its own that is given one file at a time, because a file may hang or
 crash it: it is then killed or replaced, and the file has its row like any other. Rows are written
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from videoload.decoding.decoder import Decoder
+from videoload.decoding.index import Report, VideoIndex
 from videoload.errors import CatalogError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.worker.supervisor import start
@@ -34,7 +35,8 @@ _STALL_S = 20.0  # a decoder that shows no progress for so long hangs
 @dataclass(frozen=True, slots=True)
 class Row:
     """One file. ``frames`` is its true count (0: nothing can be decoded, ``damage`` says why),
-    ``header_frames`` what its header claims, ``key_frames`` those that can be sought."""
+    ``header_frames`` what its header claims, ``packets`` how many are coded, ``key_frames`` those
+    that decoding can start at."""
 
     path: str
     label: str
@@ -46,6 +48,7 @@ class Row:
     height: int = 0
     fps: float = 0.0
     header_frames: int = 0
+    packets: int = 0
     key_frames: int = 0
     damage: str = ""
     file_bytes: int = 0
@@ -63,8 +66,8 @@ class Row:
 
 
 def load(source: Path, root: Path | None) -> Catalog:
-    """The catalog that a person means by a folder, a CSV file or a UCF-101 split file. A folder
-    without class sub-folders is taken as one class. Raises CatalogError."""
+    """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without class
+    sub-folders is taken as one class. Raises CatalogError."""
     if source.is_dir():
         try:
             return Catalog.from_folder(source, root=root)
@@ -146,7 +149,7 @@ def scan(
 ) -> list[Row]:
     """Decode every file of ``catalog`` once; the rows in the catalog's order.
 
-    ``on_row`` is told of each row as it comes; ``cache`` keeps what was found for later.
+    ``on_row`` is called with each row as it comes; ``cache`` is the folder of an `IndexCache`.
     Raises VideoloadError.
     """
     if catalog.root is None:
@@ -184,19 +187,19 @@ class _Child:
         self.give(path)
 
     def give(self, path: str) -> None:
-        """The next file."""
+        """Give it the next file."""
         self.path = path
         self.heard = time.monotonic()
         self._tell(path)
 
     def end(self) -> None:
-        """Whatever it is doing."""
+        """End it, whatever it is doing."""
         self.process.kill()
         self.process.wait()
         self.pipe.close()
 
     def _tell(self, text: str) -> None:
-        with suppress(OSError):  # it ended: found out when it is listened to
+        with suppress(OSError):  # it has ended: `_hear` finds that out
             self.pipe.send_bytes(text.encode())
 
 
@@ -229,7 +232,7 @@ def _decode_all(
 
 
 def _hear(child: _Child) -> tuple[dict[str, Any], bool] | None:
-    """What a child said of its file, and whether it lives; None: it is still at it."""
+    """What a child reported of its file, and whether it is alive; None: it is still at it."""
     child.heard = time.monotonic()
     try:
         facts = json.loads(child.pipe.recv_bytes())
@@ -268,18 +271,24 @@ def _serve(pipe: Connection) -> None:
             except VideoError as error:
                 say({"damage": error.reason})
                 continue
-            damage = []
-            if report.refused:
-                damage.append(f"{report.refused} of {report.packets} packets cannot be decoded")
-            if report.repaired:
-                damage.append(f"{report.repaired} frames were repaired")
             say({
                 "frames": index.info.frames, "width": index.info.width,
                 "height": index.info.height, "fps": round(float(index.info.fps), 4),
                 "container": report.container.split(",")[0], "codec": report.codec,
                 "pixels": report.pixels, "header_frames": report.header_frames,
-                "key_frames": len(index.keyframes), "damage": "; ".join(damage),
+                "packets": report.packets, "key_frames": len(index.keyframes),
+                "damage": "; ".join(_damage(index, report)),
             })  # fmt: skip
+
+
+def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
+    """What is wrong with a file that can be decoded."""
+    if report.refused:
+        yield f"{report.refused} of {report.packets} packets cannot be decoded"
+    if report.repaired:
+        yield f"{report.repaired} frames were repaired"
+    if index.info.frames != report.frames:
+        yield f"{report.frames} of {index.info.frames} pictures come out"
 
 
 def _row(root: Path, path: str, label: str, facts: dict[str, Any]) -> Row:
@@ -291,7 +300,7 @@ def _row(root: Path, path: str, label: str, facts: dict[str, Any]) -> Row:
 
 
 def _read(file: Path) -> Iterator[Row]:
-    """The rows of an earlier scan; a line that was being written when it was stopped is dropped."""
+    """The rows of an earlier scan; a line that was cut off when that was stopped is dropped."""
     if not file.exists():
         return
     types: dict[str, Callable[[str], Any]] = {"int": int, "str": str, "float": float}

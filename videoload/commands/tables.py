@@ -1,4 +1,4 @@
-"""What people see of a scan: tables and sentences."""
+"""The results of a scan for people: a table and a summary."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.text import Text
 from videoload.commands.scan import Row
 
 _FEW = 40  # so many files are listed in any case
-# More frames than this from one key frame to the next, and a clip takes long to get at.
+# With more frames than this from one key frame to the next, a clip takes long to reach.
 _FAR = 250
 
 
 def scan_table(rows: Sequence[Row], *, every: bool) -> Table:
-    """The files, or of many those that have something to tell."""
+    """The files; of many, only those with remarks."""
     shown = [row for row in rows if every or len(rows) <= _FEW or _remarks(row)]
     title = f"{len(rows)} files" + ("" if len(shown) == len(rows) else f", {len(shown)} shown")
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
@@ -54,7 +54,7 @@ def scan_verdict(rows: Sequence[Row], output: Path | None) -> Text:
     ]
     if bad:
         lines.append(
-            f"{bad} that cannot be decoded: other clips would stand in for them; better remove them"
+            f"{bad} that cannot be decoded: other clips would take their place; better remove them"
             " from the catalog" + (" (the written one leaves them out)" if output else "")
         )
     if damaged:
@@ -67,8 +67,8 @@ def scan_verdict(rows: Sequence[Row], output: Path | None) -> Text:
     )
     if slow:
         lines.append(
-            f"{slow} with key frames more than {_FAR} frames apart, or none to seek to: getting at "
-            "a clip is slow; encode them again with a key frame every 12 to 50 frames"
+            f"{slow} with key frames more than {_FAR} frames apart, or none to seek to: a clip "
+            "takes long to reach; encode them again with a key frame every 12 to 50 frames"
         )
     if output is not None:
         lines.append(f"written to {output}: Catalog.from_csv({str(output)!r}, root=...)")
@@ -79,6 +79,8 @@ def _remarks(row: Row) -> list[str]:
     remarks = [row.damage] if row.damage else []
     if row.good and not row.key_frames:
         remarks.append("cannot be sought")
+    if row.good and row.packets != row.frames:
+        remarks.append(f"{row.packets} packets for {row.frames} frames")
     return remarks
 
 

@@ -28,11 +28,11 @@ class Cut(NamedTuple):
 
 
 def cut_frame(
-    spec: ClipSpec, size: tuple[int, int], choice: ClipParams, pixels: str
+    spec: ClipSpec, size: tuple[int, int], params: ClipParams, pixels: str
 ) -> tuple[Cut, tuple[int, int]]:
     """What has to be scaled of a frame in ``pixels``, and where the crop begins in what is shown
     of it."""
-    region, (across, down), (x, y) = choice.region, choice.scaled, choice.corner
+    region, (across, down), (x, y) = params.region, params.scaled, params.corner
     if is_cuttable(pixels) and region == (0, 0, *size):
         at_x, left, width, across = cut_length(size[0], across, x, spec.width)
         at_y, top, height, down = cut_length(size[1], down, y, spec.height)

@@ -7,35 +7,38 @@ become pixels `scaling`'s. Here it comes together, for one video at a time.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
+import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
-from cachetools import LRUCache
+from av.video.frame import VideoFrame
 
 from videoload import native
-from videoload.decoding.frames import Frame, StaleIndexError, read_frames
-from videoload.decoding.index import Report, Tick, VideoIndex, read_index
+from videoload.decoding.frames import StaleIndexError, read_frames
+from videoload.decoding.index import Report, Tick, VideoIndex, decode_index, prove_index
 from videoload.decoding.index_cache import IndexCache
-from videoload.decoding.open_files import SOFTWARE, OpenFiles, UnreadableError
+from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
 from videoload.decoding.storage import Storage, VideoFile
 from videoload.errors import SpecError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipParams, ClipSpec, UnfitError, clip_params
 
-_INDEX_BYTES_KEPT = 64 << 20  # some 90 000 videos like UCF-101's
+_log = logging.getLogger(__name__)
+
+_LONG_S = 1.0  # of decoding for an index: worth a warning
 _TRIED_FOR_SIZE = 20  # videos looked at to find the native size
 
 
 class Request(NamedTuple):
-    """Clip number ``clip`` of the segment [start, end) of a video, chosen by ``key``."""
+    """Clip number ``clip`` of the segment [start, end) of a video, its parameters from ``seed``."""
 
-    key: int
+    seed: int
     clip: int = 0
     start: int = 0
     end: int | None = None
@@ -50,6 +53,7 @@ class PreparedClips(NamedTuple):
     out: Buffer
     transform: Callable[..., object] | None
     file: VideoFile
+    opened: OpenedVideo | None  # by now, to find out what is in it
     known: VideoIndex
     params: list[ClipParams]
     # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
@@ -59,14 +63,12 @@ class PreparedClips(NamedTuple):
 class Decoder:
     """Decodes clips of the videos under ``root``; one per process, one thread.
 
-    It keeps the indexes of the videos that it has visited, and the last files open until `rest`.
-    ``on_index`` is told of each one that nobody gave it, packed, for others to `learn`.
+    It keeps the last files open until `rest`.
     """
 
     def __init__(
         self,
         root: str | os.PathLike[str],
-        on_index: Callable[[str, bytes], None] = lambda path, packed: None,
         *,
         transforms: Collection[str] | None = None,
         cache: str | None = None,
@@ -75,13 +77,8 @@ class Decoder:
         folder of an `IndexCache`."""
         native.silence_ffmpeg()
         self._storage = Storage(root)
-        self._kept = None if cache is None else IndexCache(cache, self._storage.root, SOFTWARE)
-        self._recalled: set[str] = set()  # whose index was kept by an earlier process
-        self._on_index = on_index
+        self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._allowed = transforms
-        self._indexes: LRUCache[str, VideoIndex] = LRUCache(
-            _INDEX_BYTES_KEPT, lambda index: index.memory_bytes
-        )
         self._files = OpenFiles()
         self._chains = Chains()
 
@@ -116,7 +113,7 @@ class Decoder:
         """
         transform = None if spec.transform is None else self._function(spec.transform)
         file = self._storage.resolve(path)
-        index = self._index(path, file, tick)
+        index, opened = self._index(path, file, tick)
         try:
             params = [clip_params(spec, index.info, *request) for request in requests]
         except UnfitError as error:
@@ -126,7 +123,9 @@ class Decoder:
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
-        return PreparedClips(path, spec, requests, out, transform, file, index, params, places)
+        return PreparedClips(
+            path, spec, requests, out, transform, file, opened, index, params, places
+        )
 
     def decode_prepared(
         self, prepared: PreparedClips, tick: Tick = lambda: None
@@ -134,22 +133,25 @@ class Decoder:
         """Do what was prepared; returns and raises what `decode` does."""
         path, spec, places = prepared.path, prepared.spec, prepared.places
 
-        def write(ordinal: int, frame: Frame) -> None:
+        def write(ordinal: int, frame: VideoFrame) -> None:
             for scaler, place in places[ordinal]:
                 scaler.write(frame, place)
 
         try:
-            read_frames(prepared.file, prepared.known, sorted(places), write, tick, self._files)
+            opened = prepared.opened or self._files.take(prepared.file)
+            opened = opened or OpenedVideo(prepared.file)
+            if read_frames(opened, prepared.known, sorted(places), write, tick):
+                self._files.put(opened)
         except UnreadableError as error:
             raise VideoError(path, str(error)) from None
         except StaleIndexError:
-            if self._disown(path, prepared.known):
+            if self._indexes.forget(path, prepared.known):
                 return self.decode(path, spec, prepared.requests, prepared.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         if prepared.transform is not None:
-            for params, clip in zip(prepared.params, prepared.out, strict=True):
-                _apply(prepared.transform, spec, path, clip, params.seed)
-        return np.array([params.frames for params in prepared.params])
+            for drawn, clip in zip(prepared.params, prepared.out, strict=True):
+                _apply(prepared.transform, spec, path, clip, drawn.seed)
+        return np.array([drawn.frames for drawn in prepared.params])
 
     @property
     def root(self) -> str:
@@ -158,35 +160,62 @@ class Decoder:
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of ``path`` (relative to the root). Raises VideoError."""
-        return self._index(path, self._storage.resolve(path), tick)
+        return self._index(path, self._storage.resolve(path), tick)[0]
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
-        """What a complete decode of ``path`` tells. Raises VideoError."""
-        return self._find_out(path, self._storage.resolve(path), tick)
+        """The index of ``path``, and what a complete decode tells of it. Raises VideoError."""
+        file = self._storage.resolve(path)
+        try:
+            opened = OpenedVideo(file)
+            proven = prove_index(opened, tick)
+            opened.close()
+            decoded, report = decode_index(file, tick)
+        except (UnreadableError, OSError) as error:
+            raise VideoError(path, str(error)) from None
+        if proven is None:
+            self._indexes.remember(path, file, decoded)
+        return proven or decoded, report
+
+    def fingerprint(self, path: str) -> int:
+        """64 bits that two copies of a file have in common. Raises VideoError."""
+        return self._storage.fingerprint(path)
 
     def rest(self) -> None:
         """Nothing more is to be done for now: keep no file open."""
         self._files.close()
 
-    def learn(self, path: str, packed: bytes) -> None:
-        """Take an index that another decoder made. One that is none, or does not fit the file, does
-        no harm: that is found out before a frame of it is handed out."""
-        if path not in self._indexes:
-            self._recalled.discard(path)
-            with suppress(ValueError):
-                self._indexes[path] = VideoIndex.from_bytes(packed)
+    def _index(
+        self, path: str, file: VideoFile, tick: Tick
+    ) -> tuple[VideoIndex, OpenedVideo | None]:
+        """The index of a file, and the file if it had to be opened for it."""
+        index = self._indexes.get(path, file)
+        if index is not None:
+            return index, None
+        recalled = False
+        try:
+            opened = OpenedVideo(file)
+            index = prove_index(opened, tick)
+            if index is None:
+                index = self._indexes.recall(path, file)
+                recalled = index is not None
+            if index is None:
+                index = self._decode_whole(path, file, tick)
+        except (UnreadableError, OSError) as error:
+            raise VideoError(path, str(error)) from None
+        self._indexes.put(path, file, index, recalled=recalled)
+        return index, opened
 
-    def _disown(self, path: str, index: VideoIndex) -> bool:
-        """Forget an index that turned out wrong. Whether another may be right: where this one was
-        not made here, or has been replaced since."""
-        if self._indexes.get(path) is not index:
-            return True
-        del self._indexes[path]
-        if self._kept is None or path not in self._recalled:
-            return False
-        self._recalled.remove(path)
-        self._kept.forget(path)
-        return True
+    def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
+        began = time.perf_counter()
+        index, report = decode_index(file, tick)
+        seconds = time.perf_counter() - began
+        _log.log(
+            logging.WARNING if seconds > _LONG_S else logging.INFO,
+            "%s (%s) does not prove how many frames it has: all %d were decoded in %.1f s",
+            path, report.codec, report.frames, seconds,
+        )  # fmt: skip
+        self._indexes.remember(path, file, index)
+        return index
 
     def _function(self, name: str) -> Callable[..., object]:
         module, _, function = name.partition(":")
@@ -202,36 +231,6 @@ class Decoder:
         if not callable(found):
             raise TransformError(f"transform {name} is not a function")
         return cast(Callable[..., object], found)
-
-    def _index(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
-        index = self._indexes.get(path) or self._recall(path, file.status)
-        if index is None or index.file_bytes != file.status.st_size:
-            index, _ = self._find_out(path, file, tick)
-            self._indexes[path] = index
-            self._recalled.discard(path)
-        return index
-
-    def _find_out(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
-        """Decode the whole video; what that told is told on and kept."""
-        try:
-            index, report = read_index(file, tick)
-        except (UnreadableError, OSError) as error:
-            raise VideoError(path, str(error)) from None
-        packed = index.to_bytes()
-        self._on_index(path, packed)
-        if self._kept is not None:
-            self._kept.add(path, file.status, packed)
-        return index, report
-
-    def _recall(self, path: str, status: os.stat_result) -> VideoIndex | None:
-        """What an earlier process kept. It is told on, so that other hosts compare their copy."""
-        packed = None if self._kept is None else self._kept.get(path, status)
-        if packed is None:
-            return None
-        self.learn(path, packed)
-        self._recalled.add(path)
-        self._on_index(path, packed)
-        return self._indexes.get(path)
 
 
 def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
@@ -257,11 +256,11 @@ def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
 
 
 def _apply(
-    transform: Callable[..., object], spec: ClipSpec, path: str, clip: Buffer, key: int
+    transform: Callable[..., object], spec: ClipSpec, path: str, clip: Buffer, seed: int
 ) -> None:
     """Replace a clip by what the user's function makes of it."""
     try:
-        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(key)))
+        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
     except Exception as error:
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {path}: {error!r}"

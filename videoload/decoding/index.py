@@ -1,14 +1,22 @@
-"""What is known of a video file: its frames and its key frames."""
+"""What is known of a video file: how many frames, in which order, and where decoding can start.
+
+**Frame i is the i-th picture in display order: the i-th frame that a complete sequential decode
+outputs.** Headers lie about it, and so do time stamps. Where container index, packet sizes and
+picture headers prove that every coded picture gives one frame (`picture_headers`), they tell, and
+nothing is decoded: an index takes a fraction of a millisecond, and whoever opens a file makes it.
+Where they prove nothing, one complete decode tells, and a checksum of every frame is kept with it.
+
+An index is a function of the file's bytes alone.
+"""
 
 from __future__ import annotations
 
 import struct
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from zlib import crc32
 
 import av
@@ -17,177 +25,178 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.plane import VideoPlane
 
-from videoload.decoding.open_files import (
-    UnreadableError,
-    decode,
-    open_video,
-    packets,
-    video_stream,
-)
+from videoload.decoding.open_files import OpenedVideo, UnreadableError
+from videoload.decoding.packets import read_packets
 from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
 
 Tick = Callable[[], None]
+Ints = npt.NDArray[np.int64]
 
-ROUTES = 32
 _LINES = 8  # every so many are looked at to know a frame again
-_HEADER = struct.Struct("<Q?IQQIII")
+_HEADER = struct.Struct("<QQQIIQ")
 
 
 class KeyFrame(NamedTuple):
-    """Where decoding can start: output ordinal, and dts and byte position of its packet."""
+    """Where decoding can start: the frame that comes out first, the number, dts and position of its
+    packet."""
 
     ordinal: int
-    dts: int
+    packet: int
+    time: int
     position: int
 
 
 class VideoIndex:
-    """What one complete decode told. ``keyframes`` are int64 rows (ordinal, dts, byte position) of
-    those that may be sought, ``sums`` uint16, one a frame; ``file_bytes`` is the file's size.
+    """``info`` of a video and where decoding can start: ``keyframes`` int64 rows of `KeyFrame`.
+
+    Of a video whose pictures are proven, ``ordinals`` and ``reordered`` are as in `Pictures`. Of
+    one that had to be decoded, ``sums`` is a checksum for each frame, int64 [frames].
     """
 
     def __init__(
         self,
         info: VideoInfo,
-        file_bytes: int,
-        keyframes: npt.NDArray[np.int64],
-        sums: npt.NDArray[np.uint16],
+        keyframes: Ints,
         *,
-        damaged: bool,
+        ordinals: Ints | None = None,
+        reordered: bool = False,
+        sums: Ints | None = None,
     ) -> None:
         self.info = info
-        self.damaged = damaged
-        self.file_bytes = file_bytes
         self.keyframes = keyframes
+        self.ordinals = ordinals
+        self.reordered = reordered
         self.sums = sums
-        self._checked = array("I", bytes(4 * len(sums)))  # by ordinal, a bit for each route
-        self.starts = [KeyFrame(*row) for row in keyframes.tolist()]
-        self._ordinals = [start.ordinal for start in self.starts]
+        self._starts: list[int] = keyframes[:, 0].tolist()
 
-    def key_before(self, ordinal: int) -> int:
-        """Which of the ``starts`` is the last at or before a frame; -1 if there is none."""
-        return bisect_right(self._ordinals, ordinal) - 1
+    @property
+    def is_proven(self) -> bool:
+        """Whether nothing was decoded for this index."""
+        return self.sums is None
 
-    def forbid_seeking(self) -> None:
-        """A seek gave wrong frames: from now on the file is decoded from its start."""
-        self.keyframes = self.keyframes[:0]
-        self.starts, self._ordinals = [], []
+    @property
+    def gives_a_frame_a_packet(self) -> bool:
+        """Whether each packet brings one frame, that of its own picture."""
+        return self.is_proven and self.ordinals is None and not self.reordered
 
-    def agrees(self, ordinal: int, frame: VideoFrame, route: int) -> bool:
-        """Whether this is frame ``ordinal``. Of an undamaged file, it is looked at once a route."""
-        if route < ROUTES and self._checked[ordinal] >> route & 1:
-            return True
-        same = checksum(frame) == int(self.sums[ordinal])
-        if same and route < ROUTES and not self.damaged:
-            self._checked[ordinal] |= 1 << route
-        return same
+    def keyframe_before(self, ordinal: int) -> KeyFrame | None:
+        """The last place to start at, at or before a frame."""
+        at = bisect_right(self._starts, ordinal) - 1
+        return None if at < 0 else KeyFrame(*self.keyframes[at].tolist())
 
     @property
     def memory_bytes(self) -> int:
         """What it costs to keep, with what Python adds."""
-        return 1000 + self.keyframes.nbytes + 6 * len(self.sums) + 44 * len(self.keyframes)
+        arrays = (self.keyframes, self.ordinals, self.sums)
+        return 1000 + 8 * len(self._starts) + sum(a.nbytes for a in arrays if a is not None)
 
     def to_bytes(self) -> bytes:
-        """About 2 bytes a frame and 24 a key frame."""
+        """An index that a complete decode made, to be kept. Raises ValueError for another."""
+        if self.sums is None:
+            raise ValueError("a proven index is made again, not kept")
         info = self.info
         header = _HEADER.pack(
-            self.file_bytes, self.damaged, info.frames, info.fps.numerator, info.fps.denominator,
-            info.width, info.height, len(self.keyframes),
+            info.frames, info.fps.numerator, info.fps.denominator, info.width, info.height,
+            len(self.keyframes),
         )  # fmt: skip
-        return header + self.keyframes.tobytes() + self.sums.tobytes()
+        return header + self.keyframes.tobytes() + self.sums.astype(np.uint32).tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoIndex:
         """Raises ValueError for what `to_bytes` cannot have made."""
         try:
-            size, damaged, frames, rate, scale, width, height, count = _HEADER.unpack_from(data)
+            frames, rate, scale, width, height, count = _HEADER.unpack_from(data)
         except struct.error as error:
             raise ValueError(f"not an index: {error}") from None
-        ends = _HEADER.size + 24 * count
-        if not (frames and scale and width and height) or len(data) != ends + 2 * frames:
+        ends = _HEADER.size + 32 * count
+        if not (frames and scale and width and height) or len(data) != ends + 4 * frames:
             raise ValueError("not an index: its lengths do not add up")
-        table = np.frombuffer(data, np.int64, 3 * count, _HEADER.size).reshape(count, 3)
-        sums = np.frombuffer(data, np.uint16, frames, ends)
-        info = VideoInfo(frames, Fraction(rate, scale), width, height)
-        return cls(info, size, table, sums, damaged=damaged)
+        keyframes = np.frombuffer(data, np.int64, 4 * count, _HEADER.size).reshape(count, 4)
+        sums = np.frombuffer(data, np.uint32, frames, ends).astype(np.int64)
+        return cls(VideoInfo(frames, Fraction(rate, scale), width, height), keyframes, sums=sums)
+
+
+def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
+    """The index of a file that was just opened, if it can be told without decoding."""
+    table = read_packets(opened, tick)
+    pictures, codec = table.pictures, opened.codec
+    # A palette may come with any packet: a seek would lose it.
+    if pictures is None or codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
+        return None
+    packets = pictures.starts
+    ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
+    rows = np.stack((ordinals, packets, table.times[packets], table.positions[packets]), axis=1)
+    info = VideoInfo(pictures.frames, _rate(opened), codec.width, codec.height)
+    return VideoIndex(
+        info, rows[table.positions[packets] >= 0],
+        ordinals=pictures.ordinals, reordered=pictures.reordered,
+    )  # fmt: skip
 
 
 class Report(NamedTuple):
-    """What a complete decode of a file told about it, for people. ``refused`` counts the packets
-    that the decoder did not take, ``repaired`` the frames that it had to mend."""
+    """What a complete decode of a file told about it, for people: ``frames`` that came out,
+    ``refused`` packets that the decoder did not take, ``repaired`` frames that it had to mend."""
 
     container: str
     codec: str
     pixels: str
     header_frames: int
     packets: int
+    frames: int
     refused: int
     repaired: int
 
 
-def read_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
+def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
     """Decode the whole file once. Raises UnreadableError if no frame comes out of it."""
     sums: list[int] = []
-    keyframes: list[tuple[int, int, int]] = []
-    taken = refused = repaired = 0
-    with open_video(file.path) as container:
-        stream = video_stream(container)
-        codec = stream.codec_context
-        codec.copy_opaque = True  # brings each frame the mark of its own packet
-        width = height = 0
-        pixels = ""
-        for packet in packets(container, stream):
-            if packet.is_keyframe and packet.dts is not None and (packet.pos or -1) >= 0:
-                packet.opaque = (packet.dts, packet.pos)
-            frames = decode(codec, packet)
-            tick()
-            taken += bool(packet.size)
-            refused += frames is None
-            while frames:
-                frame = frames.pop(0)
-                if not sums:
-                    width, height, pixels = frame.width, frame.height, frame.format.name
-                if frame.key_frame and frame.opaque is not None:
-                    dts, position = cast(tuple[int, int], frame.opaque)
-                    keyframes.append((len(sums), dts, position))
-                repaired += frame.is_corrupt
-                sums.append(checksum(frame))
-                del frame
+    keyframes: list[tuple[int, int, int, int]] = []
+    repaired = 0
+    size, pixels = (0, 0), ""
+    opened = OpenedVideo(file, strict=False)
+    try:
+        for mark, frame in opened.decode_all(tick):
+            if not sums:
+                size, pixels = (frame.width, frame.height), frame.format.name
+            if frame.key_frame and mark is not None and mark.position >= 0:
+                keyframes.append((len(sums), *mark))
+            repaired += frame.is_corrupt
+            sums.append(checksum(frame))
+            del frame
         if not sums:
             raise UnreadableError("has no frame that can be decoded")
-        rate = stream.average_rate or stream.guessed_rate or Fraction(0)
         report = Report(
-            container.format.name, stream.codec.name, pixels, stream.frames, taken, refused,
-            repaired,
+            opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
+            opened.taken, len(sums), opened.refused, repaired,
         )  # fmt: skip
-    info = VideoInfo(len(sums), Fraction(rate), width, height)
-    table = np.array(keyframes, np.int64).reshape(-1, 3)
-    index = VideoIndex(
-        info, file.status.st_size, table, np.array(sums, np.uint16),
-        damaged=bool(refused or repaired),
-    )  # fmt: skip
-    return index, report
+        info = VideoInfo(len(sums), _rate(opened), *size)
+    finally:
+        opened.close()
+    rows = np.array(keyframes, np.int64).reshape(-1, 4)
+    return VideoIndex(info, rows, sums=np.array(sums, np.int64)), report
+
+
+def _rate(opened: OpenedVideo) -> Fraction:
+    return Fraction(opened.stream.average_rate or opened.stream.guessed_rate or 0)
 
 
 def checksum(frame: VideoFrame) -> int:
-    """16 bits of the CRC of every eighth line of the first plane (and of the palette): enough to
-    tell a frame from its neighbours, and from one that was decoded without what it refers to, since
-    what refers to other frames does so in blocks of eight lines or more. 3.5 us at 320x240."""
+    """The CRC of every eighth line of the first plane (and of the palette): enough to tell a frame
+    from its neighbours, and from one that was decoded without what it refers to, since what refers
+    to other frames does so in blocks of eight lines or more."""
     plane = VideoPlane(frame, 0)  # `frame.planes` makes all three
     pixels = frame.format.name
     shape, strides = _lines(pixels, plane.width, plane.height, abs(plane.line_size))
     total = crc32(np.ndarray(shape, np.uint8, memoryview(plane), 0, strides).tobytes())
-    if pixels == "pal8":
-        total = crc32(frame.planes[1], total)
-    return total & 0xFFFF
+    return crc32(frame.planes[1], total) if pixels == "pal8" else total
 
 
 @lru_cache(256)
 def _lines(
     pixels: str, width: int, height: int, stride: int
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Shape and strides of what `_checksum` looks at, in bytes of the first plane."""
+    """Shape and strides of what `checksum` looks at, in bytes of the first plane."""
     layout = av.VideoFormat(pixels)
     bits = layout.padded_bits_per_pixel
     if layout.is_planar:

@@ -1,90 +1,124 @@
-"""What the first visit to a video found out, kept from one training to the next.
+"""Indexes at hand: the last ones in memory, and those that took a complete decode on disk.
 
-That visit decodes the video once from end to end (`frames`), three or four times the work of a
-clip: a first epoch that every restart would pay for again. So each decoder appends what it found to
-a file that all decoders of this root on this host read, in ``~/.cache/videoload`` (or
-``$XDG_CACHE_HOME/videoload``, or the folder that ``VIDEOLOAD_CACHE`` names; none if that is empty).
-
-Nothing rests on that file. It may be deleted at any time, and where it cannot be read or written
-there is none. An index counts only for the size and the time of change that the video had, and for
-the software that decoded it; what was damaged on the way fails its checksum. And a frame that is
-not as its index says is never handed out.
+Most files prove their frames without decoding, and are looked at again rather than remembered. For
+the others a complete decode is kept from one training to the next, in a SQLite file that all
+decoders of this root on this host share. Nothing rests on that file: it may be deleted at any time,
+and where there is none, or none can be written, a temporary one takes its place. An index counts
+only for the size and the time of change that the video had, and a frame that is not as its index
+says is never handed out.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import logging
 import os
+import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
-from zlib import crc32
+from typing import Literal, NamedTuple
+
+from cachetools import LRUCache
+
+from videoload.decoding.index import VideoIndex
+from videoload.decoding.storage import VideoFile
 
 _log = logging.getLogger(__name__)
 
-_MAX_BYTES = 64 << 20  # some 60 000 videos like UCF-101's; after that, no more are added
-_UNUSED_S = 90 * 86400  # a file that nobody read for so long goes
+_MEMORY_BYTES = 16 << 20  # some 10 000 videos like UCF-101's; each of them is proven in 0.2 ms
+_UNUSED_S = 90 * 86400  # a file that nobody opened for so long goes
+_BUSY_S = 5.0  # another process is writing
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS indexes "
+    "(path BLOB PRIMARY KEY, bytes INTEGER, modified_ns INTEGER, packed BLOB) WITHOUT ROWID"
+)
+
+
+class _Known(NamedTuple):
+    identity: tuple[int, ...]
+    found: VideoIndex
+    recalled: bool  # from an earlier process
 
 
 class IndexCache:
-    """Packed indexes of the videos under ``root``, by path. One line of the file is a CRC-32, the
-    video's size and time of change, its index, and its path."""
+    """Indexes by path, of the videos under one root; ``folder`` None keeps none on disk."""
 
-    def __init__(self, folder: str, root: str, software: str) -> None:
-        name = hashlib.sha256(f"{root}\n{software}".encode(errors="surrogateescape"))
-        self._file: Path | None = Path(folder, f"{name.hexdigest()[:32]}.indexes")
-        self._lines: dict[bytes, tuple[bytes, bytes]] | None = None
+    def __init__(self, folder: str | None, root: str, software: str) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._name = hashlib.sha256(f"{root}\n{software}".encode(errors="surrogateescape"))
+        self._known: LRUCache[str, _Known] = LRUCache(
+            _MEMORY_BYTES, lambda known: known.found.memory_bytes
+        )
+        self._store: sqlite3.Connection | None = None
 
-    def get(self, path: str, status: os.stat_result) -> bytes | None:
-        """The index of a video that has not changed since."""
-        if self._lines is None:
-            self._lines = dict(self._read())
-        state, packed = self._lines.get(os.fsencode(path), (b"", b""))
-        return base64.b64decode(packed) if state == _state(status) else None
+    def get(self, path: str, file: VideoFile) -> VideoIndex | None:
+        """The index of a file that has not changed since; only of those in memory."""
+        known = self._known.get(path)
+        if known is None:
+            return None
+        if known.identity != file.identity:
+            _log.warning("%s has changed; it is read anew", path)
+            del self._known[path]
+            return None
+        return known.found
 
-    def forget(self, path: str) -> None:
-        """One that has turned out wrong."""
-        if self._lines is not None:
-            self._lines.pop(os.fsencode(path), None)
+    def put(self, path: str, file: VideoFile, index: VideoIndex, *, recalled: bool = False) -> None:
+        """Keep an index in memory, as far as there is room."""
+        if index.memory_bytes <= _MEMORY_BYTES:
+            self._known[path] = _Known(file.identity, index, recalled)
 
-    def add(self, path: str, status: os.stat_result, packed: bytes) -> None:
-        """Keep an index for later."""
-        name = os.fsencode(path)
-        if self._file is None or b"\n" in name or self.get(path, status) == packed:
-            return
-        line = b"%s %s %s" % (_state(status), base64.b64encode(packed), name)
+    def recall(self, path: str, file: VideoFile) -> VideoIndex | None:
+        """What a complete decode told, in this process or an earlier one."""
+        found = self._execute(
+            "SELECT packed FROM indexes WHERE path = ? AND bytes = ? AND modified_ns = ?",
+            (os.fsencode(path), file.status.st_size, file.status.st_mtime_ns),
+        )
+        with suppress(ValueError):
+            return VideoIndex.from_bytes(found[0][0]) if found else None
+        return None
+
+    def remember(self, path: str, file: VideoFile, index: VideoIndex) -> None:
+        """Keep what a complete decode told."""
+        status = file.status
+        self._execute(
+            "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)",
+            (os.fsencode(path), status.st_size, status.st_mtime_ns, index.to_bytes()),
+        )
+
+    def forget(self, path: str, wrong: VideoIndex) -> bool:
+        """``wrong`` has turned out wrong. Whether another try may be right: it came from an earlier
+        process, or has been replaced since."""
+        known = self._known.get(path)
+        if known is not None and known.found is not wrong:
+            return True
+        self._known.pop(path, None)
+        self._execute("DELETE FROM indexes WHERE path = ?", (os.fsencode(path),))
+        return known is None or known.recalled
+
+    def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[bytes]]:
         try:
-            if not self._file.exists():
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                _tidy(self._file.parent)
-            with self._file.open("ab", buffering=0) as out:
-                if out.tell() + len(line) < _MAX_BYTES:
-                    # In one go, since others may be writing; and a new line first, should one of
-                    # them have been killed within its own.
-                    out.write(b"\n%08x %s\n" % (crc32(line), line))
-        except OSError as error:
-            _log.info("no indexes are kept: %s", error)
-            self._file = None
+            return self._connection().execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            _log.info("what is known of videos is not kept on disk: %s", error)
+            self._folder, self._store = None, None
+        with suppress(sqlite3.Error):
+            return self._connection().execute(statement, values).fetchall()
+        return []
 
-    def _read(self) -> list[tuple[bytes, tuple[bytes, bytes]]]:
-        if self._file is None:
-            return []
-        try:
-            lines = self._file.read_bytes().split(b"\n")
-            os.utime(self._file)  # it is in use
-        except OSError:
-            return []
-        found = []
-        for line in lines:
-            with suppress(ValueError):
-                checksum, rest = line[:8], line[9:]
-                if int(checksum, 16) == crc32(rest):
-                    state, packed, path = rest.split(b" ", 2)
-                    found.append((path, (state, packed)))
-        return found
+    def _connection(self) -> sqlite3.Connection:
+        if self._store is None:
+            file = ""  # a temporary one, without a name
+            if self._folder is not None:
+                file = str(self._folder / f"{self._name.hexdigest()[:32]}.sqlite")
+                with suppress(OSError):
+                    self._folder.mkdir(parents=True, exist_ok=True)
+                    Path(file).touch()  # it is in use
+                    _tidy(self._folder)
+            self._store = sqlite3.connect(file, timeout=_BUSY_S, isolation_level=None)
+            self._store.execute("PRAGMA synchronous = OFF")  # nothing rests on it
+            self._store.execute(_TABLE)
+        return self._store
 
 
 def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str | None:
@@ -107,12 +141,8 @@ def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str |
     return None
 
 
-def _state(status: os.stat_result) -> bytes:
-    return b"%d:%d" % (status.st_size, status.st_mtime_ns)
-
-
 def _tidy(folder: Path) -> None:
-    for file in folder.glob("*.indexes"):
+    for file in (*folder.glob("*.sqlite"), *folder.glob("*.indexes")):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _UNUSED_S:
                 file.unlink()

@@ -8,26 +8,25 @@ changes the pixels.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import av
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
-from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from cachetools import LRUCache
 
 from videoload.decoding.storage import VideoFile
-from videoload.spec.clips import VideoInfo
 
 if TYPE_CHECKING:
     VideoPacket = Packet[VideoStream]
 
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
-_MAX_PIXELS = 8192 * 8192
+_TOLERANT = {"max_pixels": str(8192 * 8192)}
+_STRICT = {**_TOLERANT, "err_detect": "explode"}
 _BITEXACT = int(Flags.bitexact)
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MAX_OPEN = 64
@@ -94,24 +93,84 @@ class OpenFiles:
 
 
 class OpenedVideo:
-    """A file and its decoder."""
+    """A file and its decoder.
 
-    def __init__(self, file: VideoFile, facts: VideoInfo) -> None:
+    Strictly, the decoder refuses whatever is not as it should be; else it repairs what it can.
+    ``used``: the file is no longer at its beginning, or the decoder not as it was made.
+    `decode_all` counts the packets that were ``taken`` and those that were ``refused``.
+    """
+
+    def __init__(self, file: VideoFile, *, strict: bool = True) -> None:
+        """Raises UnreadableError."""
         self.file = file
-        self.used = False  # the decoder has done something already
-        self.container = open_video(file.path)
+        self._strict = strict
+        self._open()
+        frame_bytes = 2 * self.codec.width * self.codec.height
+        self.memory_bytes = max(_FRAMES_IN_DECODER * frame_bytes, _OPEN_BYTES // _MAX_OPEN)
+
+    def _open(self) -> None:
+        self.used = False
+        self.taken = self.refused = 0
+        self.container = _container(self.file.path)
         try:
-            self.stream = video_stream(self.container)
+            self.stream = _video_stream(self.container, strict=self._strict)
         except UnreadableError:
             self.close()
             raise
         self.codec = self.stream.codec_context
         self.packets = packets(self.container, self.stream)
-        frame_bytes = 2 * facts.width * facts.height
-        self.memory_bytes = max(_FRAMES_IN_DECODER * frame_bytes, _OPEN_BYTES // _MAX_OPEN)
+
+    def reopen(self) -> None:
+        """Back to the beginning, where seeking does not lead. Raises UnreadableError."""
+        self.close()
+        self._open()
+
+    def seek(self, time: int) -> None:
+        """To the last key frame at or before ``time`` (dts), as far as the container knows.
+        Raises one of `REFUSALS`."""
+        self.used = True
+        self.container.seek(time, stream=self.stream)
+        self.packets = packets(self.container, self.stream)
+
+    def decode(self, packet: VideoPacket) -> list[VideoFrame]:
+        """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
+        self.used = True
+        return self.codec.decode(packet if packet.size else None)
+
+    def decode_all(
+        self, tick: Callable[[], None]
+    ) -> Iterator[tuple[PacketMark | None, VideoFrame]]:
+        """Every frame of a file that was just opened, with a mark of the packet that it is of. What
+        the decoder refuses is passed over. No frame is to be kept while the next one is decoded:
+        what some decoders leave in a broken picture is what its recycled memory held before."""
+        self.codec.copy_opaque = True
+        for packet in self.packets:
+            if packet.size:
+                position = packet.pos if packet.is_keyframe and packet.dts is not None else None
+                mark = PacketMark(self.taken, packet.dts or 0, -1 if position is None else position)
+                packet.opaque = mark
+                self.taken += 1
+            try:
+                frames = self.decode(packet)
+            except REFUSALS:
+                self.refused += 1
+                frames = []
+            tick()
+            while frames:
+                mark_of_frame = cast("PacketMark | None", frames[0].opaque)
+                yield mark_of_frame, frames.pop(0)
 
     def close(self) -> None:
+        """Close the file."""
         self.container.close()
+
+
+class PacketMark(NamedTuple):
+    """A packet: its number, its dts, and its position if it can be sought, else -1."""
+
+    number: int
+    time: int
+    position: int
 
 
 class _ClosingCache(LRUCache[str, OpenedVideo]):
@@ -129,15 +188,7 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
         yield cast("VideoPacket", Packet())
 
 
-def decode(codec: VideoCodecContext, packet: VideoPacket) -> list[VideoFrame] | None:
-    """What comes out upon a packet; None if the decoder refuses it."""
-    try:
-        return codec.decode(packet if packet.size else None)
-    except REFUSALS:
-        return None
-
-
-def open_video(path: str) -> InputContainer:
+def _container(path: str) -> InputContainer:
     try:
         return av.open(
             path,
@@ -152,7 +203,7 @@ def open_video(path: str) -> InputContainer:
         raise UnreadableError(f"is not a video that can be opened ({why})") from None
 
 
-def video_stream(container: InputContainer) -> VideoStream:
+def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:
     if not container.streams.video:
         raise UnreadableError("has no video stream")
     stream = container.streams.video[0]
@@ -163,5 +214,5 @@ def video_stream(container: InputContainer) -> VideoStream:
     context.thread_count = 1
     # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
     context.flags |= _BITEXACT  # as an option, in words, it takes FFmpeg 40 microseconds to read
-    context.options = {"max_pixels": str(_MAX_PIXELS)}
+    context.options = _STRICT if strict else _TOLERANT
     return stream

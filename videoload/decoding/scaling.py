@@ -41,14 +41,12 @@ class Scaler:
     both at once; other formats take one step.
     """
 
-    def __init__(
-        self, spec: ClipSpec, facts: VideoInfo, choice: ClipParams, chains: Chains
-    ) -> None:
+    def __init__(self, spec: ClipSpec, info: VideoInfo, params: ClipParams, chains: Chains) -> None:
         self._spec = spec
-        self._size = (facts.width, facts.height)
-        self._choice = choice
+        self._size = (info.width, info.height)
+        self._params = params
         self._chains = chains
-        self._source: _Source | None = None
+        self._format: FrameFormat | None = None
 
     def write(self, frame: VideoFrame, out: Buffer) -> None:
         """Cut, scale, convert and mirror ``frame`` into ``out``: one frame of ``spec.shape``.
@@ -59,15 +57,15 @@ class Scaler:
             frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
         )  # fmt: skip
         try:
-            if source != self._source:  # at the first frame, or where they change within the file
-                cut, self._corner = cut_frame(self._spec, self._size, self._choice, source[2])
+            if source != self._format:  # at the first frame, or where they change within the file
+                cut, self._corner = cut_frame(self._spec, self._size, self._params, source[2])
                 self._chain = self._chains[source, self._size, cut, self._spec.pixels]
-                self._source = source
+                self._format = source
             self._chain.source.push(frame)
             frame = cast(VideoFrame, self._chain.sink.pull())
         except (av.error.FFmpegError, ValueError) as error:
             raise UnreadableError(f"has frames that cannot be scaled ({error})") from None
-        flip = self._choice.flip
+        flip = self._params.flip
         if self._spec.pixels != "yuv420p" and not flip:
             _copy_lines(frame, self._corner, out)
             return
@@ -77,7 +75,7 @@ class Scaler:
 
 
 # What tells of a frame how to convert it: width, height, format, AVCOL_SPC_*, AVCOL_RANGE_*.
-_Source = tuple[int, int, str, int, int]
+FrameFormat = tuple[int, int, str, int, int]
 
 
 class _Chain(NamedTuple):
@@ -86,14 +84,14 @@ class _Chain(NamedTuple):
     sink: FilterContext
 
 
-class Chains(LRUCache["tuple[_Source, tuple[int, int], Cut, str]", _Chain]):
+class Chains(LRUCache["tuple[FrameFormat, tuple[int, int], Cut, str]", _Chain]):
     """The chains of filters in use, for one thread: they keep what scaling has to prepare. Each is
     for one kind of frame, the size that is decided on, what is cut of it, and the pixels wanted."""
 
     def __init__(self) -> None:
         super().__init__(_CHAINS_KEPT)
 
-    def __missing__(self, name: tuple[_Source, tuple[int, int], Cut, str]) -> _Chain:
+    def __missing__(self, name: tuple[FrameFormat, tuple[int, int], Cut, str]) -> _Chain:
         _choose_instructions()
         graph = Graph()
         graph.threads = 1
@@ -104,7 +102,7 @@ class Chains(LRUCache["tuple[_Source, tuple[int, int], Cut, str]", _Chain]):
 
 
 def _steps(
-    source: _Source, size: tuple[int, int], cut: Cut, pixels: str
+    source: FrameFormat, size: tuple[int, int], cut: Cut, pixels: str
 ) -> list[tuple[str, str] | tuple[str]]:
     """The filters, and what they are told. After each, the format is pinned: FFmpeg takes most of
     its time to agree on those that are open."""

@@ -1,7 +1,7 @@
 """Which videos, which labels.
 
 The problem: a data set comes as class folders, as UCF-101's split files or as a table, and the
-trainer, its ranks and the decoders on other hosts must mean the same clip by the same number.
+trainer, its ranks and the workers on other hosts must mean the same clip by the same number.
 The invariant: a ``Catalog`` never changes. Its paths are normalised, UTF-8 and lexically inside the
 root; its labels are indices into ``classes``; no segment of a file stands in it twice; its order is
 that of the list it was made from, or of sorted paths, never that of a file system.
@@ -41,9 +41,13 @@ _UNKNOWN = -1  # in a column of ends or frame counts
 class Video(NamedTuple):
     """One segment of one file, and its class.
 
-    ``path`` is relative to the catalog's root, with '/'. ``start`` and ``end`` are source frame
-    ordinals, end exclusive; ``end`` None is the end of the file. ``frames`` is the true frame count
-    of the whole file (not of the segment) where a scan told it.
+    Attributes:
+        path: Relative to the catalog's root, with ``/``.
+        label: Index into the catalog's ``classes``.
+        start: First source frame of the segment, counted from 0 in display order. Default 0.
+        end: Source frame after the segment's last. Default None: the end of the file.
+        frames: True frame count of the whole file (not of the segment), as ``videoload scan``
+            finds it. Default None: not known.
     """
 
     path: str
@@ -54,12 +58,29 @@ class Video(NamedTuple):
 
 
 class Catalog:
-    """An immutable sequence of ``Video``s, kept as columns: a str and 8 to 32 bytes for each.
+    """An immutable sequence of `Video`: which videos, which labels.
 
-    ``labels`` index ``classes``. ``starts``, ``ends`` and ``frames`` are as in ``Video``; None is
-    the default of a value or of a whole column, and so is -1 in ``ends`` and ``frames``. ``root``
-    is an existing folder, or None where the files are only on the workers' hosts; no file is looked
-    at. ``where(i)`` names the source of video i in errors.
+    ``len(catalog)``, ``catalog[i]`` and iteration give `Video`; it is kept as columns, a str and 8
+    to 32 bytes each. The order is that of the arguments. No file is looked at.
+
+    Args:
+        paths: Of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
+            resolved, and none may lead out of the root.
+        labels: Index into ``classes`` of each video, int [N].
+        classes: Names of the classes, each once, at least one.
+        root: Folder that the paths are relative to; it must exist. None, the default: the files
+            are on the workers' hosts only.
+        starts: First source frame of each segment, int [N]. Default None: all 0. A value of None
+            stands for its default here, in ``ends`` and in ``frames``.
+        ends: Source frame after each segment's last, int [N], -1 for the end of the file. Default
+            None: all to the end.
+        frames: True frame count of each file, int [N], -1 where it is not known. Default None: of
+            none.
+        where: Gives the source of video i for messages (a file and its line). Default:
+            ``"video i"``.
+
+    Raises:
+        CatalogError: A path, label or segment is not valid, or a segment stands there twice.
     """
 
     __slots__ = ("_classes", "_columns", "_paths", "_root")
@@ -113,11 +134,24 @@ class Catalog:
     ) -> Catalog:
         """The videos ``folder/<class>/**/*.avi``, by class and then by path.
 
-        The classes are all visible sub-folders, sorted by name, also those without videos: so
-        train/ and test/ number them alike. ``classes`` names them instead, in its own order, and
-        then no other sub-folder may be there. Paths are relative to ``root``, ``folder`` or a
-        parent of it. Suffixes are compared without case. Hidden names and symlinked folders are
-        skipped; a symlink out of the root is an error, because no worker would open it.
+        Hidden names and symlinked folders are skipped. A symlink out of the root is an error,
+        because no worker would open it.
+
+        Args:
+            folder: Holds a sub-folder for each class.
+            root: Folder that paths are relative to: ``folder`` or a parent of it. None, the
+                default: ``folder``.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order; no
+                other sub-folder may then be there. None, the default: all visible sub-folders,
+                sorted by name, also those without videos, so that train/ and test/ number them
+                alike.
+            suffixes: Of the videos' names, compared without case. Default: ``.avi``.
+
+        Returns:
+            A catalog of at least one video.
+
+        Raises:
+            CatalogError: There are no videos, or a folder, link or name cannot be used.
         """
         return cls._of(read_folder(folder, root, classes, suffixes))
 
@@ -125,11 +159,23 @@ class Catalog:
     def from_list(
         cls, list_file: PathLike, root: PathLike | None, classes: ClassNames | None = None
     ) -> Catalog:
-        """UCF-101's split files: lines ``Class/video.avi 3``, or without the number (from 1).
+        """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
-        Without a number the first folder of the path is the class. ``classes`` is the path of a
-        classInd.txt (lines ``3 Class``) or the names in order; None takes the visible sub-folders
-        of ``root``, sorted. Files are not looked at.
+        The number is that of the class, from 1; where a line has none, the first folder of its path
+        is the class. No file is looked at.
+
+        Args:
+            list_file: trainlist01.txt, testlist01.txt or one like them.
+            root: Folder that the paths are relative to; None: the files are on the workers' hosts
+                only, and ``classes`` is needed.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
+                None, the default: the visible sub-folders of ``root``, sorted by name.
+
+        Returns:
+            A catalog in the order of the lines.
+
+        Raises:
+            CatalogError: The file cannot be read or lists no videos, or a line has no such class.
         """
         return cls._of(read_list(list_file, root, classes))
 
@@ -139,10 +185,23 @@ class Catalog:
     ) -> Catalog:
         """A table with a header: columns path, label and, if wanted, start, end, frames.
 
-        Labels that are all whole numbers are the labels themselves, and the classes are '0', '1',
-        ... up to the highest, or ``classes``; other labels are class names, sorted, or looked up in
-        ``classes``. Where a given class name is itself a number, labels are always names. Other
-        columns are ignored. Files are not looked at.
+        Other columns are ignored. Labels that are all whole numbers are indices, and the classes
+        are then ``0``, ``1``, ... up to the highest, or ``classes``; other labels are names of
+        classes. No file is looked at.
+
+        Args:
+            csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
+            root: Folder that the paths are relative to; None: the files are on the workers' hosts
+                only.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
+                Where one of them is itself a number, labels are always names. None, the default:
+                what the labels say, names in sorted order.
+
+        Returns:
+            A catalog in the order of the rows.
+
+        Raises:
+            CatalogError: The file cannot be read or lists no videos, or a row is not valid.
         """
         return cls._of(read_csv(csv_file, root, classes))
 
@@ -150,9 +209,30 @@ class Catalog:
     def _of(cls, columns: Columns) -> Catalog:
         return cls(*columns[:-1], where=columns.where)
 
+    @classmethod
+    def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
+        """The videos of a folder to train on, and those held back.
+
+        Args:
+            folder: Has ``train/`` and ``test/`` with class folders, or class folders alone.
+            seed: Decides which videos are held back where ``folder`` does not say it. Default 0.
+
+        Returns:
+            ``train/`` and ``test/`` where both are there, else four fifths of the videos of each
+            class and the rest. Paths are relative to ``folder`` in both.
+
+        Raises:
+            CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
+        """
+        home = Path(folder)
+        if not ((home / "train").is_dir() and (home / "test").is_dir()):
+            return cls.from_folder(home).split(0.8, seed)
+        train = cls.from_folder(home / "train", root=home)
+        return train, cls.from_folder(home / "test", root=home, classes=train.classes)
+
     @property
     def root(self) -> Path | None:
-        """The folder that paths are relative to, absolute and resolved; None: only workers know."""
+        """The folder that paths are relative to, absolute and resolved; None: on workers only."""
         return self._root
 
     @property
@@ -162,13 +242,13 @@ class Catalog:
 
     @property
     def labels(self) -> Ints:
-        """The label of each video: int64 [videos], read-only."""
+        """Label of each video, an index into ``classes``: int64 [N], read-only."""
         return self._columns["label"]
 
     @property
     def segment_frames(self) -> Ints:
-        """How long each segment is in source frames, -1 where neither its end nor a scan tells:
-        int64 [videos]."""
+        """Length of each segment in source frames: int64 [N], -1 where neither its end nor the
+        file's frame count is known."""
         unknown = np.full(len(self), _UNKNOWN)
         end = self._columns.get("end", unknown)
         end = np.where(end == _UNKNOWN, self._columns.get("frames", unknown), end)
@@ -204,7 +284,19 @@ class Catalog:
         return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
 
     def subset(self, indices: Iterable[int]) -> Catalog:
-        """The videos at ``indices``, in that order, each at most once; the classes stay."""
+        """Some of the videos. The classes stay as they are, also those left without videos.
+
+        Args:
+            indices: Which, in the new order, each at most once; negative ones count from the end.
+                Of a mask, take ``np.flatnonzero(mask)``.
+
+        Returns:
+            A new catalog.
+
+        Raises:
+            CatalogError: There are no indices, or one is not a whole number or stands there twice.
+            IndexError: There is no such video.
+        """
         chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
         if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
             raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
@@ -215,11 +307,21 @@ class Catalog:
         return Catalog(paths, column["label"], self._classes, self._root, *segments)
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Catalog, Catalog]:
-        """Two catalogs with ``fraction`` and the rest of the files of each class, in this order.
+        """Two catalogs, with ``fraction`` and with the rest of the files of each class.
 
-        Who goes where depends on ``seed`` and the set of videos, not on their order. All segments
-        of a file go to one side; a file of several classes counts for the rarest of them. A class
-        of n files gives round(fraction * n) to the first side, but one to each side if n > 1.
+        Which file goes where depends on ``seed`` and the set of videos, not on their order. All
+        segments of a file go to one side; a file of several classes counts for the rarest of them.
+        A class of n files gives ``round(fraction * n)`` to the first, but one to each if n > 1.
+
+        Args:
+            fraction: Share of the files that goes to the first catalog, between 0 and 1.
+            seed: Any int. Default 0.
+
+        Returns:
+            (first, rest), both in this catalog's order and with all of its classes.
+
+        Raises:
+            CatalogError: ``fraction`` is not between 0 and 1, or one side would be empty.
         """
         if not 0 < fraction < 1:
             raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction}")

@@ -22,7 +22,7 @@ from videoload.errors import CatalogError
 PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # the path of a classInd.txt, or the names themselves
 
-_MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id: no memory for its names
+_MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
 
 class Columns(NamedTuple):
@@ -103,7 +103,7 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
         elif not 0 <= label < len(names):
             flaw = f"has class number {number[0]}, which is not one of 1..{len(names)}"
         elif by_folder not in (-1, label):
-            flaw = f"has class number {number[0]}, which is {names[label]!r}: mend either"
+            flaw = f"has class number {number[0]}, which is {names[label]!r}: correct one of them"
         if flaw:
             raise CatalogError(f"{where(-1)}: {path!r} {flaw}")
         paths.append(path)
@@ -217,13 +217,15 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
             )
         names[int(number)] = name
     if gaps := set(range(1, len(names) + 1)).difference(names):
-        raise CatalogError(f"{classes}: class numbers go from 1 without a gap, {min(gaps)} misses")
+        raise CatalogError(
+            f"{classes}: class numbers go from 1 without a gap, {min(gaps)} is missing"
+        )
     return checked_names([name for _, name in sorted(names.items())], str(classes))
 
 
 def _lines(file: PathLike) -> Iterator[str]:
     try:
-        # surrogates stand for what is not UTF-8: so the line can be named
+        # Surrogates stand for what is not UTF-8, so that the line can be named.
         with Path(file).open(encoding="utf-8-sig", errors="surrogateescape") as lines:
             for number, line in enumerate(lines, 1):
                 if not _is_fit(line.rstrip("\n")):
@@ -242,8 +244,8 @@ def _csv_rows(csv_file: PathLike) -> Iterator[tuple[int, list[str]]]:
         count = [header.count(name) for name in columns]
         if 0 in count[:2] or max(count) > 1:
             raise CatalogError(
-                f"{csv_file}: the header must have the columns path and label (start, end, frames "
-                f"at will), each once, separated by commas, not {','.join(header)[:80]!r}"
+                f"{csv_file}: the header must have the columns path and label (start, end and "
+                f"frames if wanted), each once, separated by commas, not {','.join(header)[:80]!r}"
             )
         at = [header.index(name) if name in header else len(header) for name in columns]
         for row in rows:

@@ -1,9 +1,9 @@
 """What a clip is: which frames of a video, which part of them, which pixels.
 
-A clip has to be the same whoever decodes it, so every choice is a pure function of the spec, the
-properties of the video (frame count, rate, size) and one integer seed, which the plan derives from
-(seed, epoch, sample). The draws are made in one fixed order, whatever the spec uses of them, so
-that switching the flip on does not move the windows.
+A clip has to be the same whichever worker decodes it, so every choice is a pure function of the
+spec, the properties of the video (frame count, rate, size) and one integer seed, which the plan
+derives from (seed, epoch, sample). The draws are made in one fixed order, whatever the spec uses of
+them, so that switching the flip on does not move the windows.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 _FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
-# The usual random resized crop (Szegedy et al. 2015): share of the area, width to height.
+# The usual random resized crop (Szegedy et al. 2015): share of the area, ratio width to height.
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
 _CROP_ATTEMPTS = 10
 
 
 class UnfitError(Exception):
-    """The video cannot give such a clip. ``dropped``: the spec wants it passed over in silence."""
+    """The video cannot give such a clip. ``dropped``: it is short, and the spec says "drop"."""
 
     def __init__(self, reason: str, *, dropped: bool = False) -> None:
         super().__init__(reason)
@@ -52,30 +52,46 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClipSpec:
-    """How a clip is cut from a video. Raises SpecError where the fields contradict each other.
+    """How a clip is cut from a video: which frames, which part of them, which pixels.
 
-    frames           frames in a clip (T)
-    stride           source frames from one frame of the clip to the next
-    fps              instead of stride: the clip's own rate in frames a second; each frame is the
-                     one that a player shows at that time
-    resize           length of the short side in pixels (even) before the crop; None: not resized
-    size             (height, width) in pixels of the crop; None: whole frames, of the size that
-                     the catalog's first video has (after resize); others are then bad videos
-    crop             "center" | "random", both after resize | "resized": a random region of
-                     8-100 % of the source frame at 3:4 to 4:3, scaled to size (resize unused)
-                     | "none": frames that are not of the size are a bad video
-    flip             mirror left to right, clip by clip, with probability 1/2
-    sampling         where the clip starts: "random" | "center" | "uniform": clips_per_video
-                     evenly spaced from the first to the last possible start | "dense": all
-                     windows ``hop`` frames apart; needs a catalog that knows its frame counts
-    clips_per_video  clips taken from each video in an epoch (except "dense")
-    hop              source frames from one window of "dense" to the next; None: end to end
-    short            a video shorter than a clip is played again ("loop"), holds its last frame
-                     ("hold"), is replaced without a word ("drop"), or is a bad video ("error")
-    pixels           "rgb24" -> [T, H, W, 3] | "gray" -> [T, H, W, 1]
-                     | "yuv420p" -> [T, H*3//2, W], planes Y, U, V one after the other
-    transform        "package.module:function": called in the worker with the clip (uint8) and a
-                     numpy.random.Generator, returns a clip of the same shape and type
+    Everything that is random is drawn from the stream's seed, the epoch and the clip's number in
+    it, so a clip is the same on every worker and in every run.
+
+    Attributes:
+        frames: Frames in a clip (T), at least 1.
+        stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
+        fps: In place of ``stride``: frames per second of the clip, at least 0.001. Each of its
+            frames is the one that a player shows at that time. Default None.
+        resize: Length in pixels, even, to which the short side is scaled before the crop; the long
+            side keeps the ratio, to the nearest even length. Default None: not scaled.
+        size: (height, width) of the clip in pixels. Default None: whole frames, of the size that
+            the catalog's first good video has (after ``resize``); videos of another size are bad.
+        crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out
+            of the resized frame. ``"resized"`` scales a random region to ``size``: 8 to 100 % of
+            the source frame's area, 3:4 to 4:3 in shape (Szegedy et al. 2015); ``resize`` is not
+            used. ``"none"``: a video whose frames are not of that size is bad.
+        flip: Mirror left to right with probability 1/2, all frames of a clip alike. Default False.
+        sampling: Where in the video, or in its segment, the clip starts. ``"center"``, the default:
+            in the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` of
+            them evenly from the first possible start to the last, as clips are taken for testing
+            (Wang et al. 2018, Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames
+            apart; the catalog has to know frame counts.
+        clips_per_video: Clips of each video in an epoch, at least 1. Default 1; it stays 1 with
+            ``"dense"``, which takes all windows.
+        hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
+            ``frames * stride``, so that windows do not overlap.
+        short: What becomes of a video that is shorter than a clip. ``"loop"``, the default: it is
+            played again from its start. ``"hold"``: its last frame is repeated. ``"drop"``: another
+            clip takes its place, and it is not counted as bad. ``"error"``: it is bad.
+        pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
+            [T, H, W, 1]. ``"yuv420p"``: [T, H * 3 // 2, W], the planes Y, U and V one after the
+            other, with an even size.
+        transform: ``"package.module:function"``, called on the worker with each clip and a
+            numpy.random.Generator seeded for it; returns a clip of the same shape and type.
+            Workers that dial in must allow the module (``--allow``). Default None.
+
+    Raises:
+        SpecError: A value is out of its range, or two fields contradict each other.
     """
 
     frames: int
@@ -149,12 +165,12 @@ class ClipSpec:
 
     @property
     def height(self) -> int:
-        """Height of a clip in pixels."""
+        """Height of a clip in pixels. Raises SpecError while ``size`` is None."""
         return self._known_size()[0]
 
     @property
     def width(self) -> int:
-        """Width of a clip in pixels."""
+        """Width of a clip in pixels. Raises SpecError while ``size`` is None."""
         return self._known_size()[1]
 
     def _known_size(self) -> tuple[int, int]:
@@ -163,12 +179,27 @@ class ClipSpec:
         return self.size
 
     def at_native_size(self, width: int, height: int) -> ClipSpec:
-        """This spec for whole frames of videos of ``width`` x ``height`` pixels."""
+        """This spec for whole frames of one size.
+
+        Args:
+            width: Of the source frames, in pixels.
+            height: Of the source frames, in pixels.
+
+        Returns:
+            The spec with ``size`` set, and ``crop="none"``: videos of another size are bad.
+        """
         across, down = scaled_size(width, height, self.resize)
         return replace(self, size=(down, across), crop="none")
 
     def windows(self, frames: int) -> int:
-        """How many clips "dense" takes from a video of ``frames`` frames."""
+        """How many clips ``"dense"`` takes from a video.
+
+        Args:
+            frames: Source frames of the video, or of its segment.
+
+        Returns:
+            1 for a video that is shorter than a clip, or 0 with ``short="drop"``.
+        """
         span = (self.frames - 1) * self.stride + 1
         if frames < span:
             return 0 if self.short == "drop" else 1
@@ -176,12 +207,12 @@ class ClipSpec:
 
     @property
     def dense_hop(self) -> int:
-        """Source frames from one window of "dense" to the next."""
+        """Source frames from one window of ``"dense"`` to the next."""
         return self.frames * self.stride if self.hop is None else self.hop
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one clip's uint8 array."""
+        """Shape of one clip's uint8 array. Raises SpecError while ``size`` is None."""
         match self.pixels:
             case "rgb24":
                 return (self.frames, self.height, self.width, 3)
@@ -192,17 +223,17 @@ class ClipSpec:
 
     @property
     def draws(self) -> bool:
-        """Whether anything of a clip is left to chance."""
+        """Whether the window, the crop or the flip is drawn at random."""
         return self.flip or self.sampling == "random" or self.crop in ("random", "resized")
 
     @property
     def clip_bytes(self) -> int:
-        """Bytes of one clip."""
+        """Bytes of one clip. Raises SpecError while ``size`` is None."""
         return math.prod(self.shape)
 
 
 class VideoInfo(NamedTuple):
-    """What a clip depends on: true frame count, rate in frames a second, size in pixels."""
+    """What a clip depends on: true frame count, frames per second, size in pixels."""
 
     frames: int
     fps: Fraction
@@ -326,8 +357,8 @@ def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
 
 
 def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[int, int, int, int]:
-    """(x, y, width, height) by the usual rule; after ten misses the whole frame, as far as the
-    aspect ratio goes."""
+    """(x, y, width, height), drawn by the usual rule. A draw that does not fit into the frame is
+    repeated; after ten, the largest region in the middle with an allowed aspect ratio."""
     for _ in range(_CROP_ATTEMPTS):
         area = width * height * (_AREA[0] + (_AREA[1] - _AREA[0]) * draw())
         ratio = _RATIO[0] * (_RATIO[1] / _RATIO[0]) ** draw()

@@ -1,7 +1,7 @@
-"""Which videos of a stream cannot be decoded, what stands in for them, and when they are too many.
+"""Which videos of a stream cannot be decoded, their substitutes, and when they are too many.
 
-The stand-in for a sample follows from (seed, epoch, sample) alone. That a video is known to be bad
-only saves trying it again: the trial would fail and lead to the same stand-in.
+The substitute for a sample follows from (seed, epoch, sample) alone. That a video is known to be
+bad only saves trying it again: the trial would fail and lead to the same substitute.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Quarantine:
         return [BadVideo(path, reason) for path, reason in self._reasons.items()]
 
     def add(self, video: int, reason: str, *, dropped: bool = False) -> None:
-        """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short and the
-        spec passes over short ones. Raises VideoError (on_error="raise") or TooManyBadVideos."""
+        """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short, and the
+        spec says "drop". Raises VideoError (on_error="raise") or TooManyBadVideos."""
         self._avoided.add(video)
         if not dropped:
             path = self._catalog[video].path
@@ -52,7 +52,7 @@ class Quarantine:
             raise SpecError(f'short="drop" leaves none of {self._total} videos: {reason}')
 
     def replace(self, sample: Sample) -> Sample:
-        """The sample itself, or the first of its stand-ins that is not known to be bad."""
+        """The sample itself, or the first of its substitutes that is not known to be bad."""
         while sample.video in self._avoided:
             sample = self._plan.substitute(sample)
         return sample

@@ -1,1 +1,1 @@
-"""The training side: the streams, who decodes what, and what TensorFlow is handed."""
+"""The training side: the streams, which worker decodes what, and what TensorFlow gets."""

@@ -1,12 +1,12 @@
-"""Who may decode for this trainer, and who is here. Pure: no sockets, no processes, no clock.
+"""Which workers are admitted, and which are connected. Pure: no sockets, no processes, no clock.
 
-A worker is known by its *peer*, the name that its connection has here, and by what its HELLO says:
-(id, host, pid). One that was cut off comes back under another peer, so its old one is given up
-before the new one is taken in. Two doors lead here:
+A worker is known by its *peer*, the name of its connection at this trainer, and by what its HELLO
+says: (id, host, pid). One that was cut off comes back as another peer, so its old one is removed
+before the new one is admitted. There are two kinds of addresses:
 
   * the private one, for children of this process: they prove it with the token that they were
-    given, and their pid must be that of a child that lives, since nobody would reap another;
-  * those that listen, for whoever dials in (and holds a key, where keys are due): as many as
+    given, and their pid must be that of a live child, since no other would be reaped;
+  * those that listen, for workers that dial in (with a key, where keys are required): as many as
     ``max_remote`` at once.
 """
 
@@ -24,13 +24,13 @@ from videoload.transport.messages import Hello
 
 PeerT = TypeVar("PeerT", bound=Hashable)
 
-_MAX_REMOTE = 4096  # workers at once: with insecure=True anybody may say HELLO
-_PEERS_KEPT = 4096  # workers that dialled in, to know one again that was cut off
+_MAX_REMOTE = 4096  # workers at once: with insecure=True anyone may send HELLO
+_PEERS_KEPT = 4096  # workers that dialled in, to recognise one that was cut off
 
 
 @dataclass(eq=False, slots=True)
 class ConnectedWorker:
-    """A worker that is here. ``is_child``: this process started it."""
+    """A worker that is connected. ``is_child``: this process started it."""
 
     host: str
     pid: int
@@ -41,7 +41,7 @@ class ConnectedWorker:
 
     @property
     def name(self) -> str:
-        """How people are told of it."""
+        """Its name in messages to people."""
         return f"{self.host}:{self.pid}"
 
     @property
@@ -53,15 +53,15 @@ class ConnectedWorker:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The worker is not taken in."""
+    """The worker is not admitted."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted(Generic[PeerT]):
-    """The worker is taken in, once the peers in ``replaces`` are given up: they were this worker.
-    ``returned``: it was cut off, and its line is to blame for what it had not answered."""
+    """The worker is admitted, once the peers in ``replaces`` are removed: they were this worker.
+    ``returned``: it was cut off, so what it had not answered is its connection's fault."""
 
     worker: ConnectedWorker
     replaces: tuple[PeerT, ...] = ()
@@ -69,7 +69,7 @@ class Admitted(Generic[PeerT]):
 
 
 class Admission(Generic[PeerT]):
-    """The workers that are here, and the decision on each that says HELLO."""
+    """The workers that are connected, and the decision on each HELLO."""
 
     def __init__(self, token: str, *, max_remote: int = _MAX_REMOTE) -> None:
         """``token``: what children of this process were given."""
@@ -80,10 +80,10 @@ class Admission(Generic[PeerT]):
         self._software: str | None = None  # of the first worker that came
 
     def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
-        """Decide on a HELLO at the private door; ``pids`` are the children that live."""
+        """Decide on a HELLO at the private address; ``pids`` are those of the live children."""
         if not hmac.compare_digest(hello.token.encode(), self._token):
             return Refusal("this address is for the trainer's own workers")
-        # The last words of a child that is reaped may still be here. Nobody would reap it again.
+        # A message of a child may be read after it was reaped; it would not be reaped again.
         if hello.pid not in pids:
             return Refusal("this trainer has no such child")
         # A worker dials again only when its one thread is between two leases, and forgets them.
@@ -107,7 +107,7 @@ class Admission(Generic[PeerT]):
         return Admitted(worker, (last,) if returned else (), returned)
 
     def other_software(self, hello: Hello) -> str | None:
-        """What to warn of where a worker decodes with other software than the first one."""
+        """The warning where a worker decodes with other software than the first one; or None."""
         if self._software is None:
             self._software = hello.software
         if self._software == hello.software:

@@ -1,64 +1,76 @@
-"""`Client` and `Stream`: what a training script sees.
+"""`Client`: the trainer's end of the workers.
 
-A `Client` owns the workers and the addresses; a `Stream` is one endless, reproducible sequence of
-batches made of a catalog, a clip spec and the options of `videoload.spec.plan.StreamOptions`. Any
-number of streams share a client's workers. Each way of reading a stream (a `for` loop, `batches`,
-a `tf.data` iterator) is a pass of its own, read by one thread at a time.
+A `Client` owns the workers that it started and the addresses that others dial. Its streams share
+them: any number of streams, each made of a catalog, a clip spec and the options of
+`videoload.spec.plan.StreamOptions`.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
+from typing import Literal
 
 from videoload.decoding.index_cache import cache_folder
-from videoload.errors import BadVideo, SpecError, WorkerError
+from videoload.errors import SpecError, WorkerError
 from videoload.native import cores
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import BatchInfo, Plan, StreamOptions
+from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.engine import Engine, OpenStream, ReaderQueue
-from videoload.trainer.leases import Ready
-from videoload.trainer.stats import Meter, StreamStats, WorkerStats
-from videoload.transport.slots import Arena, aligned_copy
+from videoload.trainer.engine import Engine
+from videoload.trainer.open_streams import OpenStream
+from videoload.trainer.stats import WorkerStats
+from videoload.trainer.stream import Stream
+from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-_log = logging.getLogger(__name__)
-
-_WAIT_S = 0.2  # a waiting consumer sees Ctrl-C at most so much later
 # tf.data runs 3 batches ahead with prefetch(2); one is trained on, and workers fill the others.
 _SLOTS = 8
-# So many slots are never left in a consumer's hands: it then gets copies, and the stream goes on.
-_KEPT = 2
-_PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 
 
 class Client:
-    """The trainer's end: starts local workers, listens for others, and makes streams.
+    """Starts workers on this host, admits those of other hosts, and makes streams.
 
-    workers   decoder processes on this host; "auto": one per core
-    listen    address(es) for workers of other hosts, "tcp://0.0.0.0:5555"; port * picks one
-    keys      folder with the trainer's CURVE keys, for addresses that other hosts can reach
-    insecure  listen there without keys: whoever reaches the port may send pixels
-    stall_s   a local worker that shows no progress for so many seconds is killed and replaced
-    cache     folder in which the workers started here keep what they learn of videos; None:
-              $VIDEOLOAD_CACHE, or else ~/.cache/videoload; False: nowhere
+    Use it in a ``with`` statement, or call `close`: it ends the workers. They also end with the
+    trainer's process, however that ends.
 
-    Raises TransportError for an address that cannot be used, WorkerError if no process can be
-    started. Use it in a ``with`` statement; `close` ends the workers.
+        with vl.Client(workers=2) as client:
+            stream = client.stream(catalog, clip, batch_size=8)
+
+    With ``listen``, malloc is set for the whole process when the first batch is asked for: it keeps
+    the pages of large buffers, because libzmq allocates each message anew and the page faults cost
+    a third of a millisecond per clip. ``videoload.native.switch_off("malloc")`` before that leaves
+    malloc as it is.
+
+    Args:
+        workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
+            core that this process may use, by its affinity and its cgroup's CPU quota.
+        listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
+            ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no others.
+        keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
+            other hosts can reach needs them. None, the default: no keys.
+        insecure: Listen there without keys: whoever reaches the port may then send pixels. Default
+            False.
+        stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
+            replaced. Heartbeats are sent between two packets of a video, so it must be longer than
+            the slowest packet or transform takes. Default 10. (Of a worker on another host that is
+            silent, the leases go to others after 2 s.)
+        cache: Folder in which the workers of this host keep the indexes of videos from one training
+            to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
+            False: nothing is kept.
+
+    Attributes:
+        endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
+            without ``listen``.
+
+    Raises:
+        SpecError: ``workers`` is not a count, or 0 without ``listen``.
+        TransportError: An address cannot be bound, or needs keys and has none.
+        WorkerError: No worker process can be started.
     """
 
     def __init__(
@@ -90,7 +102,6 @@ class Client:
         self._finalizer = weakref.finalize(self, self._engine.stop)
         self._streams = itertools.count()
         self.endpoints: tuple[str, ...] = tuple(self._engine.start())
-        """The addresses that workers can dial, ports filled in."""
 
     def stream(
         self,
@@ -107,10 +118,43 @@ class Client:
         max_bad: float = 0.01,
         slots: int | None = None,
     ) -> Stream:
-        """The clips of a catalog in batches; see `StreamOptions` for the options.
+        """Make a stream: the clips of a catalog in batches.
 
-        ``slots`` is the number of batches in memory at most (2 or more); by default 8, and more
-        where the workers that are there by now need them. Raises SpecError, MemoryError.
+        Which clips are in which batch, and their pixels, follow from the arguments alone: not from
+        the number of workers, their hosts, their speed or their end. Nothing is decoded before the
+        stream is read, but for the size of a first video where ``clip.size`` is None.
+
+        Args:
+            catalog: Which videos, which labels. Workers of this host need its ``root``.
+            clip: How clips are cut from a video.
+            batch_size: Clips in a batch (B), at least 1.
+            shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
+                catalog's order.
+            seed: Of the order, the windows, the crops, the flips and the transform's generator; any
+                int. Default 0.
+            shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Ranks
+                share no clip, and each has the same number of batches. Default (0, 1): all of it.
+            drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
+                Default True.
+            ordered: Batches come in the order of their steps. False: as they get ready; the same
+                batches, but their order depends on the workers. Default True.
+            on_error: What becomes of a clip that cannot be decoded. ``"substitute"``, the default:
+                another clip, drawn from ``seed``, takes its place, and the video is listed in
+                `Stream.quarantine`. ``"raise"``: the stream ends with VideoError.
+            max_bad: Share of the catalog, 0 to 1, that may be bad before the stream ends with
+                TooManyBadVideos; 3 videos always may. Default 0.01.
+            slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
+                workers that are connected by now need them; but no more than 2 GB hold, or 4.
+
+        Returns:
+            The stream, which shares the client's workers with its other streams.
+
+        Raises:
+            SpecError: The arguments contradict each other, or the catalog cannot give such clips.
+            VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
+            MemoryError: There is no shared memory for the slots.
+            ClosedError: The client is closed.
+            VideoloadError: What ended the client's I/O thread, if it has ended.
         """
         self._engine.check()
         options = StreamOptions(
@@ -120,19 +164,17 @@ class Client:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         plan = Plan.of(catalog, clip, options)
         if clip.size is None:
-            from videoload.decoding.decoder import (
-                native_size,  # FFmpeg, in a trainer that asks for it only
-            )
+            # Here, so that no other trainer loads FFmpeg.
+            from videoload.decoding.decoder import native_size
 
             clip = native_size(catalog, clip)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
-                "are taken from workers that dial in; make clips smaller, or let listen= out"
+                "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
         batch_bytes = batch_size * clip.clip_bytes
-        there = self._engine.wait_for_workers(0, timeout_s=0)
-        workers = max(self._workers, there)
+        workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         source = OpenStream(
             next(self._streams),
             catalog,
@@ -147,18 +189,35 @@ class Client:
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:
-        """The workers that are connected now: name, host, pid, clips, clips a second."""
+        """The workers that are connected now, those of this host and of others."""
         return self._engine.worker_stats()
 
     def wait_for_workers(self, count: int, timeout_s: float = 60.0) -> None:
-        """Wait until ``count`` workers are connected. Raises WorkerError if time runs out."""
-        there = self._engine.wait_for_workers(count, timeout_s)
-        if there < count:
+        """Wait until ``count`` workers are connected.
+
+        A stream needs no such wait: it starts with the first worker that comes.
+
+        Args:
+            count: Workers of this host and of others, together.
+            timeout_s: Seconds to wait at most. Default 60.
+
+        Raises:
+            WorkerError: Fewer workers came in that time.
+        """
+        connected = self._engine.wait_for_workers(count, timeout_s)
+        if connected < count:
             where = ", ".join(self.endpoints) or "this host"
-            raise WorkerError(f"{there} of {count} workers came within {timeout_s:g} s ({where})")
+            raise WorkerError(
+                f"{connected} of {count} workers came within {timeout_s:g} s ({where})"
+            )
 
     def close(self) -> None:
-        """End the workers and all streams. Idempotent; takes two seconds at most."""
+        """End the workers of this host and all streams; workers of other hosts look for another
+        trainer.
+
+        May be called more than once. It takes two seconds at most. Batches that were handed over
+        stay valid.
+        """
         self._finalizer()
 
     def __enter__(self) -> Client:
@@ -170,163 +229,6 @@ class Client:
     def __repr__(self) -> str:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"
         return f"Client({', '.join((state, *self.endpoints))})"
-
-
-class Stream:
-    """An endless sequence of batches, ``len(stream)`` an epoch. Made by `Client.stream`.
-
-    ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
-    [B, *clip.shape], ``labels`` int64 [B]; both are the reader's for as long as it keeps them.
-    """
-
-    def __init__(
-        self, client: Client, engine: Engine, source: OpenStream, options: StreamOptions
-    ) -> None:
-        self._client = client  # keeps the workers alive
-        self._engine = engine
-        self._source = source
-        self._epoch = 0
-        self._reader_ids = itertools.count()
-        self._meter = Meter()
-        self._held = _Held(source.arena.slots)
-        self.options = options
-        self.catalog = source.catalog
-        self.clip = source.spec
-        engine.post(lambda: engine.add(source))
-        weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
-
-    def __len__(self) -> int:
-        """Batches an epoch."""
-        return len(self._source.plan)
-
-    def __iter__(self) -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
-        """One epoch. A loop that is left early does not count: the next one reads it again."""
-        epoch = self._epoch
-        # Mapped, not looped over: a variable here would hold on to the batch's slot.
-        yield from map(_PAIR, self._read(range(epoch * len(self), (epoch + 1) * len(self))))
-        self._epoch = max(self._epoch, epoch + 1)
-
-    def batches(self, start_step: int = 0, epochs: int = 1, *, info: bool = False) -> Iterator[Any]:
-        """The batches from ``start_step`` to the end of epoch number ``epochs`` (counted from the
-        stream's beginning): (clips, labels), with ``info`` also a BatchInfo."""
-        batches = self._read(self._steps(start_step, epochs))
-        yield from batches if info else map(_PAIR, batches)
-
-    def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
-        """The same as a ``tf.data.Dataset`` of (clips, labels), see `videoload.trainer.tfdata`."""
-        from videoload.trainer.tfdata import dataset
-
-        return dataset(self, start_step, epochs)
-
-    @property
-    def quarantine(self) -> list[BadVideo]:
-        """The videos that could not be decoded so far, each once, with the reason."""
-        return self._source.quarantine.videos
-
-    def stats(self) -> StreamStats:
-        """What the stream did so far: rates, the trainer's waiting, the workers, a verdict."""
-        return self._meter.read(self._engine.worker_stats(), tuple(self.quarantine))
-
-    def _steps(self, start_step: int, epochs: int) -> range:
-        """The steps from ``start_step`` to the end of epoch number ``epochs``."""
-        stop = epochs * len(self)
-        if not 0 <= start_step <= stop:
-            raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start_step}")
-        return range(start_step, stop)
-
-    def _read(
-        self, steps: range, idle: Callable[[], None] | None = None
-    ) -> Generator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], BatchInfo], None, None]:
-        """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot.
-
-        Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
-        """
-        engine, source, queue = self._engine, self._source, ReaderQueue()
-        # One number space for all streams of the client.
-        reader_id = source.id << 32 | next(self._reader_ids)
-        engine.check()
-        engine.post(lambda: engine.begin(source, reader_id, queue, steps))
-        try:
-            for _ in steps:
-                asked = self._meter.asked()
-                batch = queue.take(0)
-                if batch is None:
-                    batch = self._wait(queue, reader_id, idle)
-                self._meter.got(asked, len(batch.samples))
-                yield self._hand_over(batch, idle)
-        finally:
-            engine.post(lambda: engine.end(source, reader_id))
-
-    def _close_client(self) -> None:
-        """End this stream and all others of its client."""
-        self._client.close()
-
-    def __repr__(self) -> str:
-        return (
-            f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "
-            f"{self.catalog!r})"
-        )
-
-    def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
-        engine = self._engine
-        starved = engine.has_credit  # some worker waits as well: for a slot, it may be
-        while True:
-            # Said again while it lasts: what was ready may go back when another pass has its turn.
-            engine.post(lambda: engine.want(reader_id), about_leases=True)
-            if idle is not None and starved:
-                idle()
-            batch = queue.take(_WAIT_S if idle is None else 0.05)
-            starved = True  # after so long, or so it seems
-            if batch is None and engine.stopped:
-                batch = queue.take(_WAIT_S)  # it may just have come, or the reason why none will
-            if batch is not None:
-                return batch
-            engine.check()
-
-    def _hand_over(
-        self, batch: Ready, idle: Callable[[], None] | None
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], BatchInfo]:
-        """A batch in the consumer's hands: its slot, or a copy where it holds too many."""
-        source, engine, held = self._source, self._engine, self._held
-        shape = (len(batch.samples), *source.spec.shape)
-        slot = batch.slot
-
-        def give_back() -> None:
-            held.slots.discard(slot)
-            engine.post(lambda: engine.give_back(source, slot), about_leases=True)
-
-        if held.full and idle is not None:
-            idle()
-        if held.full:
-            clips = aligned_copy(source.arena.view(slot, 0, shape))
-            give_back()
-            self._meter.copied += 1
-            if self._meter.copied == 1:
-                _log.warning(
-                    "%d of %d batches in memory are still referenced; the stream goes on with "
-                    "copies (keep fewer, or give more slots=)",
-                    len(held.slots), source.arena.slots,
-                )  # fmt: skip
-        else:
-            held.slots.add(slot)
-            clips = source.arena.lend(slot, shape, give_back)
-        video = np.array([sample.video for sample in batch.samples], np.int64)
-        labels = source.catalog.labels[video]
-        return clips, labels, BatchInfo(batch.step, video, batch.frames)
-
-
-class _Held:
-    """The slots that consumers hold."""
-
-    def __init__(self, slots: int) -> None:
-        self.slots: set[int] = set()
-        self._most = slots - min(_KEPT, slots // 2)
-
-    @property
-    def full(self) -> bool:
-        """Whether the next batch has to be copied."""
-        return len(self.slots) >= self._most
 
 
 def _slots(asked: int | None, batch_size: int, batch_bytes: int, workers: int) -> int:

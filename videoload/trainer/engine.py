@@ -1,13 +1,13 @@
-"""The I/O thread of a client: it owns all sockets and children, asks the lease table, and carries
-out what it says.
+"""The I/O thread of a client: it owns all sockets and children, tells the lease table what happens,
+and carries out its commands.
 
     consumer threads ── post(call) ──> │            │ <── messages ──> routers ── workers
                   <── ReaderQueue ───  │ I/O thread │
     supervisor ────── child ended ───> │            │ ── events ──> LeaseTable ── commands ──┐
                                        └────────────┘ <──────────────────────────────────────┘
 
-Nothing here decides which clip goes where; that is `leases`. Nothing here waits for anything but
-its sockets, so the sockets are always drained and memory is bounded by slots.
+Nothing here decides which worker decodes which clip; that is `leases`. Nothing here waits for
+anything but its sockets, so the sockets are always drained and memory is bounded by slots.
 
 Other threads do two things only: `post` a call to be made in this thread, and take batches from a
 `ReaderQueue`.
@@ -25,23 +25,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 
 import numpy as np
 import numpy.typing as npt
 import zmq
-from cachetools import LRUCache
 
 from videoload import native
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import Plan, Sample
-from videoload.spec.quarantine import Quarantine
+from videoload.spec.plan import Sample
 from videoload.trainer.admission import Admission, Refusal
 from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.stats import WorkerStats
 from videoload.transport.addresses import private_endpoint
@@ -61,80 +55,23 @@ from videoload.transport.messages import (
     Welcome,
     WorkerSettings,
 )
-from videoload.transport.slots import SHARED, Arena
+from videoload.transport.slots import SHARED
 from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
 from videoload.worker.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
 _CREDIT = 2  # one lease at work and one waiting, so that no worker idles for a round trip
-_BEAT_S = 0.25  # workers beat so often, and the table is ticked
-_SILENCE_S = 2.0  # a remote worker silent for so long is passed over
-_HEARTBEAT_S = 0.5  # workers hear of this trainer so often, and it finds out who is gone
-_ALONE_S = 5.0  # no worker for so long while a consumer waits: say so
+_BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
+_SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
+_HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
+_ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
-_INDEX_BYTES_KEPT = 64 << 20  # some 60 000 videos like UCF-101's
 _STOP_S = 10.0
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _WAKE_BYTES = 4096  # at most so many are taken in one go
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
-
-
-@dataclass(eq=False, slots=True)
-class OpenStream:
-    """What the engine knows of a stream."""
-
-    id: int
-    catalog: Catalog
-    spec: ClipSpec
-    plan: Plan
-    quarantine: Quarantine
-    arena: Arena
-    ordered: bool
-    root: str  # of the catalog; a Path takes long to hash
-    readers: dict[int, ReaderQueue] = field(default_factory=dict)
-    error: VideoloadError | None = None
-
-
-class ReaderQueue:
-    """What one reader of a stream is handed: batches go in here in the I/O thread and come out in
-    the consumer's."""
-
-    def __init__(self) -> None:
-        self._ready: SimpleQueue[Ready | None] = SimpleQueue()  # None: there is an error
-        self._error: VideoloadError | None = None
-
-    def put(self, batch: Ready) -> None:
-        """A batch for the consumer."""
-        self._ready.put(batch)
-
-    def fail(self, error: VideoloadError) -> None:
-        """No more batches; the consumer gets ``error`` after those that are here."""
-        if self._error is None:
-            self._error = error
-            self._ready.put(None)
-
-    def take_back(self) -> list[Ready]:
-        """The batches that the consumer has not taken."""
-        batches = []
-        with suppress(Empty):
-            while (batch := self._ready.get_nowait()) is not None:
-                batches.append(batch)
-            self._ready.put(None)
-        return batches
-
-    def take(self, wait_s: float) -> Ready | None:
-        """The next batch, or None if there is none in time. Raises what `fail` was given."""
-        try:
-            batch = self._ready.get(timeout=wait_s)
-        except Empty:
-            return None
-        if batch is None:
-            self._ready.put(None)  # for whoever asks again
-            assert self._error is not None
-            raise copy.copy(self._error)  # one that was raised holds its consumer's frames
-        return batch
 
 
 class Engine:
@@ -174,9 +111,6 @@ class Engine:
         self._private: Router | None = None
         self._joined = threading.Condition()
         self._error: VideoloadError | None = None
-        self._indexes: LRUCache[tuple[str, str], bytes] = LRUCache(
-            _INDEX_BYTES_KEPT, lambda packed: len(packed) + 300
-        )
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._poller: zmq.Poller | None = None  # made anew when the children change
@@ -185,13 +119,14 @@ class Engine:
     # Called from other threads
 
     def start(self) -> list[str]:
-        """Begin; returns the addresses listened on. Raises TransportError, WorkerError."""
+        """Start the thread; returns the addresses that it listens on. Raises TransportError,
+        WorkerError."""
         self._thread.start()
         return self._started.result(_START_S)
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
         """Have ``call`` made in the I/O thread, soon. Never blocks, takes no lock (finalizers
-        use it). One that can do no more than grant a lease, ``about_leases``, does not wake the
+        use it). A call that can do no more than grant a lease, ``about_leases``, does not wake the
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
         self._calls.append(call)
@@ -202,7 +137,7 @@ class Engine:
         except BlockingIOError:
             pass  # full: it is awake
         except OSError:
-            self._calls.clear()  # closed: nobody is left to call, and calls hold memory
+            self._calls.clear()  # closed: no call is made any more, and calls hold memory
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
@@ -213,18 +148,18 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing is to be had from this engine any more."""
+        """Whether this engine has ended, or is about to."""
         return self._stopping or self._error is not None
 
     def check(self) -> None:
-        """Raises what ended this engine, if it has ended."""
+        """Raise what ended this engine, if it has ended."""
         if self._error is not None:
             raise copy.copy(self._error)
         if self._stopping:
             raise ClosedError("the client is closed")
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` workers are there, or time is out; returns how many are."""
+        """Wait until ``count`` workers are connected, or time is out; returns how many are."""
         with self._joined:
             self._joined.wait_for(lambda: len(self._workers) >= count or self.stopped, timeout_s)
             if self._error is not None:
@@ -232,7 +167,7 @@ class Engine:
             return len(self._workers)
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each worker that is there."""
+        """The figures of each worker that is connected."""
         return tuple(worker.stats for worker in list(self._workers.values()))
 
     # Called in the I/O thread, by way of `post`
@@ -265,7 +200,7 @@ class Engine:
             queue.fail(stream.error)
             return
         if self._listen:
-            native.keep_pages()  # not earlier: TensorFlow's import has its own ideas of them
+            native.keep_pages()  # not earlier: TensorFlow's import would set malloc after it
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
         self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
@@ -350,7 +285,7 @@ class Engine:
                 self._send_heartbeats()
 
     def _poll(self, timeout_s: float) -> Collection[object]:
-        """Wait; returns what is ready, after the authenticator and the children had their due."""
+        """Wait; returns what is ready, after key checks were answered and ended children reaped."""
         children = [] if self._supervisor is None else self._supervisor.watched()
         if self._poller is None:
             self._poller = zmq.Poller()
@@ -372,7 +307,7 @@ class Engine:
             self._calls.popleft()()
 
     def _receive(self, router: Router) -> None:
-        """Take what has come; a flood waits for its next turn."""
+        """Read what has come, a bounded number of messages: a flood waits for its next turn."""
         for _ in range(_MAX_MESSAGES):
             got = None if self._stopping else router.receive()
             if got is None:
@@ -405,7 +340,7 @@ class Engine:
             dropped, fatal = message.dropped, message.fatal
             self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Bye):
-            # Also of a local worker: its one thread says BYE when it has left its decoder for good.
+            # Also of a local worker: its one thread sends BYE after it has left its decoder.
             self._gone(peer, died=False)
 
     def _admit(self, peer: Peer, hello: Hello, now: float) -> None:
@@ -446,8 +381,6 @@ class Engine:
                     stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
                 )
             worker = self._workers[peer]
-            for path, packed in result.indexes.items():
-                self._indexes[stream.root, path] = packed
             worker.clips += rows
             worker.decode_s += result.decode_s
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
@@ -460,8 +393,8 @@ class Engine:
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed))
 
     def _evict(self, peer: Peer) -> None:
-        """Have no more of a worker that lives. A local one may be writing into shared memory, so
-        its leases are its own until it is killed and reaped."""
+        """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
+        its leases until it is killed and reaped."""
         worker = self._workers.get(peer)
         if worker is not None and worker.is_child and self._supervisor is not None:
             self._supervisor.kill(worker.pid)
@@ -479,7 +412,7 @@ class Engine:
                     self._gone(peer, died=True, crashed=worker.hung or how in _CRASH_SIGNALS)
 
     def _send_heartbeats(self) -> None:
-        """Let the workers know that this trainer lives, and find those that are gone."""
+        """Tell the workers that this trainer is alive, and find those that are gone."""
         for peer, worker in list(self._workers.items()):
             if not peer.send(Heartbeat()) and not worker.is_child:
                 self._gone(peer, died=True)
@@ -521,7 +454,7 @@ class Engine:
         peer = grant.worker
         assert isinstance(peer, Peer)
         stream = self._streams[grant.stream]
-        if peer not in self._workers:  # it went while this list of commands was carried out
+        if peer not in self._workers:  # it left while this list of commands was carried out
             return
         place = None
         if self._workers[peer].is_child:
@@ -534,8 +467,7 @@ class Engine:
 
     def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
         video = stream.catalog[sample.video]
-        index = self._indexes.get((stream.root, video.path))
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end, index)
+        return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
 
     def _evict_stuck(self, command: Evict) -> None:
         assert isinstance(command.worker, Peer)
@@ -578,7 +510,7 @@ class Engine:
             stream.arena.close()
         self._streams.clear()
         self._stream_of.clear()
-        self.has_credit = True  # from now on, whoever posts finds the socket closed
+        self.has_credit = True  # from now on, `post` finds the socket closed
         self._wake_in.close()
         self._wake_out.close()
         self._calls.clear()

@@ -1,10 +1,10 @@
 """Ctrl-C while the main thread is inside TensorFlow.
 
 Python runs signal handlers in the main thread, between two of its own instructions. While `fit`
-waits in C++ for a batch there are none, and if no batch comes, Ctrl-C does nothing, for ever. But
-the C handler writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`), whoever
-waits where. So the thread that waits for the batch looks there; it gives up, TensorFlow returns to
-Python, and there the KeyboardInterrupt is due.
+waits in C++ for a batch there are none, and if no batch comes, Ctrl-C never takes effect. But the C
+handler writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`). So the thread
+that waits for the batch reads it there and gives up, TensorFlow returns to Python, and there the
+KeyboardInterrupt is raised.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _last = float("-inf")
 
 
 def listen() -> None:
-    """Have Ctrl-C noted from now on. Does nothing outside of the main thread, or where somebody
-    else (asyncio) has the descriptor already."""
+    """Take note of Ctrl-C from now on. Does nothing outside of the main thread, or where other code
+    (asyncio) has set the descriptor already."""
     global _pair  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
         return
@@ -38,8 +38,8 @@ def listen() -> None:
 
 
 def since(moment: float) -> bool:
-    """Whether Ctrl-C came after ``moment`` (of `time.monotonic`), and will end what the main
-    thread is at: a handler of the user's own may mean something else by it."""
+    """Whether Ctrl-C came after ``moment`` (of `time.monotonic`) and is to end what the main thread
+    does: a handler of the user's own may mean something else by it."""
     global _last  # noqa: PLW0603
     if _pair is None:
         return False

@@ -1,6 +1,6 @@
-"""Who owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
+"""Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
 
-A *reader* is one pass of a consumer over a stream. It opens batches, in step order, into free
+A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free
 slots; each open batch is split into *chunks*, consecutive clips; a chunk is granted to a worker as
 a *lease*. The invariants:
 
@@ -9,9 +9,9 @@ a *lease*. The invariants:
   * A chunk is done once: its first valid answer counts, a later one finds its lease void.
   * The fence: at most one live lease of a chunk writes into shared memory (a local one). It is
     granted again only after its worker is dead, and a cancelled batch keeps its slot until every
-    local lease on it is answered or its worker is dead. Over tcp nothing is written by others, so
-    a silent worker's chunks go to the next one at once, and whoever answers first wins - unless
-    the next one is local: that grant makes the remote ones void.
+    local lease on it is answered or its worker is dead. Over tcp no worker writes, so a silent
+    worker's chunks go to the next one at once, and the first answer wins - unless the next one is
+    local: that grant makes the remote ones void.
   * The reader that was asked last owns the stream's slots: another one, left half-way, gives back
     what was not yet consumed and decodes it again when it is asked again. A reader that waits is
     handed one batch before another may take over, and then those that wait take turns: two
@@ -37,16 +37,15 @@ from videoload.spec.quarantine import Quarantine
 
 WorkerId = Hashable
 
-# Most clips in a lease: at 16 and more the messages are long below 1 % of the decoding.
-_LEASE_CLIPS = 16
+_LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
 _LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
-# are killed from outside as well (preemption, out of memory, a cut line): of 70 such faults 2 met
-# the same clip twice running, and a good video was lost. Four times running is no accident.
+# are killed from outside as well (preemption, out of memory, a cut connection), and twice in a row
+# over the same clip happens by chance.
 _DEATHS = 4
 _CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed for it
-# A worker that idles for so many ticks (3 s) while it holds leases will never answer them: longer
-# than the largest LEASE (1.3 MB) is under way at 4 Mbit/s, or three packets lost in a row cost.
+# A worker that idles for so many ticks (3 s) while it holds leases will never answer them: the
+# largest LEASE (1.3 MB) takes less at 4 Mbit/s, and so do three lost packets in a row.
 _IDLE_TICKS = 12
 
 
@@ -83,7 +82,7 @@ class Recall:
 @dataclass(frozen=True, slots=True)
 class Evict:
     """This worker is stuck. A local one: kill it, and report `worker_left` once it is reaped. A
-    remote one: report `worker_left`, and let it say HELLO again."""
+    remote one: report `worker_left`, and let it send HELLO again."""
 
     worker: WorkerId
 
@@ -112,7 +111,7 @@ class _Stream:
     readers: dict[int, _Reader] = field(default_factory=dict)
     owner: _Reader | None = None
     stopped: bool = False
-    clip_s: float = math.inf  # what decoding a clip takes, by the last few
+    clip_s: float = math.inf  # what decoding a clip takes, a moving average
 
     def note_clip_time(self, seconds: float) -> None:
         if 0 < seconds < math.inf:
@@ -180,9 +179,9 @@ class _Worker:
     leases: dict[int, _Lease] = field(default_factory=dict)
     among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
-    progress: int = -1  # packets that it had decoded at its last beat
-    idle_beat: bool = False  # at its last beat it had decoded nothing since the one before
-    idle_ticks: int = 0  # in a row, with such a beat while it held leases
+    progress: int = -1  # packets that it had decoded at its last heartbeat
+    idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
+    idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
 
 
 class LeaseTable:
@@ -192,7 +191,7 @@ class LeaseTable:
         self, *, credit: int, stall_s: float, silence_s: float, deaths: int = _DEATHS
     ) -> None:
         """``credit``: leases a worker holds at once. ``stall_s``: a local worker silent for so
-        long is killed. ``silence_s``: a remote one silent for so long is passed over.
+        long is killed. ``silence_s``: the leases of a remote one silent for so long go to others.
         ``deaths``: a clip that, alone in its lease, so many workers died over is taken for bad."""
         self._credit = credit
         self._stall_s = stall_s
@@ -203,7 +202,7 @@ class LeaseTable:
         self._workers: dict[WorkerId, _Worker] = {}
         # Those that take leases, by how many they hold; who holds that many for longest is first.
         self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
-        self._blamed: dict[WorkerId, _Chunk] = {}  # over whose loss which chunk was blamed
+        self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
         self._lease_ids = count(1)
         self._chunk_ids = count()
         self._ticked: float | None = None
@@ -239,7 +238,7 @@ class LeaseTable:
         )
 
     def drop_stream(self, stream: int) -> list[Command]:
-        """Forget a stream that nobody can ask any more."""
+        """Forget a stream that has no consumers any more."""
         commands: list[Command] = []
         self._streams[stream].stopped = True
         for reader in list(self._streams[stream].readers):
@@ -293,15 +292,15 @@ class LeaseTable:
     # Workers
 
     def worker_joined(self, worker: WorkerId, *, local: bool, now: float) -> list[Command]:
-        """A worker said HELLO. ``local``: it writes into shared memory."""
+        """A worker is admitted. ``local``: it writes into shared memory."""
         if worker not in self._workers:
             self._workers[worker] = _Worker(worker, local, now)
             self._file(self._workers[worker])
         return self._grant()
 
     def heard(self, worker: WorkerId, now: float, progress: int | None = None) -> bool:
-        """A sign of life; False if the worker is not known. ``progress``: of a heartbeat, how many
-        it has decoded."""
+        """A message of a worker came; False if it is not known. ``progress``: of a heartbeat, how
+        many packets it has decoded."""
         known = self._workers.get(worker)
         if known is None:
             return False
@@ -317,8 +316,8 @@ class LeaseTable:
         return True
 
     def worker_left(self, worker: WorkerId, *, died: bool, crashed: bool = False) -> list[Command]:
-        """A worker is gone for good: a local one is reaped, a remote one said BYE or cannot be
-        reached. ``died``: not of its own will, so the lease it was at may be what killed it."""
+        """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
+        ``died``: the lease that it was at may be what killed it."""
         gone = self._workers.pop(worker, None)
         if gone is None:
             return []
@@ -341,8 +340,8 @@ class LeaseTable:
         return commands + self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
-        """A remote worker that had `worker_left` is back under another name: it was the line that
-        broke, so the clip that it was at is not to blame."""
+        """A remote worker that had `worker_left` is back under another name: it was the connection
+        that broke, so the clip that it was at is not to blame."""
         chunk = self._blamed.pop(worker, None)
         if chunk is not None and chunk.deaths:
             chunk.deaths -= 1
@@ -392,8 +391,8 @@ class LeaseTable:
         dropped: bool = False,
         fatal: bool = False,
     ) -> list[Command]:
-        """Clip ``at`` of ``lease`` cannot be decoded: another one stands in, and the whole chunk is
-        granted again (the worker stopped there). ``fatal``: the stream stops instead."""
+        """Clip ``at`` of ``lease`` cannot be decoded: another one is substituted, and the whole
+        chunk is granted again (the worker stopped there). ``fatal``: the stream stops instead."""
         found = self._lease(worker, lease)
         if found is None:
             return []
@@ -408,14 +407,14 @@ class LeaseTable:
         return self._fail(chunk, at, reason, dropped=dropped) + self._grant()
 
     def tick(self, now: float) -> list[Command]:
-        """Time passes. Kills local workers that are stuck, passes over remote ones in silence, and
-        starts afresh with those that live and idle while they hold leases: a lease or its answer
-        was lost on the way."""
+        """Time passes. Has local workers killed that are stuck, gives the leases of silent remote
+        ones to others, and has those admitted anew that are alive and idle while they hold leases:
+        a lease or its answer was lost on the way."""
         pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
         commands: list[Command] = []
         for worker in self._workers.values():
-            if pause > self._silence_s / 2:  # it is this process that slept, not all the workers
+            if pause > self._silence_s / 2:  # this process was stopped, not all the workers
                 worker.heard += pause
             silent = now - worker.heard
             worker.idle_ticks += worker.idle_beat and bool(worker.leases)
@@ -471,7 +470,7 @@ class LeaseTable:
             lease.chunk = None
 
     def _requeue_if_abandoned(self, chunk: _Chunk) -> None:
-        """Nobody who is heard of works on the chunk: it goes to the next worker."""
+        """If no worker that is heard of works on the chunk, it goes to the next one."""
         if all(lease.worker.suspect for lease in chunk.holders):
             self._requeue(chunk)
 
@@ -510,7 +509,7 @@ class LeaseTable:
             stream.quarantine.add(video, reason, dropped=dropped)
         except VideoloadError as error:
             return self._stop(stream, error)
-        self._requeue(chunk)  # stand-ins are chosen when it is granted again
+        self._requeue(chunk)  # substitutes are chosen when it is granted again
         return []
 
     def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
@@ -520,7 +519,7 @@ class LeaseTable:
         return [Stop(stream.id, error)]
 
     @staticmethod
-    def _choose_stand_ins(batch: _Batch, first: int, size: int) -> None:
+    def _choose_substitutes(batch: _Batch, first: int, size: int) -> None:
         replace = batch.reader.stream.quarantine.replace
         batch.samples[first : first + size] = map(replace, batch.samples[first : first + size])
 
@@ -607,8 +606,8 @@ class LeaseTable:
                 chunk.queued = False
                 if chunk in chunk.batch.chunks:
                     samples = chunk.batch.samples[chunk.first : chunk.first + chunk.size]
-                    if not chunk.holders:  # nobody can still answer for what it was
-                        self._choose_stand_ins(chunk.batch, chunk.first, chunk.size)
+                    if not chunk.holders:  # else an answer may come for the samples as they are
+                        self._choose_substitutes(chunk.batch, chunk.first, chunk.size)
                     if samples != chunk.batch.samples[chunk.first : chunk.first + chunk.size]:
                         chunk.deaths = chunk.crashes = 0
                     return chunk
@@ -616,7 +615,7 @@ class LeaseTable:
             if batch is None:
                 continue
             size = min(self._chunk_size(batch), len(batch.samples) - batch.next_row)
-            self._choose_stand_ins(batch, batch.next_row, size)
+            self._choose_substitutes(batch, batch.next_row, size)
             chunk = _Chunk(batch, batch.next_row, size)
             batch.chunks.add(chunk)
             batch.next_row += size
@@ -648,9 +647,9 @@ class LeaseTable:
         return batch
 
     def _chunk_size(self, batch: _Batch) -> int:
-        """A batch is spread over the workers, so that it is complete as early as can be; but where
-        clips are quickly made, messages would cost too much: then a lease is longer, as far as the
-        slots can keep all workers at work. A short rest gets no lease of its own."""
+        """A batch is spread over the workers, so that it is complete as early as possible; but
+        where clips are quickly decoded, messages would cost too much: then a lease is longer, as
+        far as the slots can keep all workers busy. A short rest gets no lease of its own."""
         stream, clips, workers = batch.reader.stream, len(batch.samples), max(1, self.workers)
         spare = stream.slots // 2 * clips // (workers * self._credit)
         longest = min(stream.lease_clips, max(-(-clips // workers), spare))

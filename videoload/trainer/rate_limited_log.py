@@ -1,7 +1,7 @@
-"""Warnings that whoever reaches a port can cause: told, but never faster than one a second.
+"""Warnings that any peer at a port can cause: logged, but no more than one per second.
 
-A flood of noise would otherwise fill a disk with lines that all say the same. The first is told at
-once; those of the next second are counted, and the last of them is told with their number.
+A flood of noise would otherwise fill a disk with lines that all say the same. The first is logged
+at once; those of the next second are counted, and the last of them is logged with their number.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class RateLimitedLog:
         self._last = ""
 
     def add(self, text: str, now: float) -> None:
-        """Tell it now, or count it."""
+        """Log it now, or count it."""
         self._held += 1
         self._last = text
         self.tell(now)
 
     def tell(self, now: float) -> None:
-        """Tell what was held back, if it is time."""
+        """Log what was held back, if it is time."""
         if not self._held or now < self._quiet_until:
             return
         more = f" (and {self._held - 1} more since the last line)" if self._held > 1 else ""

@@ -1,13 +1,13 @@
-"""The reference: the stream, decoded in this process, one clip after the other.
+"""The reference: a stream decoded in this process, one clip after the other.
 
-Short and obviously right. Whatever workers, sockets and shared memory do, the batches must equal
-these byte for byte.
+Short and obviously right. Whatever workers, sockets and shared memory do, a stream's batches must
+equal these byte for byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal, overload
 
 import numpy as np
 
@@ -15,8 +15,65 @@ from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native
 from videoload.errors import SpecError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import BatchInfo, Plan, StreamOptions
+from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
+
+
+@overload
+def decode_serially(
+    catalog: Catalog,
+    clip: ClipSpec,
+    batch_size: int,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    drop_remainder: bool = True,
+    ordered: bool = True,
+    on_error: Literal["substitute", "raise"] = "substitute",
+    max_bad: float = 0.01,
+    start_step: int = 0,
+    epochs: int = 1,
+    info: Literal[False] = False,
+) -> Iterator[Batch]: ...
+
+
+@overload
+def decode_serially(
+    catalog: Catalog,
+    clip: ClipSpec,
+    batch_size: int,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    drop_remainder: bool = True,
+    ordered: bool = True,
+    on_error: Literal["substitute", "raise"] = "substitute",
+    max_bad: float = 0.01,
+    start_step: int = 0,
+    epochs: int = 1,
+    info: Literal[True],
+) -> Iterator[BatchWithInfo]: ...
+
+
+@overload
+def decode_serially(
+    catalog: Catalog,
+    clip: ClipSpec,
+    batch_size: int,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    drop_remainder: bool = True,
+    ordered: bool = True,
+    on_error: Literal["substitute", "raise"] = "substitute",
+    max_bad: float = 0.01,
+    start_step: int = 0,
+    epochs: int = 1,
+    info: bool,
+) -> Iterator[Batch | BatchWithInfo]: ...
 
 
 def decode_serially(
@@ -34,12 +91,43 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: bool = False,
-) -> Iterator[Any]:
-    """The batches of ``Client.stream(...).batches(start_step, epochs, info)``, without workers.
+) -> Iterator[Batch | BatchWithInfo]:
+    """The batches of a stream, decoded in this process: no workers, no sockets.
 
-    Yields (clips, labels), uint8 [B, *clip.shape] and int64 [B], and with ``info`` a BatchInfo
-    after them; the arrays are the caller's. Raises SpecError for arguments that contradictory,
-    VideoError (on_error="raise") and TooManyBadVideos.
+    The reference: ``client.stream(...).batches(start_step, epochs, info=info)`` with the same
+    arguments gives the same bytes in the same order. Nothing is decoded before it is asked for.
+
+    Args:
+        catalog: Which videos, which labels; it needs its ``root``.
+        clip: How clips are cut from a video.
+        batch_size: Clips in a batch (B), at least 1.
+        shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
+            catalog's order.
+        seed: Of the order, the windows, the crops, the flips and the transform's generator; any
+            int. Default 0.
+        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Default
+            (0, 1): all of it.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
+            Default True.
+        ordered: Without effect here: batches are always in the order of their steps. Default True.
+        on_error: ``"substitute"``, the default: another clip, drawn from ``seed``, takes the place
+            of one that cannot be decoded. ``"raise"``: VideoError.
+        max_bad: Share of the catalog, 0 to 1, that may be bad before TooManyBadVideos; 3 videos
+            always may. Default 0.01.
+        start_step: First batch, counted over all epochs from 0. Default 0.
+        epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+        info: Say where each batch came from. Default False.
+
+    Yields:
+        (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
+        BatchInfo). The arrays are the caller's.
+
+    Raises:
+        SpecError: The arguments contradict each other, or the catalog cannot give such clips.
+        VideoError: A clip cannot be decoded, with ``on_error="raise"``; or ``clip.size`` is None
+            and no video of the catalog tells the native size.
+        TooManyBadVideos: More videos are bad than ``max_bad`` allows.
+        TransformError: The transform cannot be imported, or failed on a clip.
     """
     options = StreamOptions(
         batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
@@ -58,7 +146,7 @@ def _batches(
     options: StreamOptions,
     steps: range,
     with_info: bool,
-) -> Iterator[Any]:
+) -> Iterator[Batch | BatchWithInfo]:
     assert catalog.root is not None
     decoder = Decoder(catalog.root)
     quarantine = Quarantine(catalog, plan, options)

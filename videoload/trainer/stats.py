@@ -7,13 +7,21 @@ from dataclasses import dataclass, field
 
 from videoload.errors import BadVideo
 
-# Below this share of waiting, more decoders would not make the training noticeably faster.
+# Below this share of waiting, more workers would not make the training noticeably faster.
 _LITTLE_WAITING = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStats:
-    """One worker: clips it decoded for this client, and clips a second while it decoded."""
+    """What one worker did for this client so far.
+
+    Attributes:
+        name: ``host:pid``.
+        host: Host name that the worker gave.
+        pid: Process id on that host.
+        clips: Clips that it decoded.
+        clips_per_s: Clips per second of decoding; waiting does not count.
+    """
 
     name: str
     host: str
@@ -24,8 +32,18 @@ class WorkerStats:
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """A stream from its first batch on. ``wait_share`` is the share of the time (0 to 1) that the
-    consumer spent waiting for batches; ``verdict`` says what that means."""
+    """What a stream did, from when its first batch was asked for until its last was handed over.
+
+    Attributes:
+        batches: Batches handed over.
+        clips: Clips in them.
+        clips_per_s: Clips per second of that time.
+        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches.
+        copied: Batches that were copied because the trainer kept nearly all slots.
+        workers: The workers connected now, of all streams of the client.
+        bad_videos: The videos that could not be decoded.
+        verdict: What ``wait_share`` means, in one sentence.
+    """
 
     batches: int
     clips: int
@@ -56,7 +74,7 @@ class Meter:
         return now
 
     def got(self, asked: float, clips: int) -> None:
-        """It got one."""
+        """It got one, ``asked`` at that time."""
         self.ended = time.monotonic()
         self.waited_s += self.ended - asked
         self.batches += 1

@@ -1,14 +1,14 @@
-"""The stream as a ``tf.data.Dataset``, without copying a batch.
+"""A stream as a ``tf.data.Dataset``, without copying a batch.
 
-TensorFlow takes a C-contiguous, 64-byte aligned uint8 array from a generator as it is (4 400
-batches of 19 MB a second; unaligned 220) and releases it when the tensor dies. But the release is
-only queued: the queue is worked off when a py_func finishes or an eager tensor is freed. A
-generator that blocks for a free slot therefore blocks the very release that it waits for. So while
-it waits, it makes and drops a tiny tensor every 50 ms.
+TensorFlow takes a C-contiguous, 64-byte aligned uint8 array from a generator without a copy (which
+is 20 times as fast) and releases it when the tensor dies. But the release is only queued: the queue
+is emptied when a py_func finishes or an eager tensor is freed. A generator that blocks for a free
+slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
+tiny tensor every 50 ms.
 
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
-interpreter ends: one that is caught inside is killed there, and whoever destroys its iterator then
-waits for it for ever. So at exit the clients are closed first, and the threads are waited for.
+interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
+then never returns. So at exit the clients are closed first, and the threads are waited for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from videoload.trainer import interrupts
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.trainer.client import Stream
+    from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
@@ -42,15 +42,27 @@ _streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that TensorFlow m
 
 
 def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
-    """(clips, labels) batches from ``start_step`` to the end of epoch number ``epochs``.
+    """A stream as a ``tf.data.Dataset``, without copying a batch; the same as `Stream.dataset`.
 
-    clips   uint8 [B, *clip.shape], labels int64 [B]; B is static with ``drop_remainder``
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
-    iterator that was dropped half-way does not count. Cardinality is asserted; auto-sharding is
-    off, since the plan shards (``shard=(rank, world)``).
+    iterator that was left early does not count. Cardinality is asserted, two batches are
+    prefetched, and auto-sharding is off, since the stream has its own ``shard``.
 
-    Raises VideoloadError where TensorFlow is not installed. What goes wrong later reaches the
-    caller as TensorFlow's error; the original stands in its text and in the log.
+    What goes wrong while it is read reaches the caller as TensorFlow's error; the original stands
+    in its text and in the log.
+
+    Args:
+        stream: Made by `Client.stream`; the dataset keeps it alive.
+        start_step: First batch, counted over all epochs from 0.
+        epochs: Epoch at whose end to stop, counted from the stream's beginning.
+
+    Returns:
+        A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static with
+        ``drop_remainder``, else None.
+
+    Raises:
+        SpecError: ``start_step`` lies after the end of epoch ``epochs``.
+        VideoloadError: TensorFlow is not installed.
     """
     try:
         import tensorflow as tf
@@ -64,7 +76,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     interrupts.listen()
     _streams.add(stream)
 
-    # TensorFlow keeps `batches` for ever, in its global graph: the stream lives with the dataset.
+    # TensorFlow never frees `batches`, in its global graph; so only the dataset holds the stream.
     home = weakref.ref(stream)
 
     def batches() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
@@ -108,11 +120,11 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
 @atexit.register
 def _leave_python() -> None:
-    """Close what TensorFlow may be reading, and wait until its threads are out of Python."""
+    """Close what TensorFlow may be reading, and wait until its threads have left Python."""
     for stream in list(_streams):
         stream._close_client()
     deadline = time.monotonic() + _LEAVE_S
-    quiet = 0  # looks in a row at which nobody was inside
+    quiet = 0  # checks in a row that found no thread inside
     while quiet < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
         quiet = 0 if any(map(_in_generator, sys._current_frames().values())) else quiet + 1

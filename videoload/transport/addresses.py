@@ -1,4 +1,4 @@
-"""Addresses: what is one, who can reach it, and what its name stands for."""
+"""Addresses: which are valid, who can reach them, and what a host name resolves to."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
 def private_endpoint() -> str:
-    """An address for this host's own workers: an abstract Unix socket, so no file to leave behind,
-    or a loopback port where there is no such thing."""
+    """An address for the workers that this process starts: an abstract Unix socket, so that no
+    file is left behind, or a loopback port where there are none."""
     return f"ipc://@videoload-{secrets.token_hex(16)}" if SHARED else "tcp://127.0.0.1:*"
 
 
@@ -31,8 +31,8 @@ def is_name(endpoint: str) -> bool:
 
 
 def resolve(endpoint: str) -> list[str]:
-    """The addresses that a name stands for, each once, as endpoints. A host with addresses of both
-    families is one trainer, not two: then those of IPv4 count. Blocks, maybe for many seconds.
+    """The addresses that a host name resolves to, each once, as endpoints. A host with addresses of
+    both families is one trainer, not two: then those of IPv4 count. May block for many seconds.
 
     Raises TransportError with the resolver's reason.
     """
@@ -60,6 +60,7 @@ def is_local(endpoint: str) -> bool:
 
 
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:
+    """Raises TransportError where it is no address, or needs keys and there are none."""
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
     bad_port = not (port == "*" or (port.isdecimal() and int(port) < 1 << 16))

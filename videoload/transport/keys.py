@@ -1,7 +1,7 @@
-"""CURVE keys: whose they are, where they lie, and who is let in with them.
+"""CURVE keys (ZeroMQ RFC 26): the files of both sides, and the check of who connects.
 
 A trainer's folder holds its key pair and, under ``admitted/``, the public keys of the workers that
-may dial in; a worker's folder its own pair and the trainer's public key.
+may dial in; a worker's folder holds its own pair and the trainer's public key.
 """
 
 from __future__ import annotations
@@ -24,8 +24,17 @@ _MAX_HANDSHAKES = 64  # decided on in one go
 
 
 def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Make CURVE keys for one trainer and its workers: ``folder``/trainer and ``folder``/worker,
-    to be given as ``keys`` to each side. Raises TransportError if the folder holds keys."""
+    """Make CURVE keys for one trainer and its workers.
+
+    Args:
+        folder: Made if it is not there.
+
+    Returns:
+        ``folder``/trainer and ``folder``/worker: to be given as ``keys`` to each side.
+
+    Raises:
+        TransportError: The folder holds keys already, or cannot be written.
+    """
     base = Path(folder)
     trainer, worker = base / TRAINER, base / WORKER
     if trainer.exists() or worker.exists():
@@ -47,6 +56,7 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 
 def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
+    """The (public, secret) keys of a side. Raises TransportError."""
     path = Path(folder) / f"{role}.key_secret"
     public, secret = load_key(path)
     if secret is None:
@@ -55,6 +65,7 @@ def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:
 
 
 def load_key(path: Path) -> tuple[bytes, bytes | None]:
+    """The public key of a file, and the secret one if it holds one. Raises TransportError."""
     try:
         return zmq.auth.load_certificate(path)
     except (OSError, ValueError) as error:
@@ -65,7 +76,7 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
 
 
 class KeyAuthenticator:
-    """Lets in the workers whose public keys lie in the trainer's key folder, nobody else."""
+    """Admits connections of those workers whose public keys are in the trainer's folder."""
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], keys: str | os.PathLike[str]
@@ -83,7 +94,7 @@ class KeyAuthenticator:
         self.socket = self._authenticator.zap_socket
 
     def answer(self) -> None:
-        """Decide on connection attempts that wait; those beyond a good many go on waiting."""
+        """Decide on the connection attempts that wait, a bounded number of them at a time."""
         for _ in range(_MAX_HANDSHAKES):
             if not self.socket.poll(0):
                 return

@@ -2,14 +2,14 @@
 
     worker                                     trainer
       HELLO  version, who I am        ───────>
-                                      <───────  WELCOME  how often to beat
+                                      <───────  WELCOME  how often to send heartbeats
                                       <───────  (or REFUSED  why; then the worker backs off)
                                       <───────  LEASE  clips to decode, and where they go
       HEARTBEAT  between two frames   ───────>
       RESULT  lease is done (+pixels) ───────>
       or FAILED  this clip cannot be  ───────>
                                       <───────  LEASE ...
-                                      <───────  HEARTBEAT  I am still here
+                                      <───────  HEARTBEAT  I am alive
       BYE  I take no more             ───────>  (its leases go to others)
                                       <───────  BYE  I am closing, or: I do not know you, say HELLO
 
@@ -18,9 +18,9 @@ not share memory with the trainer has a third: the pixels of the lease's clips, 
 Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
 Whatever is not exactly one of these messages is a ProtocolError.
 
-A worker that the trainer's host started has a second, private channel, the socket pair that it was
-born with: `WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`.
-Only there are roots and memory named; whoever dials in cannot speak there.
+A worker that the trainer started has a second, private channel, the socket pair that it inherits:
+`WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`. Roots and
+memory are named there only; a worker that dials in has no such channel.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ from videoload.errors import ProtocolError
 from videoload.spec.clips import ClipSpec
 
 VERSION = b"videoload/1"
-INDEX_BYTES = 1 << 16  # a longer one (some 30 000 frames) is not passed on
 
 _T = TypeVar("_T")
-_Id = Annotated[int, msgspec.Meta(ge=0)]
+_Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
-_Index = Annotated[bytes, msgspec.Meta(max_length=INDEX_BYTES)]
-_Ordinals = Annotated[list[_Id], msgspec.Meta(max_length=100_000)]
+_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=100_000)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -49,7 +48,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
 
 
 class Hello(_Message, tag="hello"):
-    """A worker reports. ``token`` proves that this trainer started it, and so shares memory."""
+    """A worker asks to be admitted. ``token`` proves that this trainer started it."""
 
     worker: _Word
     host: _Word
@@ -59,7 +58,7 @@ class Hello(_Message, tag="hello"):
 
 
 class Welcome(_Message, tag="welcome"):
-    """The worker is admitted; it beats at least every ``beat_s`` seconds."""
+    """The worker is admitted; it sends a heartbeat at least every ``beat_s`` seconds."""
 
     beat_s: Annotated[float, msgspec.Meta(gt=0)]
 
@@ -71,15 +70,13 @@ class Refused(_Message, tag="refused"):
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``. ``index``
-    is what an earlier RESULT brought for this video."""
+    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``."""
 
     path: _Text
-    seed: _Id
+    seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
     clip: _Id = 0
     start: _Id = 0
     end: _Id | None = None
-    index: _Index | None = None
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,13 +100,11 @@ class Lease(_Message, tag="lease"):
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``indexes``,
-    by path, spare the next worker that meets one of these videos its first complete decode."""
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    indexes: Annotated[dict[_Text, _Index], msgspec.Meta(max_length=4096)] = {}
 
 
 class Failed(_Message, tag="failed"):
@@ -118,12 +113,12 @@ class Failed(_Message, tag="failed"):
     lease: _Id
     at: _Id
     reason: _Text
-    dropped: bool = False  # short, and the spec passes over short videos in silence
+    dropped: bool = False  # short, and the spec says "drop"
     fatal: bool = False  # no video's fault (a transform): the stream cannot go on
 
 
 class Heartbeat(_Message, tag="heartbeat"):
-    """The sender lives. ``progress``: packets decoded so far by this worker."""
+    """The sender is alive. ``progress``: packets decoded so far by this worker."""
 
     progress: _Id = 0
 

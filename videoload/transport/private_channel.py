@@ -1,6 +1,6 @@
 """The private channel between a process and a worker that it started: a socket pair.
 
-Nobody else can speak there, so roots and shared memory are named there and nowhere else.
+No other process can connect to it, so roots and shared memory are named there and nowhere else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 
 from videoload.transport.messages import Private, Share, pack_private, unpack_private
 
-_CHANNEL_S = 5.0  # a worker that does not read its channel for so long is as good as dead
+_CHANNEL_S = 5.0  # a worker that does not read its channel for so long is taken for dead
 
 
 class PrivateChannel:

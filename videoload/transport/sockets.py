@@ -1,13 +1,13 @@
-"""Sockets: how messages get from here to there.
+"""Sockets: ROUTER on the trainer's side, DEALER on the worker's.
 
 The trainer binds a ROUTER, workers dial in with a DEALER. Three settings carry the weight:
 ROUTER_MANDATORY tells at once that a worker is gone (otherwise its messages vanish), IMMEDIATE
 keeps a DEALER from queueing for a trainer that is not there, and LINGER is bounded, so that no
 close hangs. High-water marks bound nothing here: leases do.
 
-What a stranger at a port can cost is bounded as well. A frame larger than any lease hangs up on
-its sender (MAXMSGSIZE); who connects and says nothing is hung up on (HANDSHAKE_IVL); a peer that
-sends faster than it is listened to is held back by TCP (RCVHWM, well above what a worker owes).
+What an unknown peer at a port can cost is bounded as well. The sender of a frame larger than any
+lease is disconnected (MAXMSGSIZE), as is a peer that connects and sends nothing (HANDSHAKE_IVL);
+one that sends faster than it is read is held back by TCP (RCVHWM, well above what a worker owes).
 
 An address beyond this host needs CURVE keys on both sides (`make_keys`), because whoever reaches a
 trainer's port could send it any pixels, and whoever answers a worker could read any video.
@@ -40,9 +40,9 @@ from videoload.transport.messages import (
 PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
 _HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
-_BACKLOG = 1024  # connections not accepted yet; with 100, of a thousand at once many wait a second
-_RECEIVED = 64  # messages of one worker that wait to be taken in; it owes two answers and beats
-_DRAIN_MS = 2000  # a leaving worker waits so long for its last words to be sent
+_BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
+_RECEIVED = 64  # messages of one worker that wait to be read; it owes two answers and heartbeats
+_DRAIN_MS = 2000  # a leaving worker waits so long for its last messages to be sent
 
 
 class Peer(NamedTuple):
@@ -52,7 +52,7 @@ class Peer(NamedTuple):
     identity: bytes
 
     def send(self, message: FromTrainer) -> bool:
-        """False if the worker is gone, or takes nothing any more."""
+        """False if the worker is gone, or its queue is full."""
         return self.router.send(self.identity, message)
 
 
@@ -84,7 +84,7 @@ class Router:
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             self.socket.bind(endpoint)
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
-        # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what anybody would dial.
+        # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
 
     def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
@@ -123,7 +123,7 @@ class Router:
             self.socket.recv(copy=False)
 
     def send(self, identity: bytes, message: FromTrainer) -> bool:
-        """False if the worker is gone, or takes nothing any more."""
+        """False if the worker is gone, or its queue is full."""
         try:
             self.socket.send_multipart([identity, *pack(message)], zmq.DONTWAIT)
         except zmq.ZMQError as error:
@@ -179,7 +179,7 @@ class Dealer:
         return True
 
     def close(self, *, drain: bool = False) -> None:
-        """Hang up; with ``drain``, once what was said is sent, or after two seconds."""
+        """Disconnect; with ``drain``, once all messages are sent, or after two seconds."""
         self.socket.close(linger=_DRAIN_MS if drain else 0)
 
 

@@ -1,19 +1,18 @@
-"""The workers of one host: started, watched, started again, stopped.
+"""The worker processes of one host: started, watched, replaced, stopped.
 
 Every child is `python -m videoload.worker` with one inherited descriptor, its end of a private
 channel; secrets and paths go over that, not over the command line. The supervisor itself waits for
 nothing: it hands out a descriptor for each child that becomes readable when the child ends, and
-`reap` is called by whoever polls them.
+its caller polls them and calls `reap`.
 
-The stop ladder, in one place (`stop`): ask (SIGTERM), wait, kill, reap.
+All stopping is in one place (`stop`): ask (SIGTERM), wait, kill, reap.
 
-A child that is killed or crashes is started again at once. Children that give up as soon as they
-are started, three in a row, are not: something is wrong with this host (an import, a root), and
-going round for ever would hide it.
+A child that is killed or crashes is replaced at once. Not so when three in a row exit with an error
+as soon as they are started: something is wrong with this host (an import, a root), and restarting
+without end would hide it.
 
-A child that hangs is found by whom it serves: the lease table tells the engine. `keep_running` has
-no lease table, so its children count their turns and packets in shared memory, and it looks whether
-they get on.
+A child that hangs is found by the trainer's lease table. `keep_running` has none, so its children
+count their turns and packets in shared memory, and it checks that the counters change.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ _YOUNG_S = 5.0
 _YOUNG_DEATHS = 3
 _CHECK_S = 0.2
 # An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
-# this even on a crowded host. Nobody waits for it: trainers pass over the silent after 2 s.
+# this even on a busy host. No trainer waits for it: leases of a silent worker go to others.
 _STALL_S = 30.0
-_ASK_S = 1.2  # between asking and killing; a worker looks up at each frame, and every 200 ms
+_ASK_S = 1.2  # between asking and killing; a worker looks for signals every 200 ms at least
 
 
 def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
@@ -51,7 +50,7 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
     inherited = [end.fileno(), *descriptors]
     try:
         return subprocess.Popen(
-            # -P: the folder that the trainer happens to be started in holds no modules of ours.
+            # -P: the folder that the trainer happens to be started in is not searched for modules.
             [sys.executable, "-P", "-m", module, *map(str, inherited)],
             pass_fds=inherited,
             stdin=subprocess.DEVNULL,
@@ -64,7 +63,7 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
 
 
 class Child:
-    """One worker process; with ``pulse``, it can be seen whether it gets on."""
+    """One worker process; with ``pulse``, it counts its progress in shared memory."""
 
     def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
         self.channel, theirs = PrivateChannel.pair()
@@ -85,25 +84,25 @@ class Child:
         self.send(settings)
 
     def checks_without_progress(self) -> int:
-        """How many checks in a row, with this one, it has not got on. They are counted, not timed:
-        it may be this process that slept."""
+        """How many checks in a row, with this one, found no progress. They are counted, not timed:
+        it may be this process that was stopped."""
         now = b"" if self._pulse is None else self._pulse.tobytes()
-        # Zero before its first turn: it is being imported, which takes as long as the disk does.
+        # Zero before its first turn: its imports may take long where the disk is slow.
         still = now == self._last and any(now)
         self._last, self._checks = now, self._checks + 1 if still else 0
         return self._checks
 
     def send(self, message: Private, descriptor: int | None = None) -> None:
-        """A child that is gone is noticed by `reap`, not here."""
+        """Send a message. A child that has ended is noticed by `reap`, not here."""
         with suppress(OSError):
             self.channel.send(message, descriptor)
 
     def kill(self) -> None:
-        """At once, whatever it is doing."""
+        """End it at once, whatever it is doing."""
         self.process.kill()
 
     def close(self) -> None:
-        """After it ended."""
+        """Close its channel, after it has ended."""
         self.channel.close()
 
 
@@ -111,7 +110,7 @@ class Supervisor:
     """Keeps ``workers`` worker processes alive until `stop`."""
 
     def __init__(self, workers: int, settings: WorkerSettings, *, pulse: bool = False) -> None:
-        """Starts them. Raises WorkerError if that is not possible."""
+        """Start them. Raises WorkerError if that is not possible."""
         self._settings = settings
         self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
@@ -125,7 +124,7 @@ class Supervisor:
             raise
 
     def share(self, message: Share, descriptor: int | None) -> None:
-        """Give an arena to all children, the later ones included. The descriptor stays the
+        """Share an arena with all children, the later ones included. The descriptor stays the
         caller's and must stay open until `unshare`."""
         self._shares[message.arena] = (message, descriptor)
         for child in self.children:
@@ -187,7 +186,7 @@ class Supervisor:
 
 def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _STALL_S) -> int:
     """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
-    One that does not get on for ``stall_s`` is killed and replaced."""
+    One that makes no progress for ``stall_s`` is killed and replaced."""
     stopped_by: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))

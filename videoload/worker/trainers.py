@@ -1,16 +1,16 @@
-"""The trainers of a worker: dialled, greeted, heard, and served fairly.
+"""The trainers of a worker: its connections to them, and whose lease comes next.
 
     name ── resolve ──> addresses ── one connection each ──> dialling -> greeted -> welcomed
-             (again and again)                            ^─────────── hung up <┘
+             (again and again)                            ^──────── disconnected <┘
 
-A name may stand for many trainers (a headless service: one address a pod), and for other ones
-tomorrow, so it is looked up again and again; ZeroMQ alone would take its first address and keep it.
-Looking up can take as long as it likes: it runs in a thread of its own, since the worker's one
-thread owes every trainer its heartbeat.
+A host name may stand for many trainers (a headless service: one address per pod), and for other
+ones tomorrow, so it is looked up again and again; ZeroMQ alone would take its first address and
+keep it. A look-up may block for long: it runs in a thread of its own, since the worker's one thread
+owes every trainer its heartbeat.
 
 Fairness is by decoding time: the next lease comes from the trainer that has used least of it. A
-trainer with heavy clips takes fewer of them, not more of the worker. Who asks for nothing saves
-nothing up: whoever comes back after a pause is owed `_OWED_S` at most, so it starves nobody.
+trainer with heavy clips takes fewer of them, not more of the worker. A trainer that asks for
+nothing saves up nothing: after a pause it is owed `_OWED_S` at most, so it starves no other.
 """
 
 from __future__ import annotations
@@ -54,19 +54,20 @@ _log = logging.getLogger(__name__)
 Resolve = Callable[[str], list[str]]
 
 _POLL_MS = 200  # a signal is seen at most so long after it came
-# After its RESULT, a trainer's next LEASE is waited for: 2 ms are a round trip, 10 a trainer whose
-# I/O thread has to wait for its other threads. Never longer than a fiftieth of what it is owed.
+# After a RESULT, the next LEASE of that trainer is waited for: 2 ms are a round trip, 10 a trainer
+# whose I/O thread has to wait for its other threads. Never longer than a fiftieth of what it is
+# owed.
 _NEXT_S, _NEXT_MAX_S, _NEXT_SHARE = 0.002, 0.010, 0.02
-_UNREACHABLE_S = 3.0  # a trainer that cannot be reached for so long is warned of
+_UNREACHABLE_S = 3.0  # a warning tells of a trainer that cannot be reached for so long
 _REMIND_S = 60.0  # ... and so often after that
-_WELCOME_S = 2.0  # a HELLO without an answer for so long is said again, on a fresh socket
-_SILENCE_BEATS = 40  # a trainer silent for so many beats is dialled again
-# Wait so long after a REFUSED, and twice as long after each one that follows within a minute: one
-# garbled message costs little, and a worker that is not wanted does not get on anybody's nerves.
+_WELCOME_S = 2.0  # a HELLO without an answer for so long is sent again, on a fresh socket
+_SILENCE_BEATS = 40  # a trainer silent for so many heartbeats is dialled again
+# The back-off after a REFUSED, doubled by each one that follows within a minute: a single garbled
+# message costs little, and a worker that is refused does not flood the trainer.
 _REST_S, _REST_MAX_S = 0.25, 5.0
 _OWED_S = 0.25  # of decoding: about what a pause of one batch costs
-_QUEUED = 64  # leases of one trainer that are taken in; it grants two
-_RESOLVE_S = 5.0  # a name is looked up so often while not all of its trainers are there
+_QUEUED = 64  # leases of one trainer that are queued here; it grants two
+_RESOLVE_S = 5.0  # a name is looked up so often while not all of its trainers are connected
 _RESOLVE_AGAIN_S = 30.0  # ... and while they are
 
 
@@ -76,8 +77,7 @@ class Trainers:
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], settings: WorkerSettings, resolve: Resolve
     ) -> None:
-        """Begins to dial. Raises TransportError for what is not an address, or keys that are
-        missing."""
+        """Begin to dial. Raises TransportError: not an address, or keys that are missing."""
         self._context = context
         self._settings = settings
         self._names: list[_Name] = []
@@ -95,7 +95,7 @@ class Trainers:
         return iter(self._connections.values())
 
     def keep(self, now: float, frames: int) -> None:
-        """Take in what came, and say, dial or look up what is due."""
+        """Read what came, and send, dial or look up what is due."""
         self.read()
         for connection in self:
             connection.keep(now, frames)
@@ -103,17 +103,17 @@ class Trainers:
             self._follow(name, now)
 
     def read(self) -> None:
-        """Take in what came."""
+        """Read what came."""
         for connection in self:
             connection.read()
 
     def beat(self, now: float, frames: int) -> None:
-        """The heartbeats that are due."""
+        """Send the heartbeats that are due."""
         for connection in self:
             connection.beat(now, frames)
 
     def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
-        """The lease to work on next, and who wants it."""
+        """The lease to work on next, and its trainer's connection."""
         waiting = [connection for connection in self if connection.leases]
         if not waiting or self._patience_s(now) > 0:
             return None
@@ -124,20 +124,20 @@ class Trainers:
         return chosen, chosen.leases.popleft()
 
     def served(self, connection: TrainerConnection, seconds: float, now: float) -> None:
-        """A lease of ``connection`` took so long."""
+        """A lease of ``connection`` took so many seconds."""
         connection.used_s += seconds
         self._last, self._served = connection, now
 
     def wait_ms(self, now: float) -> int:
-        """How long to wait for messages before `next_lease` has something, or a beat is due."""
+        """How long to wait for messages before `next_lease` has one, or a heartbeat is due."""
         if any(connection.leases for connection in self):
             return math.ceil(1000 * self._patience_s(now))
         return math.ceil(min([_POLL_MS, *(1000 * connection.due_s(now) for connection in self)]))
 
     def _patience_s(self, now: float) -> float:
         """How much longer to wait for the next lease of the trainer that was just served, if it is
-        owed more than the others: its clips are so light that the next ones are not here yet. A
-        heavy lease that came between each time would take nearly all of this worker."""
+        owed more than the others: its clips are so light that the next lease is still on its way.
+        A heavy lease of another trainer in each such gap would take nearly all of this worker."""
         last = self._last
         if last is None or last.leases or not last.welcomed:
             return 0.0
@@ -148,16 +148,16 @@ class Trainers:
         return max(0.0, self._served + patience_s - now)
 
     def close(self) -> None:
-        """Hang up everywhere, for good."""
+        """Disconnect from all, for good."""
         for connection in self:
             connection.close()
 
     def _follow(self, name: _Name, now: float) -> None:
-        """Dial the addresses that are new, and forget those that are gone."""
+        """Dial the addresses that are new, and forget those that no longer exist."""
         mine = [connection for connection in self if connection.name is name]
         name.keep(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
         addresses = name.addresses
-        if not addresses:  # nothing is known now: those that were known may still be there
+        if not addresses:  # nothing is known now: those that were known may still be right
             if not mine:
                 name.warn_unreachable(now)
             return
@@ -175,7 +175,7 @@ class Trainers:
 
 
 class _Name:
-    """What a host name stands for, found out in the background."""
+    """The addresses of a host name, looked up in the background."""
 
     def __init__(self, address: str, resolve: Resolve) -> None:
         self.address = address
@@ -193,16 +193,16 @@ class _Name:
         pause_s = _RESOLVE_AGAIN_S if all_there else _RESOLVE_S
         if self._looked_up is None or now - self._looked_up >= pause_s:
             self._looked_up = now
-            # A daemon: nobody waits for a resolver that does not answer.
+            # A daemon: the exit does not wait for a resolver that does not answer.
             self._thread = threading.Thread(target=self._look_up_name, name="resolver", daemon=True)
             self._thread.start()
 
     def answered(self, now: float) -> None:
-        """It stands for something now; the connections have their own warnings."""
+        """It has addresses now; the connections have their own warnings."""
         self._warn_at = now + _UNREACHABLE_S
 
     def warn_unreachable(self, now: float) -> None:
-        """Say why it cannot be dialled, if it is time."""
+        """Warn why it cannot be dialled, if it is time."""
         if now > self._warn_at:
             _log.warning("trainer %s cannot be reached: %s; still trying", self.address, self._why)
             self._warn_at = now + _REMIND_S
@@ -243,16 +243,16 @@ class TrainerConnection:
 
     @property
     def greeted(self) -> bool:
-        """Whether HELLO was said; before that, this waits for a connection to say it on."""
+        """Whether HELLO was sent; before that, this waits for a connection to send it on."""
         return self._greeted is not None
 
     @property
     def welcomed(self) -> bool:
-        """Whether the trainer knows this worker."""
+        """Whether the trainer has admitted this worker."""
         return self._beat_s is not None
 
     def read(self) -> None:
-        """Take in what came: leases wait in ``leases``, the rest is dealt with."""
+        """Read what came: leases wait in ``leases``, other messages are handled at once."""
         while self.dealer is not None and len(self.leases) < _QUEUED:
             try:
                 message = self.dealer.receive()
@@ -266,7 +266,7 @@ class TrainerConnection:
             self._take(message)
 
     def keep(self, now: float, frames: int) -> None:
-        """Say HELLO, beat, or dial again, whichever is due."""
+        """Send HELLO or a heartbeat, or dial again, whichever is due."""
         if now < self._rest_until:
             return
         if self.dealer is None:
@@ -289,7 +289,7 @@ class TrainerConnection:
         return math.inf if self._beat_s is None else max(0.0, self._said + self._beat_s - now)
 
     def beat(self, now: float, frames: int) -> None:
-        """A heartbeat, if one is due."""
+        """Send a heartbeat, if one is due."""
         if self.due_s(now) > 0:
             return
         if not self.say(Heartbeat(frames)):
@@ -301,15 +301,15 @@ class TrainerConnection:
         self, message: Hello | Heartbeat | Result | Failed | Bye,
         pixels: npt.NDArray[np.uint8] | None = None,
     ) -> bool:  # fmt: skip
-        """False if the trainer is not there now; an answer is then dropped, and missed by nobody:
-        the trainer gives the lease to another."""
+        """Send a message; False if the trainer is not connected now. An answer is then dropped, and
+        not missed: the trainer grants the lease's clips to another worker."""
         if self.dealer is None or not self.dealer.send(message, pixels):
             return False
         self._said = time.monotonic()
         return True
 
     def close(self, *, drain: bool = False) -> None:
-        """Hang up."""
+        """Disconnect."""
         self.leases.clear()
         if self.dealer is not None:
             self.dealer.close(drain=drain)

@@ -1,12 +1,12 @@
 """A worker: receive a lease, decode, answer. One process, one thread, no state that matters.
 
-It dials every trainer that it was told of and shares its time fairly among them (`trainers`). A
-trainer that cannot be reached, goes away or falls silent is dialled again, for ever, on a fresh
+It dials every trainer in its settings and shares its time fairly among them (`trainers`). A trainer
+that cannot be reached, closes or falls silent is dialled again and again, each time on a fresh
 socket. Heartbeats are sent by the decode loop itself, between two frames: a worker that hangs
-inside a decoder falls silent, and that is how its trainer finds out.
+inside a decoder sends none, and that is how its trainer finds out.
 
-Workers that the trainer's own host started have a private channel to it (a socket pair) over which
-shared memory comes, and they end with it, whatever they are doing. Others send pixels.
+Workers that a trainer started have a private channel to it (a socket pair) over which shared memory
+comes, and they end with it, whatever they are doing. Others send pixels.
 
 A SIGTERM or Ctrl-C takes effect between two frames: BYE gives the leases back, for others to take.
 """
@@ -33,7 +33,6 @@ from videoload.decoding.decoder import Decoder, PreparedClips, Request, ShortVid
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
-    INDEX_BYTES,
     Bye,
     Clip,
     Failed,
@@ -49,27 +48,27 @@ from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
 
-_POLL_S = 0.02  # so often, between two frames, it is seen what else is to be done
+_POLL_S = 0.02  # between two frames, signals and heartbeats are looked after so often
 _REST_S = 1.0  # without a lease for so long, no file is kept open
-_CHANNEL_S = 5.0  # what the private channel is to bring is here within so long
+_CHANNEL_S = 5.0  # a message that is due on the private channel comes within so long
 
 
 class Stopped(BaseException):
-    """A signal came; raised between two frames."""
+    """A signal came. Raised between two frames."""
 
 
 class Orphaned(BaseException):
-    """The process that started this worker is gone."""
+    """The process that started this worker has ended."""
 
 
 class _HungUp(BaseException):
-    """The trainer that wanted this lease is gone; raised between two frames."""
+    """The trainer of this lease is disconnected. Raised between two frames."""
 
 
 class Worker:
     """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
-    ``pulse``, if given, moves while this worker gets on. ``resolve`` finds the addresses that a
-    trainer's name stands for."""
+    ``pulse``, if given, is shared memory of two bytes, which change while this worker makes
+    progress. ``resolve`` finds the addresses of a trainer's host name."""
 
     def __init__(
         self,
@@ -83,11 +82,10 @@ class Worker:
         self._channel = channel
         self._transforms = settings.transforms
         self._cache = settings.cache
-        self._new_indexes: dict[str, bytes] = {}
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
-        self._decoders: dict[str, Decoder] = {}  # one a root: arenas come and go
+        self._decoders: dict[str, Decoder] = {}  # one per root: arenas come and go
         self._frames = self._turns = 0
         self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
         self._worked = time.monotonic()
@@ -97,11 +95,11 @@ class Worker:
         self._trainers = Trainers(self._context, settings, resolve)
 
     def stop(self, reason: str) -> None:
-        """End between two frames, or within 200 ms; may be called from a signal handler."""
+        """End between two frames, or within 200 ms. May be called in a signal handler."""
         self._stop_reason = reason
 
     def run(self) -> None:
-        """Serve until stopped, or until the process that started this one is gone."""
+        """Serve until stopped, or until the process that started this one has ended."""
         try:
             self._read_channel()  # what came with the settings
             while True:
@@ -150,19 +148,16 @@ class Worker:
         began = time.perf_counter()
         frames: list[list[int]] = []
         at = 0
-        if (
-            trainer is not self._decoding_for
-        ):  # what one trainer's files are is not another's to know
-            self._new_indexes.clear()
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            visits: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
-            for run in visits:
-                with suppress(Exception):  # it is said when its turn comes
-                    visits[run] = self._prepare(decoder, lease, out, *run)
-            for (at, last), visit in visits.items():
-                frames += self._visit(decoder, lease, out, at, last, visit)
+            ready: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
+            for run in ready:
+                with suppress(Exception):  # raised again, and reported, by `_decode`
+                    ready[run] = self._prepare(decoder, lease, out, *run)
+            for at, last in list(ready):
+                # Popped, so that it and its file go as soon as it is done.
+                frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
         except _HungUp:
             pass
         except _ClipError as error:
@@ -171,9 +166,7 @@ class Worker:
             trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
-            answer = Result(lease.lease, frames, seconds, self._new_indexes)
-            trainer.say(answer, None if shared else out)
-            self._new_indexes.clear()
+            trainer.say(Result(lease.lease, frames, seconds), None if shared else out)
         finally:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
@@ -183,24 +176,22 @@ class Worker:
     ) -> PreparedClips:
         clips = lease.clips[first:last]
         path = clips[0].path
-        if clips[0].index is not None:
-            decoder.learn(path, clips[0].index)
         requests = [Request(clip.seed, clip.clip, clip.start, clip.end) for clip in clips]
         return decoder.prepare(path, lease.spec, requests, out[first:last], self._tick)
 
-    def _visit(
+    def _decode(
         self,
         decoder: Decoder,
         lease: Lease,
         out: npt.NDArray[np.uint8],
         first: int,
         last: int,
-        visit: PreparedClips | None = None,
+        prepared: PreparedClips | None = None,
     ) -> list[list[int]]:
-        """Decode the clips [first, last) of the lease, all of one video, in one pass."""
+        """Decode the clips [first, last) of the lease, all of one video, in one pass over it."""
         try:
-            visit = visit or self._prepare(decoder, lease, out, first, last)
-            frames: list[list[int]] = decoder.decode_prepared(visit, self._tick).tolist()
+            prepared = prepared or self._prepare(decoder, lease, out, first, last)
+            frames: list[list[int]] = decoder.decode_prepared(prepared, self._tick).tolist()
         except VideoError as error:
             if last - first == 1:
                 raise _ClipError(first, error) from None
@@ -208,12 +199,12 @@ class Worker:
             return [
                 row
                 for at in range(first, last)
-                for row in self._visit(decoder, lease, out, at, at + 1)
+                for row in self._decode(decoder, lease, out, at, at + 1)
             ]
         return frames
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
-        """Where the lease's clips are decoded from and to, and whether the trainer sees it."""
+        """The decoder and the array for the lease's clips, and whether the trainer shares it."""
         shape = (len(lease.clips), *lease.spec.shape)
         if lease.place is None:
             if self._dial_in is None:
@@ -221,7 +212,7 @@ class Worker:
             return self._dial_in, np.empty(shape, np.uint8), False
         arena = lease.place.arena
         if arena not in self._shares and arena not in self._unshared:
-            # The lease overtook the arena, which was sent before it on the private channel.
+            # The arena was sent before the lease, but on the private channel.
             self._read_channel(wait_for=arena)
         if arena not in self._shares:
             raise ProtocolError(f"arena {arena} is not shared with this worker")
@@ -231,14 +222,10 @@ class Worker:
         return decoder, window.view(lease.place.offset, shape), True
 
     def _decoder(self, root: str) -> Decoder:
-        def note(path: str, packed: bytes) -> None:
-            if len(packed) <= INDEX_BYTES:
-                self._new_indexes[path] = packed
-
-        return Decoder(root, note, transforms=self._transforms, cache=self._cache)
+        return Decoder(root, transforms=self._transforms, cache=self._cache)
 
     def _read_channel(self, wait_for: int | None = None) -> None:
-        """Take what came over the private channel. Raises Orphaned when its other end is gone."""
+        """Take what came over the private channel. Raises Orphaned when its other end is closed."""
         if self._channel is None:
             return
         try:
@@ -250,7 +237,7 @@ class Worker:
                     window = None if descriptor is None else Window(descriptor)
                     self._shares[message.arena] = (window, decoder)
                     if message.arena == wait_for:
-                        wait_for = None  # go on: nobody tells of what is in the buffer already
+                        wait_for = None  # go on: no poll tells of what is in the buffer already
                 elif isinstance(message, Unshare):
                     self._shares.pop(message.arena, None)
                     self._unshared.add(message.arena)
@@ -309,9 +296,10 @@ def serve(
     resolve: Resolve = resolve,
 ) -> int:
     """Run a worker in this process until a signal ends it; returns the exit status: 0 after
-    SIGTERM or when the starting process is gone, 130 after Ctrl-C. Raises TransportError."""
+    SIGTERM or when the process that started it has ended, 130 after Ctrl-C. Raises TransportError.
+    """
     logging.basicConfig(
-        # What a trainer's own worker does is the trainer's to tell.
+        # Of the workers that it started, the trainer tells what there is to tell.
         level=logging.WARNING if settings.token else logging.INFO,
         format=f"videoload worker {os.getpid()}: %(message)s",
         force=True,
@@ -328,15 +316,15 @@ def serve(
         worker.stop(signal.Signals(number).name)
 
     signal.signal(signal.SIGTERM, on_signal)
-    # Ctrl-C reaches every process of a terminal; a started worker leaves it to who started it.
+    # Ctrl-C reaches every process of a terminal; who started this one will end it.
     signal.signal(signal.SIGINT, signal.SIG_IGN if channel is not None else on_signal)
     worker.run()
     return status
 
 
 def main() -> int:
-    """``python -m videoload.worker FD [PULSE]``: a worker started by this host's supervisor; FD is
-    its end of the private channel, PULSE a descriptor of memory where it shows that it gets on."""
+    """``python -m videoload.worker FD [PULSE]``: a worker started by a `Supervisor`; FD is its end
+    of the private channel, PULSE the descriptor of memory where it shows that it makes progress."""
     channel = PrivateChannel(socket.socket(fileno=int(sys.argv[1])))
     try:
         first = channel.receive(_CHANNEL_S)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from videoload.commands import demo
-from videoload.errors import BadVideo, CatalogError, SpecError, TooManyBadVideos, VideoloadError
+from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoloadError
 from videoload.spec.catalog import Catalog
 
 
@@ -23,30 +23,6 @@ def folder_of(root: Path, *files: str) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
     return root
-
-
-def test_a_folder_with_train_and_test_is_taken_as_it_is(tmp_path: Path) -> None:
-    folder_of(tmp_path, "train/a/1.avi", "train/b/2.avi", "test/b/3.avi", "other/c/4.avi")
-    train, test = demo.load_catalogs(tmp_path)
-    assert [video.path for video in train] == ["train/a/1.avi", "train/b/2.avi"]
-    assert [video.path for video in test] == ["test/b/3.avi"]
-    assert train.classes == test.classes == ("a", "b")
-    assert test[0].label == 1
-
-
-def test_a_folder_of_classes_is_split_and_none_of_it_is_lost(tmp_path: Path) -> None:
-    folder_of(tmp_path, *(f"{kind}/{i}.avi" for kind in "ab" for i in range(10)))
-    train, test = demo.load_catalogs(tmp_path)
-    assert (len(train), len(test)) == (16, 4)
-    assert {v.path for v in train} | {v.path for v in test} == {
-        f"{kind}/{i}.avi" for kind in "ab" for i in range(10)
-    }
-
-
-def test_a_class_that_only_the_test_folder_has_is_refused(tmp_path: Path) -> None:
-    folder_of(tmp_path, "train/a/1.avi", "test/b/2.avi")
-    with pytest.raises(CatalogError, match="'b' is not in classes"):
-        demo.load_catalogs(tmp_path)
 
 
 def test_guessing_is_the_share_of_the_most_frequent_class() -> None:

@@ -751,9 +751,9 @@ def test_a_class_file_may_stand_in_any_order_with_spaces_in_names(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("1 jump\n3 run\n", ["2 misses"]),
-        ("0 jump\n1 run\n", ["2 misses"]),
-        ("2 jump\n3 run\n", ["1 misses"]),
+        ("1 jump\n3 run\n", ["2 is missing"]),
+        ("0 jump\n1 run\n", ["2 is missing"]),
+        ("2 jump\n3 run\n", ["1 is missing"]),
         ("1 jump\n1 run\n", ["line 2", "'1 run'"]),
         ("1 jump\nrun\n", ["line 2", "'run'"]),
         ("1 jump\n2\n", ["line 2", "'2'"]),
@@ -1209,3 +1209,35 @@ def test_segments_of_one_file_cannot_be_split() -> None:
 def test_a_seed_that_is_not_a_whole_number_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         hundred().split(0.5, seed=0.5)  # type: ignore[arg-type]
+
+
+# train_and_test
+
+
+def test_a_folder_with_train_and_test_is_taken_as_it_is(tmp_path: Path) -> None:
+    tree(tmp_path, "train/a/1.avi", "train/b/2.avi", "test/b/3.avi", "other/c/4.avi")
+    train, test = Catalog.train_and_test(tmp_path)
+    assert pairs(train) == [("train/a/1.avi", "a"), ("train/b/2.avi", "b")]
+    assert pairs(test) == [("test/b/3.avi", "b")]
+    assert train.classes == test.classes == ("a", "b")
+    assert train.root == test.root == tmp_path.resolve()
+
+
+def test_a_folder_of_classes_is_split_and_none_of_it_is_lost(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"{kind}/{i}.avi" for kind in "ab" for i in range(10)))
+    train, test = Catalog.train_and_test(tmp_path)
+    assert (len(train), len(test)) == (16, 4)
+    assert sorted([*train, *test]) == sorted(Catalog.from_folder(tmp_path))
+    assert Catalog.train_and_test(tmp_path, seed=1) != (train, test)
+
+
+def test_a_folder_with_train_alone_is_split_like_any_other(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"train/{i}.avi" for i in range(5)))
+    train, test = Catalog.train_and_test(str(tmp_path))
+    assert (len(train), len(test), train.classes) == (4, 1, ("train",))
+
+
+def test_a_class_that_only_the_test_folder_has_is_refused(tmp_path: Path) -> None:
+    tree(tmp_path, "train/a/1.avi", "test/b/2.avi")
+    with refused("'b' is not in classes"):
+        Catalog.train_and_test(tmp_path)

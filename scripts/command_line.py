@@ -1,0 +1,79 @@
+"""Writes docs/reference/command-line.md from the commands themselves: what --help says, as tables.
+
+python scripts/command_line.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from videoload.commands.cli import app
+
+PAGE = Path(__file__).parents[1] / "docs/reference/command-line.md"
+
+_INTRO = """\
+<!-- Made by scripts/command_line.py: do not edit. -->
+# Command line
+
+`python -m videoload` is the same as `videoload`. Every command has `--help`.
+
+Exit status: 0; 1 with one line on stderr for what you can mend; 2 for wrong usage; 130 after
+Ctrl-C.
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    group: Any = typer.main.get_command(app)
+    parts = [_INTRO, _table("option", _options(group))]
+    for name, command in group.commands.items():
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        words = ["videoload", name, *(p.metavar for p in arguments), "[OPTIONS]"]
+        parts += [f"## videoload {name}\n", _paragraphs(command.help)]
+        parts += [f"```text\n{' '.join(words)}\n```\n"]
+        parts += [_table("argument", map(_row, arguments)), _table("option", _options(command))]
+    return "\n".join(filter(None, parts))
+
+
+def _options(command: Any) -> Iterator[tuple[str, str, str]]:
+    return (_row(p) for p in command.params if p.param_type_name == "option")
+
+
+def _row(parameter: Any) -> tuple[str, str, str]:
+    """Name, default and help of an option or argument."""
+    kind = parameter.param_type_name
+    names = [*parameter.opts, *parameter.secondary_opts] if kind == "option" else []
+    flag = getattr(parameter, "is_flag", False)
+    metavar = parameter.metavar or ("" if flag else "N")  # texts and paths say what they are
+    said = getattr(parameter, "show_default", None)
+    if parameter.required:
+        default = "required"
+    elif isinstance(said, str):
+        default = said
+    else:
+        default = "" if flag or parameter.default is None else str(parameter.default)
+    return (
+        " ".join([", ".join(names), metavar]).strip(),
+        default,
+        (parameter.help or "").replace("|", "\\|"),
+    )
+
+
+def _table(kind: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    lines = [f"| {kind} | default | |", "|---|---|---|"]
+    for name, default, text in rows:
+        escaped = name.replace("|", "\\|")
+        lines.append(f"| `{escaped}` | {default} | {text} |")
+    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n")) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,166 @@
+"""Every argument of the public face is told, in Google style, as help() and the API pages show it.
+
+griffe reads the sources as mkdocstrings does. What a docstring tells must be what there is: each
+parameter and each field with a description, and none that is not there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import griffe
+import pytest
+
+import videoload
+
+# Functions that users may call beside the names in `videoload.__all__`.
+FUNCTIONS = ("native.switch_off", "trainer.tfdata.dataset")
+KINDS = griffe.DocstringSectionKind
+
+PACKAGE = griffe.load("videoload", search_paths=[Path(videoload.__file__).parents[1]])
+
+
+def public_objects() -> dict[str, griffe.Object]:
+    """What is public, by its name: classes, their methods and properties, functions."""
+    names = [name for name in videoload.__all__ if not name.startswith("_")]
+    found = {name: _target(PACKAGE[name]) for name in names}
+    for name, value in list(found.items()):
+        if isinstance(value, griffe.Class):
+            found |= {f"{name}.{member}": value_ for member, value_ in _own_members(value)}
+    return found | {name: _target(PACKAGE[name]) for name in FUNCTIONS}
+
+
+def _target(value: griffe.Object | griffe.Alias) -> griffe.Object:
+    return value.final_target if isinstance(value, griffe.Alias) else value
+
+
+def _own_members(cls: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
+    for name, member in cls.members.items():
+        method = isinstance(member, griffe.Function) or "property" in member.labels
+        if method and not name.startswith("_"):
+            yield name, _target(member)
+
+
+OBJECTS = public_objects()
+CLASSES = {name: value for name, value in OBJECTS.items() if isinstance(value, griffe.Class)}
+FUNCTIONS_AND_METHODS = {
+    name: value for name, value in OBJECTS.items() if isinstance(value, griffe.Function)
+}
+
+
+def sections(value: griffe.Object) -> dict[KINDS, griffe.DocstringSection]:
+    assert value.docstring is not None, f"{value.path} has no docstring"
+    return {section.kind: section for section in value.docstring.parse("google", warnings=True)}
+
+
+def told(value: griffe.Object, kind: KINDS) -> dict[str, str]:
+    """Names and descriptions in the section of this kind."""
+    section = sections(value).get(kind)
+    if section is None:
+        return {}
+    return {item.name.lstrip("*"): item.description for item in section.value}
+
+
+def runtime_class(name: str) -> type:
+    found = getattr(videoload, name)
+    assert isinstance(found, type)
+    return found
+
+
+def has_fields(name: str) -> bool:
+    """Whether it is a dataclass or a NamedTuple: its fields are its arguments."""
+    return dataclasses.is_dataclass(getattr(videoload, name)) or hasattr(
+        getattr(videoload, name), "_fields"
+    )
+
+
+def runtime_parameters(cls: type) -> dict[str, bool]:
+    """The arguments of a class, and whether they have a default."""
+    found = inspect.signature(cls).parameters.values()
+    return {parameter.name: parameter.default is not parameter.empty for parameter in found}
+
+
+def check(arguments: dict[str, bool], described: dict[str, str], where: str) -> None:
+    assert list(described) == list(arguments), f"{where}: these are told, these are there"
+    for name, description in described.items():
+        assert re.match(r"\S.{8}", description), f"{where}: {name} has no description"
+        assert not arguments[name] or "efault" in description, f"{where}: {name} has a default"
+
+
+def test_what_is_public_is_seen() -> None:
+    assert {"Catalog.split", "Client.stream", "Client.workers", "Stream.batches"} < set(OBJECTS)
+    assert {"ClipSpec", "StreamStats", "BatchInfo", "TooManyBadVideos"} < set(CLASSES)
+    assert {"decode_serially", "native.switch_off", "Catalog.from_csv"} < set(FUNCTIONS_AND_METHODS)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_each_public_object_says_what_it_is(name: str) -> None:
+    value = OBJECTS[name]
+    assert value.docstring is not None
+    first = value.docstring.value.split("\n\n", maxsplit=1)[0]
+    assert first.endswith((".", ":"))
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if has_fields(name)])
+def test_each_field_is_told(name: str) -> None:
+    check(runtime_parameters(runtime_class(name)), told(CLASSES[name], KINDS.attributes), name)
+    assert not told(CLASSES[name], KINDS.parameters)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if not has_fields(name)])
+def test_each_argument_of_a_class_is_told(name: str) -> None:
+    cls = runtime_class(name)
+    if issubclass(cls, Exception) and "__init__" not in vars(cls):
+        return  # an exception with a message
+    init = CLASSES[name].members["__init__"]
+    in_class = told(CLASSES[name], KINDS.parameters)
+    in_init = told(_target(init), KINDS.parameters) if init.docstring else {}
+    assert not (in_class and in_init), f"{name}: told twice"
+    check(runtime_parameters(cls), in_class or in_init, name)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_attribute_that_is_told_is_there(name: str) -> None:
+    attributes = told(CLASSES[name], KINDS.attributes)
+    assert set(attributes) <= set(CLASSES[name].all_members)
+    public = {
+        attribute
+        for attribute, member in CLASSES[name].members.items()
+        if member.is_attribute and "property" not in member.labels and attribute[0] != "_"
+    }
+    assert public == set(attributes), "an attribute is told in the class's docstring"
+    for attribute, description in attributes.items():
+        assert description, attribute
+
+
+def is_hook(function: griffe.Function) -> bool:
+    """Whether Keras calls it, with what its own documentation says."""
+    return function.name.startswith("on_")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
+def test_each_argument_of_a_function_is_told(name: str) -> None:
+    function = FUNCTIONS_AND_METHODS[name]
+    arguments = {
+        parameter.name: parameter.default not in (None, "()", "{}")  # *names has "()"
+        for parameter in function.parameters
+        if parameter.name not in ("self", "cls") and not is_hook(function)
+    }
+    check(arguments, told(function, KINDS.parameters), name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
+def test_what_comes_back_is_told(name: str) -> None:
+    function = FUNCTIONS_AND_METHODS[name]
+    kinds = set(sections(function)) & {KINDS.returns, KINDS.yields}
+    assert bool(kinds) == (str(function.returns) != "None")
+
+
+def test_griffe_finds_nothing_wrong(caplog: pytest.LogCaptureFixture) -> None:
+    for value in OBJECTS.values():
+        sections(value)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []

@@ -1,0 +1,66 @@
+"""The project's own files: one version, one set of checks, wherever they are started from."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import videoload
+
+PROJECT = Path(__file__).parents[2]
+SETTINGS: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+
+
+def test_the_version_stands_in_one_place() -> None:
+    project = SETTINGS["project"]
+    assert "version" not in project
+    assert "version" in project["dynamic"]
+    source = PROJECT / SETTINGS["tool"]["hatch"]["version"]["path"]
+    assert re.findall(r'^__version__ = "(.+)"$', source.read_text(), re.M) == [
+        videoload.__version__
+    ]
+
+
+def test_the_checks_are_those_of_the_hooks() -> None:
+    config = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook["entry"] for repo in config["repos"] for hook in repo["hooks"]]
+    checks = (PROJECT / "scripts/check").read_text().splitlines()
+    assert [hook.replace(" --force-exclude", "") for hook in hooks] == [
+        "ruff check", "ruff format --check", "mypy", 'pytest -q -m "not slow"',
+    ]  # fmt: skip
+    for hook in hooks[:3]:
+        words = hook.replace(" --force-exclude", "")
+        assert any(check.startswith(words) for check in checks), hook
+
+
+def test_the_workflow_is_one() -> None:
+    check = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.github-workflows",
+    ]
+    workflow = PROJECT / ".github/workflows/check.yml"
+    subprocess.run([*check, workflow], check=True, timeout=30, capture_output=True)
+
+
+def test_every_page_of_the_site_is_a_file_and_every_file_a_page() -> None:
+    def files(nav: Any) -> list[str]:
+        if isinstance(nav, str):
+            return [nav]
+        return [
+            file
+            for part in (nav.values() if isinstance(nav, dict) else nav)
+            for file in files(part)
+        ]
+
+    pages = files(yaml.safe_load((PROJECT / "mkdocs.yml").read_text())["nav"])
+    there = [path.relative_to(PROJECT / "docs").as_posix() for path in PROJECT.glob("docs/**/*.md")]
+    assert sorted(pages) == sorted(there)

@@ -1,0 +1,233 @@
+"""The Keras callback: what is saved when, what is left to train, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from videoload import Catalog, ClipSpec, SpecError, VideoloadError
+from videoload.spec.plan import StreamOptions
+
+pytestmark = [
+    pytest.mark.usefixtures("tf"),
+    # What TensorFlow's variables and NumPy 2 think of each other, when Keras saves a model.
+    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning"),
+]
+
+STEPS = 5  # batches an epoch
+OPTIONS = StreamOptions(
+    batch_size=2, shuffle=True, seed=0, shard=(0, 1), drop_remainder=True, ordered=True,
+    on_error="substitute", max_bad=0.01,
+)  # fmt: skip
+
+
+class FakeStream(SimpleNamespace):
+    """What a callback sees of a stream; each batch of its data sets says its own number."""
+
+    def __init__(self, **other: Any) -> None:
+        catalog = Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["a"])
+        clip = ClipSpec(frames=4, size=(8, 8))
+        super().__init__(**{"catalog": catalog, "clip": clip, "options": OPTIONS} | other)
+
+    def __len__(self) -> int:
+        return STEPS
+
+    def dataset(self, start_step: int, epochs: int) -> Any:
+        import tensorflow as tf
+
+        steps = np.arange(start_step, epochs * STEPS, dtype=np.float32)
+        return tf.data.Dataset.from_tensor_slices((steps[:, None, None], steps[:, None, None]))
+
+
+def fake(**other: Any) -> Any:
+    """A stream, as far as a type checker cares."""
+    return FakeStream(**other)
+
+
+Build = Callable[..., Any]
+
+
+@pytest.fixture
+def build() -> Build:
+    """Makes a model that takes one number, and keeps those that it saw in ``model.seen``."""
+    import keras
+
+    def made(**compiled: Any) -> Any:
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", **compiled)
+        return model
+
+    return made
+
+
+def seen(model: Any, position: vl.Position, epochs: int, *callbacks: Any) -> list[int]:
+    """Train what remains; the numbers of the batches that the model was trained on."""
+    import keras
+
+    numbers = []
+
+    class Look(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            numbers.append(position.batches - 1)
+
+    for part in position.remaining(epochs):
+        model.fit(**part, callbacks=[position, Look(), *callbacks], verbose=0)
+    return numbers
+
+
+def stop_after(batches: int, stop: Event) -> Any:
+    """A callback that asks for the end once so many were trained on."""
+    import keras
+
+    def count(_: int, logs: Any) -> None:
+        count.left -= 1  # type: ignore[attr-defined]
+        if not count.left:  # type: ignore[attr-defined]
+            stop.set()
+
+    count.left = batches  # type: ignore[attr-defined]
+    return keras.callbacks.LambdaCallback(on_train_batch_begin=count)
+
+
+def models(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.keras"))
+
+
+def test_it_is_the_public_one() -> None:
+    from videoload.trainer.keras import Position
+
+    assert vl.Position is Position
+
+
+def test_a_fit_is_saved_now_and_then_and_at_its_end(build: Build, tmp_path: Path) -> None:
+    stream, stop = fake(), Event()
+    position = vl.Position(tmp_path / "run", stream, every=3, stop=stop)
+    assert position.batches == 0
+    assert seen(build(), position, 2, stop_after(8, stop)) == list(range(8))
+    assert position.batches == 8
+    assert models(tmp_path / "run") == ["model-8.keras"]
+
+
+def test_what_is_killed_goes_on_from_the_last_saving(build: Build, tmp_path: Path) -> None:
+    stream = fake()
+    position = vl.Position(tmp_path, stream, every=3)
+    position.set_model(build())
+    position.on_epoch_begin(0)
+    for batch in range(5):
+        position.on_train_batch_end(batch)
+    again = vl.Position(tmp_path, stream, every=3)
+    assert again.batches == 3
+    assert again.model_file == tmp_path / "model-3.keras"
+    assert models(tmp_path) == ["model-3.keras"]
+
+
+def test_the_rest_of_an_epoch_comes_first_and_then_whole_ones(build: Build, tmp_path: Path) -> None:
+    stream, stop = fake(), Event()
+    position = vl.Position(tmp_path, stream, stop=stop)
+    model = build()
+    assert seen(model, position, 4, stop_after(7, stop)) == list(range(7))
+
+    again = vl.Position(tmp_path, stream)
+    loaded = again.load_model()
+    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
+    parts = []
+    for part in again.remaining(4):
+        parts.append({**part, "x": len(part["x"])})
+        loaded.fit(**part, callbacks=[again], verbose=0)
+    told = [(p["initial_epoch"], p["epochs"], p["steps_per_epoch"], p["x"]) for p in parts]
+    assert told == [(1, 2, 3, 3), (2, 4, 5, 10)]
+    assert again.batches == 20
+    assert list(again.remaining(4)) == []
+    assert seen(loaded, again, 5) == list(range(20, 25))
+
+
+def test_a_training_that_ends_early_has_no_second_part(build: Build, tmp_path: Path) -> None:
+    import keras
+
+    stream, stop = fake(), Event()
+    model = build()
+    seen(model, vl.Position(tmp_path, stream, stop=stop), 4, stop_after(2, stop))
+    position = vl.Position(tmp_path, stream)
+    early = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True)
+    )
+    assert seen(model, position, 4, early) == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"catalog": Catalog([f"b/{i}.avi" for i in range(10)], [0] * 10, ["a"])},
+        {"catalog": Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["b"])},
+        {"clip": ClipSpec(frames=4, stride=2, size=(8, 8))},
+        {"options": replace(OPTIONS, seed=1)},
+        {"options": replace(OPTIONS, batch_size=1)},
+    ],
+    ids=["other videos", "another class", "another clip", "another seed", "another batch size"],
+)
+def test_a_position_is_refused_for_another_stream(
+    other: dict[str, Any], build: Build, tmp_path: Path
+) -> None:
+    position = vl.Position(tmp_path, fake())
+    assert seen(build(), position, 1) == list(range(STEPS))
+    assert vl.Position(tmp_path, fake()).batches == STEPS
+    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+        vl.Position(tmp_path, fake(**other))
+
+
+def test_batches_are_counted_where_one_step_takes_several(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake(), every=7)
+    model = build(steps_per_execution=STEPS)
+    assert seen(model, position, 3) == [4, 9, 14]
+    assert position.batches == 15
+
+
+def test_steps_that_do_not_fit_an_epoch_are_refused(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake())
+    with pytest.raises(SpecError, match="steps_per_execution=2 does not divide the 5 batches"):
+        seen(build(steps_per_execution=2), position, 1)
+
+
+def test_a_position_that_fit_was_not_given_is_missed(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake())
+    parts = position.remaining(1)
+    build().fit(**next(parts), verbose=0)
+    with pytest.raises(VideoloadError, match="give the position to fit"):
+        next(parts)
+
+
+def test_nothing_is_trained_once_it_is_to_stop(tmp_path: Path) -> None:
+    stop = Event()
+    position = vl.Position(tmp_path, fake(), stop=stop)
+    stop.set()
+    assert list(position.remaining(1)) == []
+
+
+def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="every must be at least 1, got 0"):
+        vl.Position(tmp_path, fake(), every=0)
+
+
+def test_a_saving_leaves_no_moment_without_a_complete_one(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    position = vl.Position(tmp_path, fake(), every=2)
+    position.set_model(build())
+    position.on_train_batch_end(0)
+    position.on_train_batch_end(1)
+    written = position.model_file.stat().st_mtime_ns
+    position.on_train_end()  # the same batch: the file that the position names is left alone
+    assert position.model_file.stat().st_mtime_ns == written
+    position.on_train_batch_end(2)
+    monkeypatch.setattr(Path, "replace", lambda *_: pytest.fail("killed here"))
+    with pytest.raises(pytest.fail.Exception):
+        position.on_train_end()
+    assert vl.Position(tmp_path, fake()).batches == 2
+    assert models(tmp_path) == ["model-2.keras", "model-3.keras"]

@@ -1,0 +1,175 @@
+"""Resume with Keras's ``fit``: model and position in one folder, saved and found together.
+
+The stream is a pure function of its arguments, so the number of batches trained on is all there is
+to resume. But it is right only together with the weights of the same moment, and only for the same
+stream, so a `Position` keeps the three of them: the model, the number, and what stream it counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from videoload.errors import SpecError, VideoloadError
+
+try:
+    import keras
+except ImportError:
+    raise VideoloadError("Position needs Keras: pip install 'videoload[tensorflow]'") from None
+
+if TYPE_CHECKING:
+    from videoload.trainer.stream import Stream
+
+
+class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
+    """A Keras callback that saves where a training is, and finds it again.
+
+    The model and the number of batches that it was trained on are saved every ``every`` batches and
+    at the end of a ``fit``. The file with the number is replaced last and in one step: whenever the
+    process is killed, it names a complete model.
+
+        position = vl.Position("runs/first", stream, every=50)
+        model = position.load_model() if position.batches else build_model()
+        for part in position.remaining(epochs=10):
+            model.fit(**part, callbacks=[position])
+
+    Args:
+        folder: Where ``position.json`` and the model are kept. Made if it is not there.
+        stream: The stream that the model is trained on.
+        every: Batches from one saving to the next. Default 100.
+        stop: Once it is set, the training ends with the batch at hand and is saved. Default None:
+            nothing stops it.
+
+    Attributes:
+        batches: How many batches the model was trained on so far.
+
+    Raises:
+        VideoloadError: ``folder`` holds the position of another stream: of other videos, another
+            clip or other options.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        stream: Stream,
+        every: int = 100,
+        *,
+        stop: Event | None = None,
+    ) -> None:
+        super().__init__()
+        if every < 1:
+            raise SpecError(f"every must be at least 1, got {every}")
+        self._folder = Path(folder)
+        self._stream = stream
+        self._every = every
+        self._stop = stop or Event()
+        self._file = self._folder / "position.json"
+        self._id = _fingerprint(stream)
+        self.batches = 0
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._file.exists():
+            saved = json.loads(self._file.read_text())
+            if saved["stream"] != self._id:
+                raise VideoloadError(
+                    f"{self._file} belongs to other videos or settings: use the old ones, or "
+                    "another folder"
+                )
+            self.batches = saved["batches"]
+        self._saved = self._epoch_began = self.batches
+
+    @property
+    def model_file(self) -> Path:
+        """The file of the model after ``batches`` batches."""
+        return self._folder / f"model-{self.batches}.keras"
+
+    def load_model(self, **options: Any) -> Any:
+        """The model that was saved, with its optimizer.
+
+        Args:
+            **options: As in ``keras.saving.load_model``, for example ``custom_objects``.
+
+        Returns:
+            The compiled ``keras.Model`` after ``batches`` batches.
+        """
+        return keras.saving.load_model(self.model_file, **options)
+
+    def remaining(self, epochs: int) -> Iterator[dict[str, Any]]:
+        """What is left of a training, as arguments of ``fit``.
+
+        There are two parts at most: the rest of an epoch that was broken off, and the whole epochs
+        after it. Call ``fit`` with each, and with this callback, before the next is asked for.
+
+        Args:
+            epochs: Epochs in all, those trained before included.
+
+        Yields:
+            ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
+        """
+        size = len(self._stream)
+        while self.batches < epochs * size and not self._stop.is_set():
+            before = self.batches
+            done, rest = divmod(before, size)
+            until = done + 1 if rest else epochs
+            yield {
+                "x": self._stream.dataset(before, until), "steps_per_epoch": size - rest,
+                "initial_epoch": done, "epochs": until, "shuffle": False,
+            }  # fmt: skip
+            if self.batches == before:
+                raise VideoloadError(
+                    "no batch was trained on since the last part: give the position to fit, in "
+                    "callbacks=[...], and all that remaining() yields"
+                )
+            if self.model.stop_training:  # as EarlyStopping does
+                return
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Refuse what would train on other batches than are counted."""
+        at_once = getattr(self.model, "steps_per_execution", 1)
+        steps = (self.params or {}).get("steps") or len(self._stream)
+        if steps % at_once:  # Keras takes them from the next epoch
+            raise SpecError(
+                f"steps_per_execution={at_once} does not divide the {steps} batches to train on: "
+                "compile the model with another one"
+            )
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras counts the batches of an epoch from here."""
+        self._epoch_began = self.batches
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Count what was trained on, and save it when it is time."""
+        self.batches = self._epoch_began + batch + 1
+        if self._stop.is_set():
+            self.model.stop_training = True
+        elif self.batches - self._saved >= self._every:
+            self._save()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Save what was trained since the last saving."""
+        if self.batches != self._saved:  # the model that was saved is the one of that batch
+            self._save()
+
+    def _save(self) -> None:
+        self.model.save(self.model_file)
+        new = self._file.with_suffix(".new")
+        new.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
+        new.replace(self._file)
+        self._saved = self.batches
+        for other in self._folder.glob("model-*.keras"):
+            if other != self.model_file:
+                other.unlink()
+
+
+def _fingerprint(stream: Stream) -> str:
+    """What two streams that give the same batches have in common. Roots may differ: the same
+    videos may lie in another place tomorrow."""
+    catalog = stream.catalog
+    digest = blake2b(repr((catalog.classes, stream.clip, stream.options)).encode(), digest_size=8)
+    for video in catalog:
+        digest.update(repr(video).encode())
+    return digest.hexdigest()

@@ -1,0 +1,294 @@
+"""`Stream`: an endless, reproducible sequence of batches, and the ways of reading it.
+
+Whoever reads a stream (a ``for`` loop, `Stream.batches`, an iterator of `Stream.dataset`) is a
+*reader* of its own, used by one thread at a time. A batch that a reader takes is its slot of the
+shared memory itself, and the slot goes back when the last array that looks into it dies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import weakref
+from collections.abc import Callable, Generator, Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
+
+from videoload.errors import BadVideo, SpecError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
+from videoload.trainer.engine import Engine
+from videoload.trainer.leases import Ready
+from videoload.trainer.open_streams import OpenStream, ReaderQueue
+from videoload.trainer.stats import Meter, StreamStats
+from videoload.transport.slots import aligned_copy
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from videoload.trainer.client import Client
+
+_log = logging.getLogger(__name__)
+
+_WAIT_S = 0.2  # a waiting consumer sees Ctrl-C after this long at most
+_IDLE_WAIT_S = 0.05  # the same with a call to make meanwhile
+# So many slots are never lent: a consumer that holds all others gets copies.
+_KEPT = 2
+_PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
+
+
+class Stream:
+    """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
+
+    ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
+    [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
+    ``catalog.classes``. B is ``batch_size``, or less in the last batch of an epoch without
+    ``drop_remainder``.
+
+    Both arrays are the caller's and stay valid for as long as they are referenced, also after the
+    client is closed. While they are, their slot is not filled anew: who keeps nearly all slots gets
+    copies from then on, a warning says so once, and the stream goes on.
+
+    Attributes:
+        options: What the stream was asked for: `StreamOptions`.
+        catalog: Its videos and labels: `Catalog`.
+        clip: Its clips: `ClipSpec`, with the native size where ``size`` was None.
+    """
+
+    def __init__(
+        self, client: Client, engine: Engine, source: OpenStream, options: StreamOptions
+    ) -> None:
+        """Streams are made by `Client.stream`.
+
+        Args:
+            client: Whose workers decode; kept alive by its streams.
+            engine: The client's I/O thread.
+            source: What that thread is to know of the stream.
+            options: Kept for the user to look at.
+        """
+        self._client = client
+        self._engine = engine
+        self._source = source
+        self._epoch = 0
+        self._reader_ids = itertools.count()
+        self._meter = Meter()
+        self._held = _Held(source.arena.slots)
+        self.options: StreamOptions = options
+        self.catalog: Catalog = source.catalog
+        self.clip: ClipSpec = source.spec
+        engine.post(lambda: engine.add(source))
+        weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
+
+    def __len__(self) -> int:
+        """Batches per epoch.
+
+        Returns:
+            The same number on every rank of ``shard``.
+        """
+        return len(self._source.plan)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Read one epoch: the one after the last that a loop read to its end.
+
+        A loop that is left early does not count: the next one reads the same epoch again.
+
+        Yields:
+            (clips, labels): uint8 [B, *clip.shape] and int64 [B].
+
+        Raises:
+            VideoError: A clip cannot be decoded, with ``on_error="raise"``.
+            TooManyBadVideos: More videos are bad than ``max_bad`` allows.
+            TransformError: The transform cannot be imported, is not allowed, or failed.
+            WorkerError: The workers of this host end as soon as they are started.
+            ClosedError: The client is closed.
+        """
+        epoch = self._epoch
+        # Mapped, not looped over: a variable here would hold on to the batch's slot.
+        yield from map(_PAIR, self._read(range(epoch * len(self), (epoch + 1) * len(self))))
+        self._epoch = max(self._epoch, epoch + 1)
+
+    @overload
+    def batches(
+        self, start_step: int = 0, epochs: int = 1, *, info: Literal[False] = False
+    ) -> Iterator[Batch]: ...
+
+    @overload
+    def batches(
+        self, start_step: int = 0, epochs: int = 1, *, info: Literal[True]
+    ) -> Iterator[BatchWithInfo]: ...
+
+    @overload
+    def batches(
+        self, start_step: int = 0, epochs: int = 1, *, info: bool
+    ) -> Iterator[Batch | BatchWithInfo]: ...
+
+    def batches(
+        self, start_step: int = 0, epochs: int = 1, *, info: bool = False
+    ) -> Iterator[Batch | BatchWithInfo]:
+        """Read from any step to the end of any epoch.
+
+        To resume, pass the number of batches already trained on as ``start_step``: nothing before
+        it is decoded.
+
+        Args:
+            start_step: First batch to read, counted over all epochs from 0. Default 0.
+            epochs: Epoch at whose end to stop, counted from the stream's beginning and not from
+                ``start_step``: ``batches(start_step, epochs=3)`` ends with batch
+                ``3 * len(stream) - 1``. Default 1.
+            info: Say where each batch came from. Default False.
+
+        Yields:
+            (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
+            BatchInfo).
+
+        Raises:
+            SpecError: ``start_step`` lies after the end of epoch ``epochs``.
+            VideoError: A clip cannot be decoded, with ``on_error="raise"``.
+            TooManyBadVideos: More videos are bad than ``max_bad`` allows.
+            TransformError: The transform cannot be imported, is not allowed, or failed.
+            WorkerError: The workers of this host end as soon as they are started.
+            ClosedError: The client is closed.
+        """
+        batches = self._read(self._steps(start_step, epochs))
+        yield from batches if info else map(_PAIR, batches)
+
+    def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
+        """The stream as a ``tf.data.Dataset``, without copying a batch.
+
+        Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
+        stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
+        that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
+        it: `batches` gives it.
+
+        Args:
+            start_step: First batch, counted over all epochs from 0: the number of batches already
+                trained on. Default 0.
+            epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+
+        Returns:
+            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static
+            with ``drop_remainder``, else None.
+
+        Raises:
+            SpecError: ``start_step`` lies after the end of epoch ``epochs``.
+            VideoloadError: TensorFlow is not installed.
+        """
+        from videoload.trainer.tfdata import dataset
+
+        return dataset(self, start_step, epochs)
+
+    @property
+    def quarantine(self) -> list[BadVideo]:
+        """The videos that could not be decoded so far, each once, as `BadVideo` (path, reason)."""
+        return self._source.quarantine.videos
+
+    def stats(self) -> StreamStats:
+        """What the stream did so far.
+
+        Returns:
+            Clips per second, the share of the time that the trainer waited, the workers, the bad
+            videos, and one sentence on what that means.
+        """
+        return self._meter.read(self._engine.worker_stats(), tuple(self.quarantine))
+
+    def _steps(self, start_step: int, epochs: int) -> range:
+        """The steps from ``start_step`` to the end of epoch number ``epochs``."""
+        stop = epochs * len(self)
+        if not 0 <= start_step <= stop:
+            raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start_step}")
+        return range(start_step, stop)
+
+    def _read(
+        self, steps: range, idle: Callable[[], None] | None = None
+    ) -> Generator[BatchWithInfo, None, None]:
+        """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
+        where a worker waits for a slot.
+
+        Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
+        """
+        engine, source, queue = self._engine, self._source, ReaderQueue()
+        # One number space for all streams of the client.
+        reader_id = source.id << 32 | next(self._reader_ids)
+        engine.check()
+        engine.post(lambda: engine.begin(source, reader_id, queue, steps))
+        try:
+            for _ in steps:
+                asked = self._meter.asked()
+                batch = queue.take(0)
+                if batch is None:
+                    batch = self._wait(queue, reader_id, idle)
+                self._meter.got(asked, len(batch.samples))
+                yield self._hand_over(batch, idle)
+        finally:
+            engine.post(lambda: engine.end(source, reader_id))
+
+    def _close_client(self) -> None:
+        """End this stream and all others of its client."""
+        self._client.close()
+
+    def __repr__(self) -> str:
+        return (
+            f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "
+            f"{self.catalog!r})"
+        )
+
+    def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
+        engine = self._engine
+        starved = engine.has_credit  # some worker waits as well, maybe for a slot
+        while True:
+            # Again and again: what was ready may go back when another reader has its turn.
+            engine.post(lambda: engine.want(reader_id), about_leases=True)
+            if idle is not None and starved:
+                idle()
+            batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
+            starved = True  # by now, probably
+            if batch is None and engine.stopped:
+                batch = queue.take(_WAIT_S)  # it, or the error, may just have come
+            if batch is not None:
+                return batch
+            engine.check()
+
+    def _hand_over(self, batch: Ready, idle: Callable[[], None] | None) -> BatchWithInfo:
+        """A batch for the consumer: its slot, or a copy where too many slots are held."""
+        source, engine, held = self._source, self._engine, self._held
+        shape = (len(batch.samples), *source.spec.shape)
+        slot = batch.slot
+
+        def give_back() -> None:
+            held.slots.discard(slot)
+            engine.post(lambda: engine.give_back(source, slot), about_leases=True)
+
+        if held.full and idle is not None:
+            idle()
+        if held.full:
+            clips = aligned_copy(source.arena.view(slot, 0, shape))
+            give_back()
+            self._meter.copied += 1
+            if self._meter.copied == 1:
+                _log.warning(
+                    "%d of %d batches in memory are still referenced; the stream goes on with "
+                    "copies (keep fewer, or give more slots=)",
+                    len(held.slots), source.arena.slots,
+                )  # fmt: skip
+        else:
+            held.slots.add(slot)
+            clips = source.arena.lend(slot, shape, give_back)
+        video = np.array([sample.video for sample in batch.samples], np.int64)
+        labels = source.catalog.labels[video]
+        return clips, labels, BatchInfo(batch.step, video, batch.frames)
+
+
+class _Held:
+    """The slots that consumers reference arrays of."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots: set[int] = set()
+        self._most = slots - min(_KEPT, slots // 2)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next batch has to be copied."""
+        return len(self.slots) >= self._most
