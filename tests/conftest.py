@@ -29,6 +29,7 @@ from tests.leaks import Held, collect_garbage, kill_descendants, mark_descendant
 from tests.programs import Programs
 from tests.videos import Videos
 from tests.waiting import SECOND
+from videoload import Client
 from videoload.native import cores
 from videoload.trainer import interrupts
 
@@ -140,6 +141,14 @@ def real_videos() -> Path:
     if not folder:
         pytest.skip(f"{_REAL} names no folder of real AVI files")
     return Path(folder)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """One with two local workers, for the streams of all tests of a module that ask for it."""
+    with Client(workers=2) as made:
+        made.wait_for_workers(2, timeout_s=20 * SECOND)  # what they hold is not left by a test
+        yield made
 
 
 @pytest.fixture

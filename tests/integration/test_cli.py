@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,7 @@ from tests.programs import Program, Programs
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.commands.cli import app
+from videoload.commands.cli import app, main
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -28,6 +31,22 @@ COMMANDS = sorted(
     for command in app.registered_commands
     if command.callback is not None
 )
+
+
+RunHere = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
+    """Runs a command that only says something, in this process: status, stdout and stderr."""
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["videoload", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
 
 
 def one_line(program: Program, status: int = 1) -> str:
@@ -142,20 +161,22 @@ def test_keygen_where_nothing_can_be_written_says_so(programs: Programs, tmp_pat
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_status_two(arguments: list[str], programs: Programs) -> None:
-    program = programs.videoload(*arguments)
-    assert program.wait(10 * SECOND) == 2
-    assert "Usage: " in program.err
-    assert "Traceback" not in program.err
+def test_wrong_usage_is_status_two(arguments: list[str], run_here: RunHere) -> None:
+    status, _, err = run_here(*arguments)
+    assert status == 2
+    assert "Usage: " in err
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_every_command_has_a_help_text(command: str, programs: Programs) -> None:
-    program = programs.videoload(*command.split(), "--help", env={"COLUMNS": "200", "TERM": "dumb"})
-    assert program.wait(10 * SECOND) == 0, program.err
-    said = program.out
-    assert f"Usage: videoload {command}".rstrip() in said.replace("python -m ", "")
-    assert not program.err
+def test_every_command_has_a_help_text(
+    command: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+    status, said, err = run_here(*command.split(), "--help")
+    assert status == 0
+    assert re.search(rf"Usage: .*videoload {command}", said), "as that of python -m, here"
+    assert not err
     for row in said.splitlines():  # every flag and argument says what it is
         words = row.strip("│| \t").split("  ")
         if words[0].lstrip("* ").startswith("--"):
@@ -214,7 +235,7 @@ def test_a_worker_serves_two_trainers_at_once(videos: Videos, programs: Programs
 
 
 @pytest.mark.parametrize("state", ["waiting for a trainer", "decoding"])
-@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_a_worker_ends_within_two_seconds_of_the_signal(
     state: str, processes: int, number: int, status: int, videos: Videos, programs: Programs
@@ -243,7 +264,7 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
         wait_until(lambda: not any(maps_of(pid) for pid in family), SECOND, "all of them are gone")
 
 
-@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
     processes: int, videos: Videos, programs: Programs
 ) -> None:
