@@ -28,11 +28,6 @@ def catches(pid: int, number: int) -> bool:
     return False
 
 
-def has_open(pid: int, name: str) -> bool:
-    """Whether a process has a file of that name open."""
-    return any(Path(target).name == name for target in descriptors(pid).values())
-
-
 def descriptors(pid: int | str = "self") -> dict[str, str]:
     """The open descriptors of a process, and where they lead."""
     found = {}

@@ -11,9 +11,8 @@ import pytest
 
 from tests.faults.chaos import EVERYBODY, LOCAL, PROXIED, ROLES, SEALED, plan_faults, run
 from tests.faults.proxy import Kind
-from tests.integration.test_sampling import white_video
 from tests.programs import Programs
-from tests.videos import make_avi
+from tests.videos import make_avi, make_white_avi
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
@@ -59,7 +58,7 @@ def test_a_video_that_kills_dialled_in_workers_is_still_named(
     # A worker that was cut off and comes back withdraws the suspicion; one that died does not.
     for i in range(5):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    white_video(tmp_path / "x/white.avi")
+    make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
     spec = ClipSpec(frames=4, resize=36, size=(32, 32), transform="tests.transforms:crash_on_white")
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:

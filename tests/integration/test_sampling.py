@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 
 from tests.digests import digest
 from tests.programs import Programs
-from tests.videos import Videos, make_avi
+from tests.videos import Videos, make_avi, make_white_avi
 from tests.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
@@ -46,19 +45,6 @@ def both_ways(client: Client) -> BothWays:
         return serial
 
     return read
-
-
-def white_video(path: Path, frames: int = 12) -> Path:
-    """A video whose every pixel is white."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w", format="avi") as container:
-        stream = container.add_stream("mpeg4", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
-        for _ in range(frames):
-            image = np.full((64, 64, 3), 255, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
-        container.mux(stream.encode(None))
-    return path
 
 
 # Windows
@@ -208,7 +194,7 @@ def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
 ) -> None:
     for i in range(5):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    white_video(tmp_path / "x/white.avi")
+    make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
     spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
     with Client(workers=2, stall_s=stall_s * SECOND) as client:
