@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Programs, digests
+from tests.digests import digests
+from tests.programs import Programs
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.decoding.open_files import SOFTWARE
 from videoload.transport.messages import (
