@@ -13,6 +13,7 @@ import pytest
 
 from tests.digests import digests
 from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos
 from tests.waiting import SECOND
 from videoload import (
@@ -75,7 +76,9 @@ def read_until_error(batches: Any) -> tuple[list[str], VideoloadError]:
 # Some
 
 
-@pytest.mark.parametrize("fleet", ["1 local", "3 local", "2 remote", "3 local, unordered"])
+@pytest.mark.parametrize(
+    "fleet", rest_slow(["3 local", "2 remote", "1 local", "3 local, unordered"], quick=2)
+)
 def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     fleet: str,
     spoiled: Catalog,

@@ -25,6 +25,7 @@ from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello
 from tests.leaks import private_sockets
 from tests.processes import children_of, descriptors, is_alive
 from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
@@ -263,7 +264,9 @@ def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
     assert comings
 
 
-@pytest.mark.parametrize("how", ["too few bytes", "too many bytes", "no pixels", "other frames"])
+@pytest.mark.parametrize(
+    "how", rest_slow(["too few bytes", "other frames", "too many bytes", "no pixels"], quick=2)
+)
 def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
     how: str, videos: Videos, serial: list[str]
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.digests import digests
 from tests.processes import children_of, is_alive
 from tests.programs import Program, Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_white_avi
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
@@ -88,12 +89,14 @@ def clips_by_pid(client: Client) -> dict[int, int]:
 
 @pytest.mark.parametrize(
     ("workers", "number", "how"),
-    [
-        (1, signal.SIGKILL, "SIGKILL"),
-        (3, signal.SIGKILL, "SIGKILL"),
-        (2, signal.SIGSEGV, "SIGSEGV"),
-        (2, signal.SIGTERM, "exit status 0"),
-    ],
+    rest_slow(
+        [
+            (3, signal.SIGKILL, "SIGKILL"),
+            (1, signal.SIGKILL, "SIGKILL"),
+            (2, signal.SIGSEGV, "SIGSEGV"),
+            (2, signal.SIGTERM, "exit status 0"),
+        ]
+    ),
 )
 def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
     workers: int,

@@ -16,6 +16,7 @@ from tests.needs import needs_tensorflow
 from tests.ports import free_port
 from tests.processes import children_of, is_alive
 from tests.programs import Program, Programs
+from tests.quick import rest_slow
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, decode_serially
@@ -76,7 +77,16 @@ def gone(pids: list[int]) -> bool:
 
 @pytest.mark.parametrize(
     ("how", "status"),
-    [("closes", 0), ("is left open", 0), ("exits", 3), ("exits at once", 4), ("raises", 1)],
+    rest_slow(
+        [
+            ("is left open", 0),
+            ("exits at once", 4),
+            ("closes", 0),
+            ("exits", 3),
+            ("raises", 1),
+        ],
+        quick=2,
+    ),
 )
 def test_when_a_trainer_ends_its_workers_end_with_it(
     how: str, status: int, videos: Videos, programs: Programs
@@ -90,11 +100,13 @@ def test_when_a_trainer_ends_its_workers_end_with_it(
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [
-        (signal.SIGINT, -signal.SIGINT),
-        (signal.SIGTERM, -signal.SIGTERM),
-        (signal.SIGKILL, -signal.SIGKILL),
-    ],
+    rest_slow(
+        [
+            (signal.SIGKILL, -signal.SIGKILL),
+            (signal.SIGINT, -signal.SIGINT),
+            (signal.SIGTERM, -signal.SIGTERM),
+        ]
+    ),
 )
 def test_when_a_trainer_is_killed_its_workers_end_with_it(
     number: int, status: int, videos: Videos, programs: Programs
@@ -144,7 +156,7 @@ def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -
 # Workers that dialled in
 
 
-@pytest.mark.parametrize("how", ["closes", "is left open", "is killed"])
+@pytest.mark.parametrize("how", rest_slow(["is killed", "closes", "is left open"]))
 def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
     how: str, videos: Videos, programs: Programs
 ) -> None:

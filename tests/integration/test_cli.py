@@ -17,6 +17,7 @@ from tests.digests import digest
 from tests.ports import free_port
 from tests.processes import catches, children_of, maps_of
 from tests.programs import Program, Programs
+from tests.quick import rest_slow
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
@@ -236,7 +237,9 @@ def test_a_worker_serves_two_trainers_at_once(videos: Videos, programs: Programs
 
 @pytest.mark.parametrize("state", ["waiting for a trainer", "decoding"])
 @pytest.mark.parametrize("processes", [1, 2])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(
+    ("number", "status"), rest_slow([(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+)
 def test_a_worker_ends_within_two_seconds_of_the_signal(
     state: str, processes: int, number: int, status: int, videos: Videos, programs: Programs
 ) -> None:
@@ -309,7 +312,7 @@ def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: P
         )
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", rest_slow([2, 1]))
 def test_a_worker_never_loads_tensorflow(
     processes: int, videos: Videos, programs: Programs
 ) -> None:

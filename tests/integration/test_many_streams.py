@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.digests import digests
+from tests.quick import rest_slow
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
@@ -31,7 +32,7 @@ def decoded(client: Client) -> int:
     return sum(worker.clips for worker in client.workers)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", rest_slow([2, 1]))
 def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
     workers: int, videos: Videos, tell: Callable[[str], None]
 ) -> None:

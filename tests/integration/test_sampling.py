@@ -12,6 +12,7 @@ import pytest
 
 from tests.digests import digest
 from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_avi, make_white_avi
 from tests.waiting import SECOND, wait_until
 from videoload import (
@@ -134,7 +135,7 @@ def test_native_size_without_the_videos_here_says_what_to_give() -> None:
 # Transforms
 
 
-@pytest.mark.parametrize("name", ["invert", "add_noise"])
+@pytest.mark.parametrize("name", rest_slow(["add_noise", "invert"]))
 def test_a_transform_gives_the_same_clips_wherever_it_runs(
     videos: Videos, name: str, both_ways: BothWays
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.digests import digest, digests
 from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import (
@@ -72,11 +73,11 @@ BATCH = 5
 
 # workers here, workers that dial in, where they dial
 FLEETS = {
-    "one local worker": (1, 0, ""),
     "two local workers": (2, 0, ""),
+    "one local and two over tcp": (1, 2, "tcp://127.0.0.1:*"),
+    "one local worker": (1, 0, ""),
     "three local workers": (3, 0, ""),
     "two workers over tcp": (0, 2, "tcp://127.0.0.1:*"),
-    "one local and two over tcp": (1, 2, "tcp://127.0.0.1:*"),
     "two workers over ipc": (0, 2, "ipc://{folder}/trainer"),
 }
 
@@ -102,7 +103,7 @@ def serial(videos: Videos) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("workers", FLEETS)
+@pytest.mark.parametrize("workers", rest_slow(FLEETS, quick=2))
 def test_every_stream_equals_the_serial_one_whoever_decodes(
     workers: str,
     videos: Videos,
@@ -155,7 +156,7 @@ def test_a_video_that_changed_between_two_trainings_is_read_anew(
             assert not stream.quarantine
 
 
-@pytest.mark.parametrize("workers", ["two local workers", "one local and two over tcp"])
+@pytest.mark.parametrize("workers", rest_slow(["two local workers", "one local and two over tcp"]))
 def test_unordered_batches_are_the_same_ones(
     workers: str,
     videos: Videos,
@@ -318,7 +319,7 @@ def test_workers_that_dial_in_bring_the_root(videos: Videos, programs: Programs)
         assert digest(stream) == digest(decode_serially(rooted, SMALL, 2, shuffle=True))
 
 
-@pytest.mark.parametrize("workers", ["two local workers", "two workers over tcp"])
+@pytest.mark.parametrize("workers", rest_slow(["two workers over tcp", "two local workers"]))
 def test_two_slots_are_enough(
     workers: str,
     videos: Videos,
