@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Programs, digests
+from tests.digests import digests
+from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.decoding.open_files import SOFTWARE
 from videoload.transport.messages import (
@@ -86,7 +89,7 @@ def catalog_of(videos: Videos, *, own: bool) -> Catalog:
     return Catalog([v.path for v in known], known.labels, known.classes, None)
 
 
-@pytest.mark.parametrize("spoil", [empty, half, cut, zeros, other_take, unreadable])
+@pytest.mark.parametrize("spoil", rest_slow([cut, empty, half, zeros, other_take, unreadable]))
 def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
     spoil: Callable[[Path], None],
     videos: Videos,
@@ -114,7 +117,7 @@ def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
         assert bad.pid not in who or who[bad.pid].clips == 0
 
 
-@pytest.mark.parametrize("spoil", [cut, zeros, other_take])
+@pytest.mark.parametrize("spoil", rest_slow([zeros, cut, other_take]))
 def test_without_an_own_copy_the_majority_counts(
     spoil: Callable[[Path], None],
     videos: Videos,
@@ -226,7 +229,7 @@ def another_file(lease: Lease) -> FromWorker:
     return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
 
 
-@pytest.mark.parametrize("lie", [fewer_frames, short, fatal, another_file])
+@pytest.mark.parametrize("lie", rest_slow([another_file, fewer_frames, short, fatal]))
 @pytest.mark.parametrize("own", [True, False], ids=["own copy", "two others"])
 def test_a_worker_that_lies_about_files_changes_no_byte_and_condemns_none(
     lie: Callable[[Lease], FromWorker],

@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import msgspec
 import pytest
-import zmq
 
-from tests.conftest import SECOND, digests
+from tests.digests import digests
+from tests.faults.raw_peers import answer, dealer, say
 from tests.videos import Videos
+from tests.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 from videoload.trainer.admission import Admission
-from videoload.transport.messages import VERSION, Hello, Refused, pack, unpack_from_trainer
+from videoload.transport.messages import VERSION, Hello, Refused
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32))
 BATCH = 4
-
-
-@contextmanager
-def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    made = context.socket(zmq.DEALER)
-    made.setsockopt(zmq.LINGER, 1000)
-    made.connect(endpoint)
-    try:
-        yield made
-    finally:
-        made.close()
-        context.term()
-
-
-def answer(made: zmq.Socket[bytes]) -> object:
-    assert made.poll(int(5000 * SECOND)), "no answer"
-    return unpack_from_trainer(made.recv_multipart())
 
 
 def test_a_defect_that_one_message_meets_ends_nobody_else(
@@ -56,7 +36,7 @@ def test_a_defect_that_one_message_meets_ends_nobody_else(
         batches = stream.batches(epochs=2)
         got = [next(batches)]
         with dealer(client.endpoints[0]) as made:
-            made.send_multipart(pack(Hello("w", "poison", 1, "software")))
+            say(made, Hello("w", "poison", 1, "software"))
             refused = answer(made)
         got += batches
         assert digests(got) == expected
@@ -81,7 +61,7 @@ def test_a_number_that_is_too_large_is_refused(fields: dict[str, object], videos
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(videos.catalog, CLIP, BATCH)
         with dealer(client.endpoints[0]) as made:
-            made.send_multipart(pack(Hello("w", "h", 1, "software")))
+            say(made, Hello("w", "h", 1, "software"))
             answer(made)
             made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
             while not isinstance(said := answer(made), Refused):

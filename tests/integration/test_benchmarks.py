@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Programs
+from tests.programs import Programs
+from tests.waiting import SECOND
 
 LOADERS = ("limit", "serial", "videoload")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 * SECOND)
 def test_a_small_comparison_has_a_rate_and_the_right_frames_of_each(
     programs: Programs, tmp_path: Path, pytestconfig: pytest.Config

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.conftest import SECOND
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.decoding.frames import read_frames
@@ -526,6 +526,7 @@ def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) 
 # Other people's files
 
 
+@pytest.mark.slow
 def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_videos: Path) -> None:
     decoder = Decoder(real_videos)
     checked = 0
@@ -549,6 +550,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
     assert checked >= 20
 
 
+@pytest.mark.slow
 def test_every_real_file_gives_a_clip_in_each_kind_of_pixels(real_videos: Path) -> None:
     for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
         for pixels, crop in (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center")):

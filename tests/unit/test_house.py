@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,6 +93,7 @@ class Import(NamedTuple):
     top: bool
 
 
+@cache
 def modules() -> list[str]:
     """All modules, dotted, as seen from the front door; a package's `__init__` is its own name."""
     paths = [path.relative_to(HOUSE).with_suffix("").parts for path in HOUSE.rglob("*.py")]
@@ -106,10 +108,12 @@ def path_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
 def tree(module: str) -> ast.Module:
     return ast.parse(path_of(module).read_text())
 
 
+@cache
 def imports(module: str) -> list[Import]:
     return list(_imports(tree(module), top=True))
 

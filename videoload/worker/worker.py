@@ -127,7 +127,10 @@ class Worker:
         channel = None if self._channel is None else self._channel.socket
         if channel is not None:
             sockets.append((channel, zmq.POLLIN))
-        ready = dict(zmq.zmq_poll(sockets, self._trainers.wait_ms(time.monotonic())))
+        wait_ms = self._trainers.wait_ms(time.monotonic())
+        if not sockets:  # no name that stands for anything, or all at rest; a poll would not wait
+            time.sleep(wait_ms / 1000)
+        ready = dict(zmq.zmq_poll(sockets, wait_ms))
         if ready:
             self._trainers.read()
         if self._stop_reason is not None:
