@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import SECOND, Programs
+from tests.programs import Programs
 from tests.videos import Videos
+from tests.waiting import SECOND
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
