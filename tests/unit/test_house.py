@@ -258,7 +258,7 @@ def quick_tests(path: Path) -> set[str]:
     marks = [
         ast.unparse(node.value)
         for node in found.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "pytestmark"
+        if isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == ["pytestmark"]
     ]
     if any(re.search(SLOW, mark) for mark in marks):
         return set()
