@@ -17,8 +17,7 @@ from tests.digests import digests
 from tests.programs import Program, Programs
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ClipSpec, Stream, TransportError, decode_serially
-from videoload.transport.addresses import is_name, resolve
+from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
 from videoload.transport.sockets import Router
 
@@ -280,15 +279,3 @@ def test_a_resolver_that_does_not_answer_holds_nothing_up(
         )
         worker.signal(signal.SIGTERM)
         assert worker.wait(2 * SECOND) == 0, worker.err
-
-
-def test_what_is_a_name_and_what_it_stands_for() -> None:
-    assert is_name("tcp://trainer:5555")
-    assert is_name("tcp://trainers.jobs.svc.cluster.local:5555")
-    for literal in ("tcp://10.0.0.1:5555", "tcp://[::1]:5555", "ipc://@videoload-1"):
-        assert not is_name(literal)
-    assert resolve("tcp://localhost:5555") == ["tcp://127.0.0.1:5555"]
-    assert resolve("tcp://[::1]:5555") == ["tcp://[::1]:5555"]
-    for unknown in ("tcp://no-such.invalid:5555", f"tcp://{'a' * 64}.example:5555"):
-        with pytest.raises(TransportError):
-            resolve(unknown)

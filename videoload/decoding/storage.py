@@ -56,11 +56,11 @@ class Storage:
         file = self.resolve(path)
         identity, known = self._fingerprints.get(path, ((), 0))
         if identity != file.identity:
-            known = self._sample(file)
+            known = self._sample(path, file)
             self._fingerprints[path] = file.identity, known
         return known
 
-    def _sample(self, file: VideoFile) -> int:
+    def _sample(self, path: str, file: VideoFile) -> int:
         size = file.status.st_size
         digest = blake2b(size.to_bytes(8, "little"), digest_size=8)
         try:
@@ -72,7 +72,7 @@ class Storage:
             finally:
                 os.close(raw)
         except OSError as error:
-            raise VideoError(file.path, f"cannot be read: {error.strerror}") from None
+            raise VideoError(path, f"cannot be read: {error.strerror}") from None
         return int.from_bytes(digest.digest(), "little") >> 1 or 1
 
     def _plain(self, path: str) -> VideoFile | None:
