@@ -15,39 +15,56 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.decoding.open_files import OpenedVideo
-from videoload.decoding.picture_headers import DATA_BYTES, HEAD_BYTES, Packets, Pictures, prove
+from videoload.decoding.picture_headers import (
+    DATA_BYTES,
+    HEAD_BYTES,
+    PROVABLE,
+    Packets,
+    Pictures,
+    prove,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 _WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
-_PASS_BYTES = 64 << 20  # of packets, that a pass keeps
+_PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
+_MOST_BYTES = 256 << 20  # of all of them
 _MAX_CHECKED = 4096  # chunks of a large file, evenly spread, that are compared with its index
-_MAX_HOPS = 4096  # from a chunk of the video's to its next one
+_MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
+_TAIL_BYTES = 1 << 20  # of a file, behind its index, that are looked through
 _UNKNOWN = -1
 
 
 class PacketTable(NamedTuple):
-    """All packets of a video stream: their ``positions`` in the file and ``times`` (dts) as
-    demuxing tells them, -1 where it does not; and what their headers prove, if anything."""
+    """What the headers of all packets prove, and how to seek one: their ``times`` (dts), and their
+    ``positions`` in the file as demuxing tells them. -1 where the container's index is not whole: a
+    demuxer that comes there by a seek may go on by other packets."""
 
     positions: Ints
     times: Ints
-    keys: npt.NDArray[np.bool_]  # as the container flags them
-    pictures: Pictures | None
+    pictures: Pictures
 
 
-def read_packets(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
-    """The packets of a file that was just opened. Raises OSError."""
-    return _by_index(opened) or _by_pass(opened, tick)
+def read_packets(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:
+    """The packets of a file that was just opened, if they prove something. Raises OSError."""
+    if opened.codec.name not in PROVABLE:
+        return None
+    packets = _from_index(opened)
+    if packets is None:
+        return _by_pass(opened, tick)
+    positions, times, pictures = packets
+    return None if pictures is None else PacketTable(positions, times, pictures)
 
 
-def _by_index(opened: OpenedVideo) -> PacketTable | None:
-    """By the container's index, if it is whole."""
+def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | None:
+    """Positions and times by the container's index, if it is whole, and what they prove."""
     container = opened.container.format.name
     if container != "avi" and not container.startswith("mov"):
         return None  # they index key frames at most
+    if opened.codec.codec_tag == "VSSH":
+        return None  # FFmpeg puts other packets together
     entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
     if not entries:
         return None
@@ -59,8 +76,11 @@ def _by_index(opened: OpenedVideo) -> PacketTable | None:
         content = _Content(file, opened.file.status.st_size)
         if container == "avi":
             positions += _CHUNK_BYTES
-            if not _is_whole(content, positions, sizes, opened.stream.index):
+            streams = len(opened.container.streams)
+            if not _is_whole(content, positions, sizes, opened.stream.index, streams):
                 return None
+        elif len(entries) != opened.stream.frames:  # a fragment's, or edited
+            return None
         if (positions + sizes).max() > content.size:
             return None
 
@@ -72,12 +92,12 @@ def _by_index(opened: OpenedVideo) -> PacketTable | None:
 
         context = opened.codec
         pictures = prove(Packets(
-            context.name, context.extradata or b"", context.has_b_frames, sizes, flags == 1,
+            context.name, context.extradata or b"", context.has_b_frames, sizes,
             lambda: content.heads(positions, sizes, HEAD_BYTES), data, whole,
         ))  # fmt: skip
     finally:
         os.close(file)
-    return PacketTable(positions, times, flags == 1, pictures)
+    return positions, times, pictures
 
 
 class _Content:
@@ -110,42 +130,60 @@ class _Content:
         return found
 
 
-def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int) -> bool:
+def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int, streams: int) -> bool:
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
-    same, and from its end one comes to the next by chunks of other streams alone."""
+    same, and from its end one comes to the next by chunks that FFmpeg skips."""
     movi = content.read(0, 1 << 20).find(b"movi")
     if movi < 0:
         return False
     rows = np.arange(len(positions))
     if content.size > _WHOLE_BYTES and len(rows) > _MAX_CHECKED:
         rows = np.linspace(0, len(positions) - 1, _MAX_CHECKED).astype(np.int64)
-    number = np.frombuffer(b"%02d" % stream, np.uint8)
     names, lengths = _chunks(content, positions[rows] - _CHUNK_BYTES)
-    if (names[:, :2] != number).any() or (lengths != sizes[rows]).any():
+    frames = np.isin(names[:, 2:].copy().view("<u2"), _FRAMES)
+    if (_numbers(names) != stream).any() or not frames.all() or (lengths != sizes[rows]).any():
         return False
     ends = positions + sizes + (sizes & 1)
     goals = np.append(positions[1:] - _CHUNK_BYTES, content.size)
     at = np.concatenate(([movi + 4], ends[rows]))
     goals = np.concatenate((positions[:1] - _CHUNK_BYTES, goals[rows]))
-    for _ in range(_MAX_HOPS):
+    hops = _MAX_HOPS + 4 * len(rows)
+    while True:
         under_way = at != goals
         at, goals = at[under_way], goals[under_way]
-        if not len(at):
-            return True
+        hops -= len(at)
+        if not len(at) or hops < 0 or (at > goals).any():
+            return not len(at)
         names, lengths = _chunks(content, at)
-        if len(at) == 1 and goals[0] == content.size and (names[0] == _INDEX).all():
-            return True  # behind it there may be anything
-        lists = (names == _LIST).all(axis=1) | (names == _RIFF).all(axis=1)
-        lengths = np.where(lists, 4, lengths)  # what it holds comes next
-        named = (names >= 0x20) & (names < 0x7F)
-        own = (names[:, :2] == number).all(axis=1) & (lengths > 0)  # an empty one is no packet
-        if not named.all() or own.any() or (at > goals).any():
+        lists = _is_any(names, b"LIST", b"RIFF")  # what they hold comes next
+        numbers = _numbers(names)
+        others = (numbers >= 0) & (numbers < streams) & ((numbers != stream) | (lengths == 0))
+        indexes = _is_any(names[:, :2], b"ix") & (_numbers(names[:, 2:]) >= 0)
+        if not (lists | others | indexes | _is_any(names, b"JUNK", b"idx1")).all():
             return False
-        at = at + _CHUNK_BYTES + lengths + (lengths & 1)
-    return False
+        at = at + _CHUNK_BYTES + np.where(lists, 4, lengths + (lengths & 1))
+        last = (goals == content.size) & _is_any(names, b"idx1")
+        if last.any():
+            # There may be anything behind it, but FFmpeg looks for chunks there as well.
+            tail = content.read(int(at[last][0]), _TAIL_BYTES + 1)
+            if len(tail) > _TAIL_BYTES or b"%02d" % stream in tail:
+                return False
+            at[last] = content.size
 
 
-_LIST, _RIFF, _INDEX = (np.frombuffer(name, np.uint8) for name in (b"LIST", b"RIFF", b"idx1"))
+_FRAMES = np.frombuffer(b"dbdc", "<u2")
+
+
+def _numbers(names: Bytes) -> Ints:
+    """The number of a stream that a chunk's name begins with, -1 for none."""
+    digits = names[:, :2].astype(np.int64) - ord("0")
+    is_number = ((digits >= 0) & (digits < 10)).all(axis=1)
+    return np.where(is_number, 10 * digits[:, 0] + digits[:, 1], -1)
+
+
+def _is_any(names: Bytes, *wanted: bytes) -> npt.NDArray[np.bool_]:
+    known = np.frombuffer(b"".join(wanted), np.uint8).reshape(-1, names.shape[1])
+    return (names[:, None] == known).all(axis=2).any(axis=1)
 
 
 def _chunks(content: _Content, at: Ints) -> tuple[Bytes, Ints]:
@@ -154,23 +192,22 @@ def _chunks(content: _Content, at: Ints) -> tuple[Bytes, Ints]:
     return heads[:, :4], heads[:, 4:].copy().view("<u4")[:, 0].astype(np.int64)
 
 
-def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
+def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:
     """By reading all packets, after which the file is no longer at its beginning."""
     opened.used = True
-    rows: list[tuple[int, int, int, bool]] = []
+    sizes: list[int] = []
     kept: list[bytes] = []
     kept_bytes = 0
     for packet in opened.packets:
         if not packet.size:
             continue
-        position = _UNKNOWN if packet.pos is None else packet.pos
-        time = _UNKNOWN if packet.dts is None else packet.dts
-        rows.append((position, packet.size, time, packet.is_keyframe))
+        if packet.is_discard or kept_bytes > _MOST_BYTES:
+            return None  # it is for the decoder alone
+        sizes.append(packet.size)
         enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES
         kept.append(bytes(memoryview(packet)[: None if kept_bytes < _PASS_BYTES else enough]))
         kept_bytes += len(kept[-1])
         tick()
-    positions, sizes, times, keys = np.array(rows, np.int64).reshape(-1, 4).T.copy()
 
     def whole(i: int) -> bytes | None:
         return kept[i] if len(kept[i]) == sizes[i] else None
@@ -181,7 +218,8 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
 
     context = opened.codec
     pictures = prove(Packets(
-        context.name, context.extradata or b"", context.has_b_frames, sizes, keys == 1,
+        context.name, context.extradata or b"", context.has_b_frames, np.array(sizes, np.int64),
         heads, lambda i: kept[i][:DATA_BYTES], whole,
     ))  # fmt: skip
-    return PacketTable(positions, times, keys == 1, pictures)
+    unknown = np.full(len(sizes), _UNKNOWN)
+    return None if pictures is None else PacketTable(unknown, unknown, pictures)
