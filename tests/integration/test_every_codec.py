@@ -17,8 +17,9 @@ from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
 from tests.conftest import TABLES
+from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import read_frames
-from videoload.decoding.index import Report, VideoIndex, decode_index, prove_index
+from videoload.decoding.index import VideoIndex, prove_index
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.storage import VideoFile
 

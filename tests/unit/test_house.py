@@ -28,14 +28,14 @@ PACKAGES = {
     "native": (),
     "spec": ("catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
-        "storage", "picture_headers", "open_files", "packets", "index", "index_cache", "frames",
-        "crop", "scaling", "decoder",
+        "storage", "picture_headers", "open_files", "packets", "index", "complete_decode",
+        "index_cache", "frames", "crop", "scaling", "decoder",
     ),
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
     "trainer": (
-        "leases", "stats", "admission", "rate_limited_log", "open_streams", "engine", "serial",
-        "stream", "client", "interrupts", "tfdata", "keras",
+        "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
+        "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip
@@ -46,6 +46,7 @@ HOMES = {
     "msgspec": {"transport.messages"},
     "ctypes": {"native"},
     "av": {
+        "decoding.complete_decode",
         "decoding.open_files",
         "decoding.index",
         "decoding.frames",
@@ -69,14 +70,15 @@ HOMES = {
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
 WITHOUT_NUMPY = {
-    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.interrupts",
+    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.own_files",
+    "trainer.interrupts",
     "commands.scan", "commands.tables", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.admission",
-    "trainer.leases", "decoding.picture_headers",
+    "trainer.leases", "trainer.copies", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
+from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import StaleIndexError, read_frames
-from videoload.decoding.index import Report, Tick, VideoIndex, decode_index, prove_index
+from videoload.decoding.index import Tick, VideoIndex, prove_index
 from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler

@@ -146,9 +146,7 @@ class OpenedVideo:
         self.codec.copy_opaque = True
         for packet in self.packets:
             if packet.size:
-                position = packet.pos if packet.is_keyframe and packet.dts is not None else None
-                mark = PacketMark(self.taken, packet.dts or 0, -1 if position is None else position)
-                packet.opaque = mark
+                packet.opaque = PacketMark.of(packet, self.taken)
                 self.taken += 1
             try:
                 frames = self.decode(packet)
@@ -166,11 +164,16 @@ class OpenedVideo:
 
 
 class PacketMark(NamedTuple):
-    """A packet: its number, its dts, and its position if it can be sought, else -1."""
+    """A packet: its number, and its position if it can be sought, else -1."""
 
     number: int
-    time: int
     position: int
+
+    @classmethod
+    def of(cls, packet: VideoPacket, number: int) -> PacketMark:
+        """The mark of packet ``number`` of a file."""
+        can_be_sought = packet.is_keyframe and packet.dts is not None and packet.pos is not None
+        return cls(number, (packet.pos or 0) if can_be_sought else -1)
 
 
 class _ClosingCache(LRUCache[str, OpenedVideo]):

@@ -34,6 +34,7 @@ class PacketTable(NamedTuple):
 
     positions: Ints
     times: Ints
+    keys: npt.NDArray[np.bool_]  # as the container flags them
     pictures: Pictures | None
 
 
@@ -76,7 +77,7 @@ def _by_index(opened: OpenedVideo) -> PacketTable | None:
         ))  # fmt: skip
     finally:
         os.close(file)
-    return PacketTable(positions, times, pictures)
+    return PacketTable(positions, times, flags == 1, pictures)
 
 
 class _Content:
@@ -183,4 +184,4 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
         context.name, context.extradata or b"", context.has_b_frames, sizes, keys == 1,
         heads, lambda i: kept[i][:DATA_BYTES], whole,
     ))  # fmt: skip
-    return PacketTable(positions, times, pictures)
+    return PacketTable(positions, times, keys == 1, pictures)

@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from typing import Literal
 
 from videoload.decoding.index_cache import cache_folder
+from videoload.decoding.storage import Storage
 from videoload.errors import SpecError, WorkerError
 from videoload.native import cores
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer.copies import Copies
 from videoload.trainer.engine import Engine
 from videoload.trainer.open_streams import OpenStream
 from videoload.trainer.stats import WorkerStats
@@ -183,7 +185,8 @@ class Client:
             Quarantine(catalog, plan, options),
             Arena(_slots(slots, batch_size, batch_bytes, workers), batch_bytes),
             ordered,
-            str(catalog.root),
+            Copies(len(catalog)),
+            None if catalog.root is None else Storage(catalog.root),
         )
         return Stream(self, self._engine, source, options)
 
