@@ -19,7 +19,7 @@ from av.codec.context import Flags
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-_MPEG4_VOP = b"\0\0\1\xb6"
+_MPEG4_GROUP, _MPEG4_VOP = b"\0\0\1\xb3", b"\0\0\1\xb6"
 _B_VOP = 2  # its type, the two bits that follow
 _DIVX = b"\0\0\1\xb2DivX503b1393p"  # user data: p, for packed
 _TIME_BITS = 5  # of a VOP header, at 25 frames a second
@@ -80,8 +80,8 @@ def pack_b_pictures(pictures: list[bytes]) -> Iterator[bytes]:
             groups[-1].append(picture)
         else:
             groups.append([picture])
-    headers, vop, first = groups.pop(0)[0].partition(_MPEG4_VOP)
-    yield headers + _DIVX + vop + first
+    headers, group, first = groups.pop(0)[0].partition(_MPEG4_GROUP)  # of pictures
+    yield headers + _DIVX + group + first
     yield b"\x7f"
     for reference, *between in groups:
         yield b"".join((reference, *between[:1]))
