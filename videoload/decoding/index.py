@@ -125,10 +125,10 @@ def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
         return None
     packets = pictures.starts
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
-    rows = np.stack((ordinals, packets, table.times[packets], table.positions[packets]), axis=1)
+    rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T.copy()
     info = VideoInfo(pictures.frames, frame_rate(opened), codec.width, codec.height)
     return VideoIndex(
-        info, rows[table.positions[packets] >= 0],
+        info, rows[rows[:, 3] >= 0],
         ordinals=pictures.ordinals, reordered=pictures.reordered,
     )  # fmt: skip
 

@@ -8,17 +8,19 @@ for an AVI file that is checked chunk by chunk. Where it is not, one pass over t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from av.video.stream import VideoStream
 
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import DATA_BYTES, HEAD_BYTES, Packets, Pictures, prove
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint32]
 
 _WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
 _PASS_BYTES = 64 << 20  # of packets, that a pass keeps
@@ -43,41 +45,97 @@ def read_packets(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
     return _by_index(opened) or _by_pass(opened, tick)
 
 
+class _Entries(NamedTuple):
+    """The container's index: where each packet's data begins, its size, dts and key flag."""
+
+    positions: Ints
+    sizes: Ints
+    times: Ints
+    keys: npt.NDArray[np.bool_]
+
+
 def _by_index(opened: OpenedVideo) -> PacketTable | None:
     """By the container's index, if it is whole."""
     container = opened.container.format.name
     if container != "avi" and not container.startswith("mov"):
         return None  # they index key frames at most
-    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
-    if not entries:
-        return None
-    positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    if (flags > 1).any() or sizes.min() < 1 or positions.min() < 0:  # some are to be discarded
-        return None
     file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = _Content(file, opened.file.status.st_size)
-        if container == "avi":
-            positions += _CHUNK_BYTES
-            if not _is_whole(content, positions, sizes, opened.stream.index):
-                return None
-        if (positions + sizes).max() > content.size:
+        avi = container == "avi"
+        entries = (_of_idx1(content, opened.stream) if avi else None) or _of_ffmpeg(
+            opened.stream, _CHUNK_BYTES if avi else 0
+        )
+        if entries is None:
+            return None
+        positions, sizes, times, keys = entries
+        if sizes.min() < 1 or positions.min() < 0 or (positions + sizes).max() > content.size:
+            return None
+        if avi and not _is_whole(content, positions, sizes, opened.stream.index):
             return None
 
         def data(i: int) -> bytes:
             return content.read(int(positions[i]), min(int(sizes[i]), DATA_BYTES))
 
-        def whole(i: int) -> bytes:
-            return content.read(int(positions[i]), int(sizes[i]))
+        def whole() -> Iterator[bytes]:
+            return map(content.read, positions.tolist(), sizes.tolist())
 
         context = opened.codec
         pictures = prove(Packets(
-            context.name, context.extradata or b"", context.has_b_frames, sizes, flags == 1,
+            context.name, context.extradata or b"", context.has_b_frames, sizes, keys,
             lambda: content.heads(positions, sizes, HEAD_BYTES), data, whole,
         ))  # fmt: skip
     finally:
         os.close(file)
-    return PacketTable(positions, times, flags == 1, pictures)
+    return PacketTable(positions, times, keys, pictures)
+
+
+def _of_ffmpeg(stream: VideoStream, header_bytes: int) -> _Entries | None:
+    """As FFmpeg has read it."""
+    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in stream.index_entries]
+    if not entries:
+        return None
+    positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
+    if (flags > 1).any():  # some are to be discarded
+        return None
+    return _Entries(positions + header_bytes, sizes, times, flags == 1)
+
+
+def _of_idx1(content: _Content, stream: VideoStream) -> _Entries | None:
+    """What FFmpeg has read, where that was the ``idx1`` of a small file and nothing else: a tenth
+    of the time, since there is no object for each entry.
+
+    FFmpeg makes an entry of each of its lines that names this stream, in order and all at the same
+    distance, but for empty ones and such as palettes. So where their number, the first and the last
+    agree, all do.
+    """
+    entries = stream.index_entries
+    count = len(entries)
+    if not count or content.size > _WHOLE_BYTES:
+        return None
+    first, last = entries[0], entries[count - 1]
+    header = content.read(0, max(first.pos, 0))
+    movi = header.rfind(b"movi")
+    if movi < 0 or b"indx" in header:
+        return None
+    end = movi + int.from_bytes(header[movi - 4 : movi], "little")
+    index = content.read(end + (end & 1), content.size)
+    length = int.from_bytes(index[4:_CHUNK_BYTES], "little")
+    if index[:4] != b"idx1" or len(index) < _CHUNK_BYTES + length:
+        return None
+    lines = np.frombuffer(index, "<u4", length // 16 * 4, _CHUNK_BYTES).reshape(-1, 4)
+    lines = lines[lines[:, 0] & 0xFFFF == _number(stream.index)]
+    if len(lines) != count:
+        return None
+    _, flags, positions, sizes = lines.T.astype(np.int64)
+    positions += first.pos - positions[0]
+    keys = flags & _IDX1_KEY > 0
+    for entry, at in ((first, 0), (last, -1)):
+        told = positions[at], sizes[at], first.timestamp + at % count, keys[at]
+        if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
+            return None
+    # No two entries have the same time.
+    return _Entries(positions + _CHUNK_BYTES, sizes, first.timestamp + np.arange(count), keys)
 
 
 class _Content:
@@ -98,60 +156,67 @@ class _Content:
 
     def heads(self, positions: Ints, sizes: Ints, length: int) -> Bytes:
         """The first ``length`` bytes of what lies at each position, zeros behind its size."""
-        columns = np.arange(length)
         found: Bytes
         if self._all is not None and (not len(positions) or positions.max() + length <= self.size):
-            found = np.frombuffer(self._all, np.uint8)[positions[:, None] + columns]
+            # Whatever is `length` bytes long, wherever it begins.
+            heads = np.ndarray((self.size - length + 1,), f"V{length}", self._all, 0, (1,))
+            found = heads[positions].view(np.uint8).reshape(-1, length)
         else:
             rows = [self.read(at, length).ljust(length, b"\0") for at in positions.tolist()]
             found = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, length).copy()
         if len(sizes) and sizes.min() < length:
-            found[columns >= sizes[:, None]] = 0
+            found[np.arange(length) >= sizes[:, None]] = 0
         return found
+
+    def chunks(self, at: Ints) -> tuple[Words, Words]:
+        """Names and lengths of the chunks at these places, as numbers."""
+        names, lengths = self.heads(at, _NONE, _CHUNK_BYTES).view("<u4").T.copy()
+        return names, lengths
 
 
 def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int) -> bool:
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks of other streams alone."""
-    movi = content.read(0, 1 << 20).find(b"movi")
+    movi = content.read(0, min(int(positions[0]), 1 << 20)).rfind(b"movi")
     if movi < 0:
         return False
-    rows = np.arange(len(positions))
-    if content.size > _WHOLE_BYTES and len(rows) > _MAX_CHECKED:
-        rows = np.linspace(0, len(positions) - 1, _MAX_CHECKED).astype(np.int64)
-    number = np.frombuffer(b"%02d" % stream, np.uint8)
-    names, lengths = _chunks(content, positions[rows] - _CHUNK_BYTES)
-    if (names[:, :2] != number).any() or (lengths != sizes[rows]).any():
+    begins = positions - _CHUNK_BYTES
+    at = np.append(movi + 4, positions + sizes + (sizes & 1))
+    goals = np.append(begins, content.size)
+    if content.size > _WHOLE_BYTES and len(begins) > _MAX_CHECKED:
+        rows = np.linspace(0, len(begins) - 1, _MAX_CHECKED).astype(np.int64)
+        begins, sizes = begins[rows], sizes[rows]
+        ends = np.append(0, rows + 1)
+        at, goals = at[ends], goals[ends]
+    names, lengths = content.chunks(begins)
+    if (names & 0xFFFF != _number(stream)).any() or (lengths != sizes).any():
         return False
-    ends = positions + sizes + (sizes & 1)
-    goals = np.append(positions[1:] - _CHUNK_BYTES, content.size)
-    at = np.concatenate(([movi + 4], ends[rows]))
-    goals = np.concatenate((positions[:1] - _CHUNK_BYTES, goals[rows]))
     for _ in range(_MAX_HOPS):
         under_way = at != goals
         at, goals = at[under_way], goals[under_way]
         if not len(at):
             return True
-        names, lengths = _chunks(content, at)
-        if len(at) == 1 and goals[0] == content.size and (names[0] == _INDEX).all():
+        names, lengths = content.chunks(at)
+        if len(at) == 1 and goals[0] == content.size and names[0] == _INDEX:
             return True  # behind it there may be anything
-        lists = (names == _LIST).all(axis=1) | (names == _RIFF).all(axis=1)
+        lists = (names == _LIST) | (names == _RIFF)
         lengths = np.where(lists, 4, lengths)  # what it holds comes next
-        named = (names >= 0x20) & (names < 0x7F)
-        own = (names[:, :2] == number).all(axis=1) & (lengths > 0)  # an empty one is no packet
-        if not named.all() or own.any() or (at > goals).any():
+        letters = names.view(np.uint8)
+        own = (names & 0xFFFF == _number(stream)) & (lengths > 0)  # an empty one is no packet
+        if letters.min() < 0x20 or letters.max() >= 0x7F or own.any() or (at > goals).any():
             return False
         at = at + _CHUNK_BYTES + lengths + (lengths & 1)
     return False
 
 
-_LIST, _RIFF, _INDEX = (np.frombuffer(name, np.uint8) for name in (b"LIST", b"RIFF", b"idx1"))
+def _number(stream: int) -> int:
+    """The first two bytes of the names of a stream's chunks."""
+    return int.from_bytes(b"%02d" % stream, "little")
 
 
-def _chunks(content: _Content, at: Ints) -> tuple[Bytes, Ints]:
-    """Names, uint8 [n, 4], and lengths of the chunks at these places."""
-    heads = content.heads(at, np.full(len(at), _CHUNK_BYTES), _CHUNK_BYTES)
-    return heads[:, :4], heads[:, 4:].copy().view("<u4")[:, 0].astype(np.int64)
+_LIST, _RIFF, _INDEX = (int.from_bytes(name, "little") for name in (b"LIST", b"RIFF", b"idx1"))
+_IDX1_KEY = 0x10
+_NONE = np.empty(0, np.int64)
 
 
 def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
@@ -172,8 +237,9 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable:
         tick()
     positions, sizes, times, keys = np.array(rows, np.int64).reshape(-1, 4).T.copy()
 
-    def whole(i: int) -> bytes | None:
-        return kept[i] if len(kept[i]) == sizes[i] else None
+    def whole() -> Iterator[bytes | None]:
+        for data, size in zip(kept, sizes.tolist(), strict=True):
+            yield data if len(data) == size else None
 
     def heads() -> Bytes:
         rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in kept]

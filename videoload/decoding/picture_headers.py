@@ -16,7 +16,8 @@ the first reference picture of a file are not shown, since a decoder has nothing
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +40,8 @@ class Packets(NamedTuple):
     """The coded packets of a video, in the order of the file.
 
     ``sizes`` int64 [n] in bytes; ``keys`` bool [n], as the container flags them; ``heads()`` uint8
-    [n, HEAD_BYTES], zeros where a packet is shorter; ``data(i)`` the first DATA_BYTES of packet i,
-    ``whole(i)`` all of it, or None where that would take reading too much.
+    [n, HEAD_BYTES], zeros where a packet is shorter; ``data(i)`` the first DATA_BYTES of packet i;
+    ``whole()`` all of each in turn, or None where that would take reading too much.
     """
 
     codec: str
@@ -50,7 +51,7 @@ class Packets(NamedTuple):
     keys: npt.NDArray[np.bool_]
     heads: Callable[[], npt.NDArray[np.uint8]]
     data: Callable[[int], bytes]
-    whole: Callable[[int], bytes | None]
+    whole: Callable[[], Iterable[bytes | None]]
 
 
 class Pictures(NamedTuple):
@@ -82,7 +83,7 @@ def prove(packets: Packets) -> Pictures | None:
 _INTRA, _INTER, _B, _NONE = range(4)
 
 
-def _by_types(types: Sequence[int]) -> Pictures | None:
+def _by_types(types: Sequence[int] | Ints) -> Pictures | None:
     """Pictures of these types, one for each packet, in the order of decoding."""
     if types[0] != _INTRA:
         return None
@@ -110,22 +111,26 @@ def _by_types(types: Sequence[int]) -> Pictures | None:
 # MPEG-4
 
 _VOP = b"\0\0\1\xb6"
+_VOP_NUMBER = int.from_bytes(_VOP, "little")
 _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
 _VOP_TYPES = (_INTRA, _INTER, _B, _INTER)  # I, P, B, S (a sprite, or global motion)
+_TYPE_OF_VOP = np.array(_VOP_TYPES)
 
 
 def _mpeg4(packets: Packets) -> Pictures | None:
     first = packets.data(0)
-    divx = _DIVX.search(first) or _DIVX.search(packets.extradata)
+    headers = first[: first.find(_VOP) + 1 or None]  # nobody reads headers behind a picture
+    divx = _DIVX.search(headers) or _DIVX.search(packets.extradata)
     if divx is not None and divx[1] == b"p":
         return _mpeg4_packed(packets)
-    time_bits = _vop_time_bits(first) or _vop_time_bits(packets.extradata)
     heads = packets.heads()
-    plain = (heads[:, :4] == np.frombuffer(_VOP, np.uint8)).all(axis=1)
-    types = np.asarray(_VOP_TYPES)[heads[:, 4] >> 6]
+    types = _TYPE_OF_VOP[heads[:, 4] >> 6]
     small = packets.sizes < _MIN_BYTES  # only these can be pictures that are not coded
-    for i in np.flatnonzero(~plain | small).tolist():
+    time_bits = None
+    if small.any():
+        time_bits = _vop_time_bits(headers) or _vop_time_bits(packets.extradata)
+    for i in np.flatnonzero((heads.view("<u4")[:, 0] != _VOP_NUMBER) | small).tolist():
         data = packets.data(i)
         at = data.find(_VOP)
         if at < 0 and len(data) == 1 and divx is not None:
@@ -135,7 +140,7 @@ def _mpeg4(packets: Packets) -> Pictures | None:
         else:
             coded = not small[i] or _is_coded(data[at + 4 :], time_bits or 0)
             types[i] = _VOP_TYPES[data[at + 4] >> 6] if coded else _NONE
-    return _by_types(types.tolist())
+    return _by_types(types)
 
 
 def _mpeg4_packed(packets: Packets) -> Pictures | None:
@@ -143,12 +148,12 @@ def _mpeg4_packed(packets: Packets) -> Pictures | None:
     in the place of the next packet, whatever that is: a placeholder, if all is well."""
     types: list[int] = []
     kept: bytes | None = None
-    for i in range(len(packets.sizes)):
-        data = packets.whole(i)
+    for data in packets.whole():
         if data is None:
             return None
-        picture, at = (data, data.find(_VOP)) if kept is None else (kept, kept.find(_VOP))
-        if at >= 0 and len(picture) > at + 4:
+        picture = data if kept is None else kept
+        at = picture.find(_VOP)
+        if 0 <= at < len(picture) - 4:
             if kept is None and len(data) <= _PLACEHOLDER_BYTES:
                 return None  # not coded, or a tiny picture: nothing says which
             types.append(_VOP_TYPES[picture[at + 4] >> 6])
@@ -156,9 +161,8 @@ def _mpeg4_packed(packets: Packets) -> Pictures | None:
             types.append(_NONE)
         else:
             return None
-        begin = 0 if kept is not None else at + 4
+        following = data.find(_VOP, max(at + 4, 0) if kept is None else 0)
         kept = None
-        following = data.find(_VOP, max(begin, 0))
         if 0 <= following < len(data) - 4 and not data[following + 4] & 0x40:
             kept = data[following:]
     return _by_types(types)  # what is kept at the end is never shown
@@ -233,11 +237,12 @@ def _vp8(packets: Packets) -> Pictures | None:
     if frame_tags[0] & 1 or (packets.sizes < 3).any():
         return None
     types = np.where(frame_tags & 1, _INTER, _INTRA)
-    return _by_types(np.where(frame_tags & 0x10, types, _NONE).tolist())
+    return _by_types(np.where(frame_tags & 0x10, types, _NONE))
 
 
 # H.264
 
+_START_CODE = b"\0\0\1"
 _SLICE, _IDR, _SPS = 1, 5, 7
 _HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 
@@ -284,11 +289,16 @@ def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
         at = begin + int.from_bytes(data[at:begin], "big")
         yield data[begin] & 31, data[begin:at]
     if not length_bytes:
-        for unit in re.split(b"\0\0\1", data)[1:]:
+        end = data.find(_START_CODE)
+        while end >= 0:
+            begin = end + len(_START_CODE)
+            end = data.find(_START_CODE, begin)
+            unit = data[begin : None if end < 0 else end]
             if unit:
                 yield unit[0] & 31, unit.rstrip(b"\0")
 
 
+@lru_cache(256)  # encoders write the same one into all their files
 def _frames_only(sps: bytes) -> bool:
     """Whether all that a sequence parameter set describes are frames without gaps in between."""
     bits = _Bits(sps.replace(b"\0\0\3", b"\0\0"))
