@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from av.video.stream import VideoStream
 
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import DATA_BYTES, HEAD_BYTES, Packets, Pictures, prove
@@ -63,9 +62,8 @@ def _by_index(opened: OpenedVideo) -> PacketTable | None:
     try:
         content = _Content(file, opened.file.status.st_size)
         avi = container == "avi"
-        entries = (_of_idx1(content, opened.stream) if avi else None) or _of_ffmpeg(
-            opened.stream, _CHUNK_BYTES if avi else 0
-        )
+        entries = _of_idx1(opened, content) if avi else None
+        entries = entries or _of_ffmpeg(opened, _CHUNK_BYTES if avi else 0)
         if entries is None:
             return None
         positions, sizes, times, keys = entries
@@ -90,9 +88,9 @@ def _by_index(opened: OpenedVideo) -> PacketTable | None:
     return PacketTable(positions, times, keys, pictures)
 
 
-def _of_ffmpeg(stream: VideoStream, header_bytes: int) -> _Entries | None:
+def _of_ffmpeg(opened: OpenedVideo, header_bytes: int) -> _Entries | None:
     """As FFmpeg has read it."""
-    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in stream.index_entries]
+    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
@@ -101,7 +99,7 @@ def _of_ffmpeg(stream: VideoStream, header_bytes: int) -> _Entries | None:
     return _Entries(positions + header_bytes, sizes, times, flags == 1)
 
 
-def _of_idx1(content: _Content, stream: VideoStream) -> _Entries | None:
+def _of_idx1(opened: OpenedVideo, content: _Content) -> _Entries | None:
     """What FFmpeg has read, where that was the ``idx1`` of a small file and nothing else: a tenth
     of the time, since there is no object for each entry.
 
@@ -109,7 +107,7 @@ def _of_idx1(content: _Content, stream: VideoStream) -> _Entries | None:
     distance, but for empty ones and such as palettes. So where their number, the first and the last
     agree, all do.
     """
-    entries = stream.index_entries
+    entries = opened.stream.index_entries
     count = len(entries)
     if not count or content.size > _WHOLE_BYTES:
         return None
@@ -124,7 +122,7 @@ def _of_idx1(content: _Content, stream: VideoStream) -> _Entries | None:
     if index[:4] != b"idx1" or len(index) < _CHUNK_BYTES + length:
         return None
     lines = np.frombuffer(index, "<u4", length // 16 * 4, _CHUNK_BYTES).reshape(-1, 4)
-    lines = lines[lines[:, 0] & 0xFFFF == _number(stream.index)]
+    lines = lines[lines[:, 0] & 0xFFFF == _number(opened.stream.index)]
     if len(lines) != count:
         return None
     _, flags, positions, sizes = lines.T.astype(np.int64)
