@@ -17,6 +17,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Sequence
+from fractions import Fraction
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -40,6 +41,7 @@ from videoload.native import cores
 
 FRAMES = 90_000
 BATCH = 8
+_FPS = 25  # of `make_video`
 _CLIPS = 4096  # of an epoch
 _WAIT_S = 60
 
@@ -89,6 +91,7 @@ def _repeat(short: Path, path: Path, frames: int) -> None:
         packets: list[Packet[Any]] = [packet for packet in source.demux(stream) if packet.size]
         ticks = cast(int, packets[1].dts) - cast(int, packets[0].dts)  # of a frame
         copy = target.add_stream_from_template(stream)
+        copy.time_base = Fraction(1, _FPS)  # an AVI file fills what is in between with empty chunks
         if path.suffix == ".avi" and stream.codec.name == "h264":
             start_codes = BitStreamFilterContext("h264_mp4toannexb", stream, copy)
             packets = [new for packet in packets for new in start_codes.filter(packet)]
@@ -111,7 +114,7 @@ def _look_at(path: Path, recipe: Recipe, frames: int) -> File:
         keys = tuple((i, packet.dts or 0) for i, packet in enumerate(packets) if packet.is_keyframe)
     assert [i for i, _ in keys] == list(range(0, frames, recipe.key_every))
     size = recipe.width, recipe.height
-    return File(path.name, recipe.codec, *size, frames, 25.0, False, keys)
+    return File(path.name, recipe.codec, *size, frames, _FPS, False, keys)
 
 
 def index_s(work: Work) -> float:
@@ -124,6 +127,7 @@ def index_s(work: Work) -> float:
     opened.close()
     assert index is not None
     assert index.info.frames == work.files[0].frames
+    assert index.info.fps == Fraction(_FPS)
     return seconds
 
 

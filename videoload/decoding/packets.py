@@ -25,7 +25,9 @@ _WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
 _PASS_BYTES = 64 << 20  # of packets, that a pass keeps
 _MAX_CHECKED = 4096  # chunks of a large file, evenly spread, that are compared with its index
 _MAX_HOPS = 4096  # from a chunk of the video's to its next one
+_HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
+_LINE_BYTES = 16  # of an idx1: name, flags, position, length
 _UNKNOWN = -1
 
 
@@ -100,8 +102,8 @@ def _of_ffmpeg(opened: OpenedVideo, header_bytes: int) -> _Entries | None:
 
 
 def _of_idx1(opened: OpenedVideo, content: _Content) -> _Entries | None:
-    """What FFmpeg has read, where that was the ``idx1`` of a small file and nothing else: a tenth
-    of the time, since there is no object for each entry.
+    """What FFmpeg has read, where that was an ``idx1`` and nothing else: a tenth of the time, since
+    there is no object for each entry.
 
     FFmpeg makes an entry of each of its lines that names this stream, in order and all at the same
     distance, but for empty ones and such as palettes. So where their number, the first and the last
@@ -109,19 +111,21 @@ def _of_idx1(opened: OpenedVideo, content: _Content) -> _Entries | None:
     """
     entries = opened.stream.index_entries
     count = len(entries)
-    if not count or content.size > _WHOLE_BYTES:
+    if not count:
         return None
     first, last = entries[0], entries[count - 1]
-    header = content.read(0, max(first.pos, 0))
+    header = content.read(0, min(max(first.pos, 0), _HEADER_BYTES))
     movi = header.rfind(b"movi")
     if movi < 0 or b"indx" in header:
         return None
     end = movi + int.from_bytes(header[movi - 4 : movi], "little")
-    index = content.read(end + (end & 1), content.size)
-    length = int.from_bytes(index[4:_CHUNK_BYTES], "little")
-    if index[:4] != b"idx1" or len(index) < _CHUNK_BYTES + length:
+    end += end & 1
+    chunk = content.read(end, _CHUNK_BYTES)
+    length = int.from_bytes(chunk[4:], "little") // _LINE_BYTES * _LINE_BYTES
+    index = content.read(end + _CHUNK_BYTES, min(length, content.size))
+    if chunk[:4] != b"idx1" or len(index) < length:
         return None
-    lines = np.frombuffer(index, "<u4", length // 16 * 4, _CHUNK_BYTES).reshape(-1, 4)
+    lines = np.frombuffer(index, "<u4").reshape(-1, 4)
     lines = lines[lines[:, 0] & 0xFFFF == _number(opened.stream.index)]
     if len(lines) != count:
         return None
@@ -175,7 +179,7 @@ class _Content:
 def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int) -> bool:
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks of other streams alone."""
-    movi = content.read(0, min(int(positions[0]), 1 << 20)).rfind(b"movi")
+    movi = content.read(0, min(int(positions[0]), _HEADER_BYTES)).rfind(b"movi")
     if movi < 0:
         return False
     begins = positions - _CHUNK_BYTES
