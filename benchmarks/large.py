@@ -1,9 +1,9 @@
 """Many videos, each met once in an epoch: `python -m benchmarks.large`.
 
-300 000 names (--videos) for the 32 files of work `ucf`, hard links, so that only what goes by name
-is that many: the catalog, the plan, indexes, which files are open. Nothing is kept on disk of what
-the workers learn. Of each of two epochs, shuffled, the first clips are decoded for --seconds, and
-every --every seconds it is noted
+300 000 names (--videos), hard links, for the 32 files of a work (`ucf`), so that only what goes by
+name is that many: the catalog, the plan, indexes, which files are open. Nothing is kept on disk of
+what the workers learn. Of each of two epochs, shuffled, the first clips are decoded for --seconds,
+and every --every seconds it is noted
 
     clips/s   since the last time
     client    megabytes of this process: resident, and with shared pages divided (PSS)
@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import videoload as vl
 from benchmarks.figures import Row, children, parser, save, show
-from benchmarks.work import FOLDER, Work, load
+from benchmarks.work import FOLDER, WORKS, Work, load
 from videoload.native import cores
 
 BATCH = 8
@@ -108,6 +108,7 @@ def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     made.add_argument("--videos", type=int, default=300_000)
+    made.add_argument("--work", choices=WORKS, default="ucf")
     made.add_argument("--seconds", type=float, default=150.0, help="of each epoch")
     made.add_argument("--every", type=float, default=15.0, help="so many seconds, a line")
     made.add_argument("--workers", type=int, default=cores())
@@ -115,7 +116,7 @@ def main() -> None:
     given = made.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the links go then, too
     given.folder.mkdir(parents=True, exist_ok=True)
-    work = load("ucf", given.folder)
+    work = load(given.work, given.folder)
     rows: list[Row] = []
     with (
         named(work, given.videos) as catalog,
