@@ -5,10 +5,11 @@ that is found there must be the one meant, and a key frame must come out of it),
 decoder is told to refuse whatever is not as it should be. As long as it complains of nothing, all
 ways to a frame give the same pixels.
 
-**Where it complains, one canonical route**: a fresh, tolerant decoder that begins at that key frame,
-or at the beginning of a file that proves nothing. It skips what it cannot take and keeps what it
-repairs. A picture that it refuses keeps its number and shows the one before it. Each key frame gets
-a decoder of its own, since one that has met with damage decodes sound pictures wrongly after it.
+**Where it complains, one canonical route**: a fresh, tolerant decoder that begins at that key
+frame, or at the beginning of a file that proves nothing. It skips what it cannot take and keeps
+what it repairs. A picture that it refuses keeps its number and shows the one before it. Each key
+frame gets a decoder of its own, since one that has met with damage decodes sound pictures wrongly
+after it.
 
 So what comes out depends on the bytes of the file alone: not on what was decoded before, nor by
 whom. Everything runs in one thread, and no frame is kept beyond the call that it is given to.
@@ -243,8 +244,8 @@ def _show(
     use: Use,
     tick: Tick,
 ) -> list[int]:
-    """Decode a group of pictures, and have the frames that are keys of ``places`` used in the places
-    that are its values; returns the ordinals that came out until that was done, rising."""
+    """Decode a group of pictures, and have the frames that are keys of ``places`` used in the
+    places that are its values; returns the ordinals that came out until that was done, rising."""
     start, end = index.keyframe(group), index.end(group)
     last = max(places, default=end - 1)
     came: list[int] = []

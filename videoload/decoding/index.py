@@ -89,7 +89,7 @@ class VideoIndex:
         return KeyFrame(*self.keyframes[group].tolist())
 
     def group_of(self, ordinal: int) -> int:
-        """The number of the group of pictures that a frame is in; -1: before the first key frame."""
+        """The number of the group of pictures that a frame is in; -1: before the first one."""
         return bisect_right(self._starts, ordinal) - 1
 
     def end(self, group: int) -> int:
