@@ -99,7 +99,8 @@ def test_whatever_the_path_what_is_found_lies_inside(path: str, root: Path) -> N
         if not (root / name).is_symlink():
             (root / name).symlink_to(target)
     meant = os.path.realpath(root / path)
-    if meant in (str(root / "a.avi"), str(root / "deep/er/b.avi")):
+    inside = (str(root / "a.avi"), str(root / "deep/er/b.avi"))
+    if meant in inside and (root / path).is_file():  # a.avi/.. is nothing
         assert Storage(root).resolve(path).path == meant
         return
     with pytest.raises(VideoError) as caught:
