@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 Use = Callable[[int, VideoFrame], None]
 
+# Decoders that say nothing where some pictures are damaged, and leave in them what their memory
+# held before, or go on with what the pictures before a key frame left behind.
+_CARRY_OVER = {
+    "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
+}  # fmt: skip
 _NEAR = 4  # packets that are read on sooner than sought across
 _MAX_GROUPS = 64  # that are looked through for a picture in the place of one that is refused
 
@@ -74,6 +79,8 @@ def _read_strictly(
 
     What lies between a wanted frame and the key frame before the next wanted one is not decoded.
     """
+    anew = index.is_proven and opened.codec.name in _CARRY_OVER  # at each key frame
+    began = 0  # at which frame
     at = -1 if opened.used else 0  # ordinal of the next frame; -1: who knows
     number = 0  # of the next packet
     held = 0  # packets that the decoder holds back, since a later picture may be shown earlier
@@ -84,13 +91,17 @@ def _read_strictly(
         target = left[0]
         start = index.keyframe_before(target)
         # The decoder has done those already; after a seek it would have to take as many anew.
-        if start is not None and (at < 0 or start.ordinal > at + held):
+        if start is not None and (
+            at < 0 or start.ordinal > at + held or (anew and start.ordinal > began)
+        ):
             between = start.packet - number if at >= 0 else -1
             packet = _read_on(opened, start, between) if 0 <= between <= _NEAR else None
-            at, number = start.ordinal, start.packet
-            frames, taken, held = _begin(
-                opened, index, packet or _go_to(opened, start), number, tick
-            )
+            at = began = start.ordinal
+            number = start.packet
+            packet = packet or _go_to(opened, start)
+            if anew:
+                opened.renew_decoder()
+            frames, taken, held = _begin(opened, index, packet, number, tick)
             number += taken
         elif at < 0:
             raise _ComplaintError

@@ -15,6 +15,7 @@ import av
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from cachetools import LRUCache
@@ -29,6 +30,9 @@ _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,
 _TOLERANT = {"max_pixels": str(8192 * 8192)}
 _STRICT = {**_TOLERANT, "err_detect": "explode"}
 _FLAGS = int(Flags.bitexact | Flags.copy_opaque)  # a frame has the mark of its packet
+_TOLD_BY_CONTAINER = (
+    "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample",
+)  # fmt: skip
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MAX_OPEN = 64
 _FRAMES_IN_DECODER = 6
@@ -127,6 +131,14 @@ class OpenedVideo:
         self.close()
         self._open()
 
+    def renew_decoder(self) -> None:
+        """A decoder that has decoded nothing, in the place of this one."""
+        decoder = cast(VideoCodecContext, VideoCodecContext.create(self.codec.codec, "r"))
+        for name in _TOLD_BY_CONTAINER:
+            setattr(decoder, name, getattr(self.codec, name))
+        _set_up(decoder, strict=self._strict)
+        self.codec = decoder
+
     def seek(self, time: int) -> None:
         """To the last key frame at or before ``time`` (dts), as far as the container knows.
         Raises one of `REFUSALS`."""
@@ -223,9 +235,13 @@ def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:
     context = stream.codec_context
     if context is None:
         raise UnreadableError("has a video codec that FFmpeg does not know")
+    _set_up(context, strict=strict)
+    return stream
+
+
+def _set_up(context: VideoCodecContext, *, strict: bool) -> None:
     context.thread_type = "NONE"
     context.thread_count = 1
     # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
     context.flags |= _FLAGS  # as an option, in words, FFmpeg takes 40 microseconds to read them
     context.options = _STRICT if strict else _TOLERANT
-    return stream

@@ -95,7 +95,8 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
 
         context = opened.codec
         pictures = prove(Packets(
-            context.name, context.extradata or b"", context.has_b_frames, sizes,
+            context.name, context.extradata or b"", (context.width, context.height),
+            context.has_b_frames, sizes,
             lambda: content.heads(positions, sizes, HEAD_BYTES), data, whole,
         ))  # fmt: skip
     finally:
@@ -270,8 +271,9 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
 
     context = opened.codec
     pictures = prove(Packets(
-        context.name, context.extradata or b"", context.has_b_frames, np.array(sizes, np.int64),
-        heads, lambda i: kept[i][:DATA_BYTES], whole,
+        context.name, context.extradata or b"", (context.width, context.height),
+        context.has_b_frames, np.array(sizes, np.int64), heads, lambda i: kept[i][:DATA_BYTES],
+        whole,
     ))  # fmt: skip
     unknown = np.full(len(sizes), _UNKNOWN)
     return None if pictures is None else PacketTable(unknown, unknown, pictures)

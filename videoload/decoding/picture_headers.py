@@ -4,17 +4,14 @@ The question is what a complete sequential decode outputs, without decoding; and
 that begins at a key frame goes on as one that comes from the file's beginning. The answers differ
 by codec, and where a header leaves a doubt there is none (None), so that a decoder has to tell:
 
-    every packet a frame     MJPEG, raw video, DV, ASUS; H.263 and its relatives, whose headers
-                             tell which of them are key frames
+    every packet a frame     MJPEG, raw and lossless codecs, DV, ASUS
+    I or P                   H.263 and its relatives, FFV1
+    show_frame               VP8
     VOP types                MPEG-4: B-VOPs, VOPs that are not coded, two VOPs in a packet (packed)
     IDR pictures and SPS     H.264: frames only, no gaps; all before an IDR is shown before it
 
 B-pictures are shown before the reference picture that they follow in the file; those that follow
 the first reference picture of a file are not shown, since a decoder has nothing to make them of.
-
-Other codecs prove nothing, since their decoders do not say where a picture is damaged: they leave
-in it what its memory held before (lossless codecs, MPEG-1, MPEG-2), or go on with what the pictures
-before it left behind (VP8). What they give is known again by checksums only.
 """
 
 from __future__ import annotations
@@ -49,6 +46,7 @@ class Packets(NamedTuple):
 
     codec: str
     extradata: bytes
+    size: tuple[int, int]  # width, height, as the container tells them
     has_b_frames: bool
     sizes: Ints
     heads: Callable[[], Bytes]
@@ -107,7 +105,7 @@ def _by_types(types: Sequence[int]) -> Pictures | None:
     return Pictures(shown + 1, starts, ordinals)
 
 
-# Every packet a picture
+# Every packet a picture, I or P
 
 
 def _all_intra(packets: Packets) -> Pictures | None:
@@ -147,10 +145,24 @@ def _h263_type(packets: Packets, heads: Bytes) -> Ints:
 
 
 def _flv1_type(packets: Packets, heads: Bytes) -> Ints:
-    size = _field(heads, 30, 3)
-    types = _field(heads, 33 + np.select([size == 0, size == 1], [16, 32]), 2)
+    form = _field(heads, 30, 3)  # of the size: 8 bits, 16 bits, or one of these
+    types = _field(heads, 33 + np.select([form == 0, form == 1], [16, 32]), 2)
     types = np.where(types == 2, _INTER, types)  # no other refers to it
-    return np.where(_field(heads, 0, 17) == 1, types, -1)
+    named = np.array(
+        [(0, 0), (0, 0), (352, 288), (176, 144), (128, 96), (320, 240), (160, 120), (0, 0)]
+    )
+    width, height = named[form].T
+    for code, bits in ((0, 8), (1, 16)):
+        width = np.where(form == code, _field(heads, 33, bits), width)
+        height = np.where(form == code, _field(heads, 33 + bits, bits), height)
+    is_right = (
+        (_field(heads, 0, 17) == 1) & (width == packets.size[0]) & (height == packets.size[1])
+    )
+    return np.where(is_right, types, -1)
+
+
+def _ffv1_type(packets: Packets, heads: Bytes) -> Ints:
+    return (_field(heads, 0, 16) < 0x7F80).astype(np.int64)  # the first bit that is range coded
 
 
 def _wmv3_type(packets: Packets, heads: Bytes) -> Ints:
@@ -167,10 +179,9 @@ _HUFFMAN, _QUANTIZATION, _SCAN = 0xC4, 0xDB, 0xDA
 
 
 def _mjpeg(packets: Packets) -> Pictures | None:
-    some = range(min(len(packets.sizes), _SOME))
-    if len({jpeg_tables(packets.data(i)) for i in some}) > 1:
-        return None
-    return _all_intra(packets)
+    some = [jpeg_tables(packets.data(i)) for i in range(min(len(packets.sizes), _SOME))]
+    # Most pictures bring all tables that there are: none takes them from another, unless damaged.
+    return _all_intra(packets) if 2 * some.count(frozenset().union(*some)) > len(some) else None
 
 
 def jpeg_tables(data: Buffer) -> frozenset[tuple[int, int]]:
@@ -184,8 +195,9 @@ def jpeg_tables(data: Buffer) -> frozenset[tuple[int, int]]:
         if marker in _STANDALONE:
             continue
         end = at + max(2, int.from_bytes(data[at : at + 2], "big"))
+        least = {_HUFFMAN: 17, _QUANTIZATION: 65}.get(marker, end)
         at += 2
-        while marker in (_HUFFMAN, _QUANTIZATION) and at < min(end, len(data)):
+        while end - at >= least and at < len(data):
             tables.add((marker, data[at] & (0x1F if marker == _HUFFMAN else 0x0F)))
             if marker == _HUFFMAN:
                 at += 17 + sum(data[at + 1 : at + 17])
@@ -342,6 +354,19 @@ def _is_coded(header: bytes, time_bits: int) -> bool:
         return False
 
 
+# VP8
+
+
+def _vp8(packets: Packets) -> Pictures | None:
+    heads = packets.heads()
+    frame_tags = heads[:, 0]
+    types = np.where(frame_tags & 1, _INTER, _INTRA)
+    sizes = heads[:, 6:10].copy().view("<u2")[types == _INTRA] & 0x3FFF
+    if (packets.sizes < 3).any() or (sizes != packets.size).any():
+        return None
+    return _by_types(np.where(frame_tags & 0x10, types, _NONE).tolist())
+
+
 # H.264
 
 _SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
@@ -485,16 +510,22 @@ _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {
     "asv1": _all_intra,
     "asv2": _all_intra,
     "dvvideo": _all_intra,
+    "ffv1": _without_b(_ffv1_type),
+    "ffvhuff": _all_intra,
     "flv": _without_b(_flv1_type),
     "h263": _without_b(_h263_type),
     "h263p": _without_b(_h263_type),
     "h264": _h264,
+    "huffyuv": _all_intra,
+    "magicyuv": _all_intra,
     "mjpeg": _mjpeg,
     "mpeg4": _mpeg4,
     "msmpeg4": _without_b(lambda packets, heads: _field(heads, 0, 2)),
     "msmpeg4v1": _without_b(lambda packets, heads: _field(heads, 37, 2)),
     "msmpeg4v2": _without_b(lambda packets, heads: _field(heads, 0, 2)),
     "rawvideo": _all_intra,
+    "utvideo": _all_intra,
+    "vp8": _vp8,
     "wmv1": _without_b(lambda packets, heads: _field(heads, 0, 2)),
     "wmv2": _without_b(lambda packets, heads: _field(heads, 0, 1)),
     "wmv3": _without_b(_wmv3_type),
