@@ -1,56 +1,94 @@
-"""What integration and fault tests share: time, videos, processes, digests, and the leak check.
+"""Fixtures and hooks: the videos, the processes, the check that nothing is left behind, and the
+order in which tests run.
 
-A test that starts processes must leave nothing behind: no process (children, and theirs), no
-thread, no descriptor, no shared memory, no socket. `_nothing_left_behind` looks after each test of
-integration/ and faults/. Descendants are found by an environment variable that they inherit, so
-that those whose parent died are found as well.
+A test that starts processes must leave nothing behind. `_nothing_left_behind` looks after each test
+of integration/ and faults/; what it looks for stands in `tests.leaks`.
+
+Several processes run the tests (``-n auto``, pytest-xdist: one per core, four at most; none but
+this one where a single test is named), each taking the next one when it is done. What needs
+TensorFlow in its own process is one ``xdist_group``, so that it is imported once, and goes first;
+the other slow ones follow; what measures time is a group as well, and goes last, when most of the
+machine is free.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import signal
-import subprocess
-import sys
-import textwrap
-import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import hypothesis
 import pytest
 
+from tests import tables
+from tests.leaks import Held, collect_garbage, kill_descendants, mark_descendants
+from tests.programs import Programs
 from tests.videos import Videos
+from tests.waiting import SECOND
+from videoload import Client
+from videoload.native import cores
+from videoload.trainer import interrupts
 
-# All waiting in these tests is in this unit; a slow machine scales it (2 is twice as patient).
-SECOND = float(os.environ.get("VIDEOLOAD_TEST_SECOND", "1"))
-
-_MARK = "VIDEOLOAD_TEST_RUN"
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01
 _CHECKED = ("integration", "faults")
 
-# What a test wants a person to see at the end of the run, whatever is captured.
-TABLES = pytest.StashKey[list[str]]()
 _reports = pytest.StashKey[dict[str, bool]]()
+
+# The machine that runs this may be busy: time is pytest-timeout's business.
+hypothesis.settings.register_profile("videoload", deadline=None)
+hypothesis.settings.load_profile("videoload")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than five seconds")
-    os.environ[_MARK] = f"{os.getpid()}-{time.time_ns()}"
+    mark_descendants()
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
+    # Hundreds of processes are started; each would compile all modules, a third of what it costs.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    for table in config.stash.get(TABLES, []):
-        terminalreporter.write_line("\n" + table)
+# Where and when they run
+
+_MAX_PROCESSES = 4  # many tests start processes of their own
+_GROUPS = {"tensorflow": 0, "timing": 3}
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return 0 if any("::" in argument for argument in config.args) else min(cores(), _MAX_PROCESSES)
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are not slow are chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tf" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group("tensorflow"))
+    if hasattr(config, "workerinput"):  # one of several
+        items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    group = item.get_closest_marker("xdist_group")
+    if group is not None:
+        return _GROUPS[group.args[0]]
+    return 2 if item.get_closest_marker("slow") is None else 1
+
+
+def pytest_collection_finish() -> None:
+    spare_garbage_collector()
+
+
+def spare_garbage_collector() -> None:
+    """What is here now stays, and need not be looked at after each test: all tests are a hundred
+    thousand objects, TensorFlow is two hundred thousand."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -62,173 +100,32 @@ def pytest_runtest_makereport(
     return report
 
 
-# Waiting
+# What is printed at the end
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float, what: str = "") -> None:
-    """Look again and again until ``condition()`` is true; fails after ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {timeout_s:g} s: {what or condition}")
-        time.sleep(_LOOK_S)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for text in tables.told(config):
+        terminalreporter.write_line("\n" + text)
 
 
-# What a stream gave
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    tables.send(session.config)
 
 
-def digests(batches: Iterable[Any]) -> list[str]:
-    """One SHA-256 a batch, over all that it says: shapes, types, pixels, labels, and with ``info``
-    the step, the videos and the frames."""
-    found = []
-    for batch in batches:
-        sha = hashlib.sha256()
-        arrays = [*batch[:2], *(np.asarray(part) for part in (batch[2] if len(batch) > 2 else ()))]
-        for array in arrays:
-            sha.update(f"{array.dtype}{array.shape}".encode())
-            sha.update(np.ascontiguousarray(array).data)
-        found.append(sha.hexdigest())
-    return found
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    tables.take(node.config, node)
 
 
-def digest(batches: Iterable[Any]) -> str:
-    """One SHA-256 over all batches, in their order."""
-    return hashlib.sha256("".join(digests(batches)).encode()).hexdigest()
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """A line for a person, printed at the end of the run."""
+    return lambda text: tables.tell(request.config, f"{request.node.name}: {text}")
 
 
-# Processes
-
-
-def children_of(pid: int) -> list[int]:
-    """The live child processes of ``pid``."""
-    return sorted(child for child, parent in _processes() if parent == pid)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether ``pid`` runs (a zombie does not)."""
-    return any(pid == other for other, _ in _processes())
-
-
-def maps_of(pid: int | str = "self") -> list[str]:
-    """The memory mappings of a process, one line each."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
-    return []
-
-
-def arena_maps(pid: int | str = "self") -> list[str]:
-    """The arenas that a process has mapped."""
-    return [line for line in maps_of(pid) if "memfd:videoload" in line]
-
-
-def _processes() -> Iterator[tuple[int, int]]:
-    """(pid, parent) of all processes that are not zombies."""
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            with suppress(OSError):
-                text = Path("/proc", name, "stat").read_text()
-                state, parent = text[text.rindex(")") + 2 :].split()[:2]
-                if state not in "ZX":
-                    yield int(name), int(parent)
-
-
-class Program:
-    """A process that a test started, with what it prints."""
-
-    def __init__(self, arguments: list[str], folder: Path, **options: Any) -> None:
-        self._out, self._err = folder / "out", folder / "err"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **options
-            )
-        self.pid = self.process.pid
-
-    @property
-    def out(self) -> str:
-        """What it has printed so far."""
-        return self._out.read_text()
-
-    @property
-    def err(self) -> str:
-        """What it has printed to stderr so far."""
-        return self._err.read_text()
-
-    def wait(self, timeout_s: float) -> int:
-        """Its exit status; fails if it does not end in time."""
-        try:
-            return self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"still runs after {timeout_s:g} s\n{self.out}\n{self.err}")
-
-    def wait_for(self, text: str, timeout_s: float) -> None:
-        """Wait until it has printed ``text`` (to stdout or stderr)."""
-
-        def printed() -> bool:
-            ended = self.process.poll() is not None
-            if text in self.out or text in self.err:
-                return True
-            if ended:
-                pytest.fail(f"ended without printing {text!r}:\n{self.out}\n{self.err}")
-            return False
-
-        try:
-            wait_until(printed, timeout_s)
-        except pytest.fail.Exception:
-            pytest.fail(f"no {text!r} within {timeout_s:g} s:\n{self.out}\n{self.err}")
-
-    def signal(self, number: int) -> None:
-        """Send a signal to it alone."""
-        self.process.send_signal(number)
-
-    def end(self) -> None:
-        """Kill and reap it, whatever state it is in."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-
-class Programs:
-    """Starts processes; ends those that are left when the test is over."""
-
-    def __init__(self, folder: Path, project: Path) -> None:
-        self._folder = folder
-        self._paths = {"PYTHONPATH": str(project), "PYTHONUNBUFFERED": "1"}
-        self._all: list[Program] = []
-
-    def python(self, *arguments: str, **options: Any) -> Program:
-        """``python arguments``."""
-        folder = self._folder / f"program{len(self._all)}"
-        folder.mkdir()
-        environment = {**os.environ, **self._paths, **options.pop("env", {})}
-        program = Program([sys.executable, *arguments], folder, env=environment, **options)
-        self._all.append(program)
-        return program
-
-    def videoload(self, *arguments: str, **options: Any) -> Program:
-        """``videoload arguments``."""
-        return self.python("-m", "videoload", *arguments, **options)
-
-    def worker(self, endpoint: str, root: Path, *arguments: str, **options: Any) -> Program:
-        """``videoload worker``, dialling ``endpoint``."""
-        return self.videoload(
-            "worker", "--connect", endpoint, "--root", str(root), *arguments, **options
-        )
-
-    def script(self, source: str, *arguments: str, **options: Any) -> Program:
-        """A Python script of its own."""
-        path = self._folder / f"script{len(self._all)}.py"
-        path.write_text(textwrap.dedent(source))
-        return self.python(str(path), *arguments, **options)
-
-    def end(self) -> None:
-        """Kill and reap all that is left."""
-        for program in self._all:
-            with suppress(ProcessLookupError):
-                program.signal(signal.SIGCONT)
-            program.end()
-
-
-# Fixtures
+# Videos and processes
 
 
 @pytest.fixture(scope="session")
@@ -246,6 +143,14 @@ def real_videos() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """One with two local workers, for the streams of all tests of a module that ask for it."""
+    with Client(workers=2) as made:
+        made.wait_for_workers(2, timeout_s=20 * SECOND)  # what they hold is not left by a test
+        yield made
+
+
 @pytest.fixture
 def programs(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Programs]:
     """Starts processes that end with the test."""
@@ -254,7 +159,18 @@ def programs(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Programs]:
     started.end()
 
 
-# The leak check
+@pytest.fixture(scope="session")
+def tf() -> Any:
+    """TensorFlow in this process, with what it keeps open open. Whoever asks for it is slow."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    tensorflow = pytest.importorskip("tensorflow")
+    numbers = tensorflow.data.Dataset.from_generator(
+        lambda: iter(range(3)), output_signature=tensorflow.TensorSpec((), tensorflow.int64)
+    )
+    assert [int(number) for number in numbers.prefetch(1)] == [0, 1, 2]
+    interrupts.listen()  # its two descriptors stay open as long as the process lives
+    spare_garbage_collector()
+    return tensorflow
 
 
 @pytest.fixture(autouse=True)
@@ -262,90 +178,21 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.path.parent.name not in _CHECKED:
         yield
         return
-    _collect()
-    before = _Left()
+    collect_garbage()
+    before = Held()
     yield
     failed = not all(request.node.stash.get(_reports, {}).values())
     if failed:  # its traceback holds on to whatever it had; it has its own story to tell
-        _kill_marked()
+        kill_descendants()
         return
     deadline = time.monotonic() + 2 * SECOND
     while True:
-        _collect()
-        left = _Left().beyond(before)
+        collect_garbage()
+        left = Held().beyond(before)
         if not left:
             return
         if time.monotonic() > deadline:
             break
         time.sleep(_LOOK_S)
-    _kill_marked()
+    kill_descendants()
     pytest.fail("left behind: " + "; ".join(left))
-
-
-def _collect() -> None:
-    if "tensorflow" in sys.modules:  # it queues the release of arrays (see trainer/tfdata.py)
-        sys.modules["tensorflow"].constant(0)
-    gc.collect()
-
-
-class _Left:
-    """What there is of all that a test must not leave behind, each thing by a name of its own."""
-
-    def __init__(self) -> None:
-        self.descriptors: dict[str, str] = {}
-        for number in os.listdir("/proc/self/fd"):
-            with suppress(OSError):
-                self.descriptors[number] = str(Path("/proc/self/fd", number).readlink())
-        self.things = {f"process {pid}: {_command(pid)}" for pid in _marked()}
-        self.things |= {f"mapping {line}" for line in arena_maps()}
-        self.things |= {
-            f"thread {thread.name}"
-            for thread in threading.enumerate()
-            if thread.name.startswith("videoload")
-        }
-        for task in os.listdir("/proc/self/task"):
-            with suppress(OSError):
-                if Path("/proc/self/task", task, "comm").read_text().startswith("ZMQ"):
-                    self.things.add(f"thread {task} of ZeroMQ")
-        for line in Path("/proc/net/unix").read_text().splitlines():
-            fields = line.split()
-            if "@videoload" in line and f"socket:[{fields[6]}]" in self.descriptors.values():
-                self.things.add(f"Unix socket {fields[-1]}")
-
-    def beyond(self, before: _Left) -> list[str]:
-        """What is here and was not there before."""
-        left = self.things - before.things
-        if len(self.descriptors) > len(before.descriptors):
-            new = self.descriptors.items() - before.descriptors.items()
-            left |= {f"descriptor {number}: {target}" for number, target in new}
-        return sorted(left)
-
-
-def _marked() -> list[int]:
-    """The processes that come from this test run, this one apart; zombies of its own as well."""
-    found = []
-    mark = f"{_MARK}={os.environ[_MARK]}".encode()
-    me = os.getpid()
-    for name in os.listdir("/proc"):
-        if not name.isdecimal() or int(name) == me:
-            continue
-        with suppress(OSError):
-            text = Path("/proc", name, "stat").read_text()
-            parent = int(text[text.rindex(")") + 2 :].split()[1])
-            if parent == me or mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
-                found.append(int(name))
-    return found
-
-
-def _command(pid: int) -> str:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    return "gone"
-
-
-def _kill_marked() -> None:
-    for pid in _marked():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)

@@ -41,6 +41,13 @@ def crash_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
     return clip
 
 
+def killed_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    """What the kernel does where memory runs out."""
+    if clip.mean() > 240:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clip
+
+
 def hang_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
     if clip.mean() > 240:
         time.sleep(3600)

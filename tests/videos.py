@@ -55,6 +55,19 @@ def make_avi(
     return path
 
 
+def make_white_avi(path: Path, frames: int = 12) -> Path:
+    """One AVI file whose every pixel is white."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w", format="avi") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+        for _ in range(frames):
+            image = np.full((64, 64, 3), 255, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
 def _picture(number: int, height: int, width: int, seed: int) -> npt.NDArray[np.uint8]:
     rows, columns = np.mgrid[0:height, 0:width]
     phase = 7 * number + 31 * seed

@@ -33,8 +33,11 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
 _CGROUP = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in there
 
 _off: set[str] = set()
+
+is_worker = False  # whether this process serves trainers: then it makes no client of its own
 
 
 def switch_off(*names: str) -> None:
@@ -124,19 +127,19 @@ def silence_ffmpeg() -> None:
         av.logging.set_level(None)
 
 
-def cores(cgroup: Path = _CGROUP) -> int:
+def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
     """Cores that this process may keep busy, by its affinity and its cgroup's CPU quota.
 
     So many workers are worth starting. A container with two CPUs of a 64-core host has two.
     """
     allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, min([allowed, *map(math.ceil, _quotas(cgroup))]))
+    return max(1, min([allowed, *map(math.ceil, _quotas(cgroup, own))]))
 
 
-def _quotas(cgroup: Path) -> Iterable[float]:
+def _quotas(cgroup: Path, own: Path) -> Iterable[float]:
     """The CPU quotas that apply to this process, in cores: of its cgroup and of those above."""
     with suppress(OSError, ValueError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers:  # version 2
                 for folder in _upwards(cgroup, path):

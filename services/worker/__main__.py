@@ -11,13 +11,11 @@ Arguments are passed on: `python -m services.worker --insecure`.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")  # "QUOTA PERIOD" in microseconds, or "max PERIOD"
+from videoload.native import cores
 
 
 def command(environ: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:
@@ -30,16 +28,6 @@ def command(environ: Mapping[str, str], arguments: Sequence[str] = ()) -> list[s
             flags += [f"--{flag}", value]
     flags += ["--processes", environ.get("VIDEOLOAD_PROCESSES") or str(cores())]
     return [sys.executable, "-m", "videoload", "worker", *flags, *arguments]
-
-
-def cores(cpu_max: Path = _CPU_MAX) -> int:
-    """CPU cores that this process may keep busy: its affinity, and its cgroup's quota."""
-    allowed = len(os.sched_getaffinity(0))
-    try:
-        quota, period = cpu_max.read_text().split()
-    except OSError:  # no cgroup v2, or its root
-        return allowed
-    return allowed if quota == "max" else min(allowed, math.ceil(int(quota) / int(period)))
 
 
 if __name__ == "__main__":

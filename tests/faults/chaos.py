@@ -14,12 +14,10 @@ Exit status 0, or 1 if anything differs.
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -38,9 +36,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.conftest import SECOND, children_of, digests
+from tests.digests import digests
 from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.ports import free_port
+from tests.processes import children_of, descriptors, resident_mb
 from tests.videos import make_avi
+from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially
 from videoload.trainer import engine
 from videoload.transport.keys import make_keys
@@ -182,15 +183,6 @@ def keys_at(address: str) -> Iterator[None]:
         yield
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Look until it is so. Raises TimeoutError."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {PATIENCE_S:g} s: {what}")
-        time.sleep(0.01)
-
-
 class Fleet:
     """The workers that dial in, by role, and who of all workers is where."""
 
@@ -230,7 +222,7 @@ class Fleet:
 
     def connected(self) -> set[int]:
         """Process ids of all workers that the client knows."""
-        return {int(stats.name.split(":")[-1]) for stats in self._client.workers}
+        return {stats.pid for stats in self._client.workers}
 
     def local(self) -> list[int]:
         """The local workers that are connected."""
@@ -282,17 +274,11 @@ class Left:
     @classmethod
     def now(cls) -> Left:
         """Of this process."""
-        gc.collect()
-        status = dict(
-            line.split(":", 1)
-            for line in Path("/proc/self/status").read_text().splitlines()
-            if ":" in line
-        )
         return cls(
-            len(os.listdir("/proc/self/fd")),
-            int(status["Threads"]),
+            len(descriptors()),
+            len(os.listdir("/proc/self/task")),
             len(children_of(os.getpid())),
-            int(status["VmRSS"].split()[0]) / 1024,
+            resident_mb(),
         )
 
     def beyond(self, before: Left) -> list[str]:
@@ -593,7 +579,7 @@ class Chaos:
 
     def _strike(self, kind: str, pid: int, number: signal.Signals, *, local: bool) -> None:
         """Signal a worker from the client's I/O thread, where what it owes cannot change
-        meanwhile."""
+        meanwhile. Which batch it owes a part of is known there alone, hence the way in."""
         done = threading.Event()
         client = self._client._engine
 
@@ -646,7 +632,7 @@ def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: in
     empty = Left.now()
     trainer_keys, worker_keys = make_keys(folder / "keys")
     with ExitStack() as stack:
-        sealed_at = f"tcp://127.0.0.1:{_free_port()}"
+        sealed_at = f"tcp://127.0.0.1:{free_port()}"
         with keys_at(sealed_at):
             client = stack.enter_context(
                 Client(
@@ -667,7 +653,7 @@ def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: in
         fleet.can(SEALED, "--connect", proxies[SEALED].endpoint, "--keys", str(worker_keys))
         for role in ROLES:
             fleet.start(role)
-        wait_until(fleet.complete, "all workers are there")
+        wait_until(fleet.complete, PATIENCE_S, "all workers are there")
         stream = client.stream(catalog, clip, BATCH, **options)
         chaos = Chaos(client, fleet, proxies, report)
         got = _read(client, stream, epochs, per_epoch, chaos, script, owed, report)
@@ -691,7 +677,7 @@ def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Repo
         if fleet.by_role[role].poll() is not None:
             fleet.start(role)
     try:
-        wait_until(fleet.complete, "all workers are there again")
+        wait_until(fleet.complete, PATIENCE_S, "all workers are there again")
     except TimeoutError as error:
         report.wrong.append(str(error))
 
@@ -767,11 +753,6 @@ def _judge(
     report.wrong += report.after.beyond(report.before)
     closed = Left.now()
     report.wrong += [f"after closing, {what}" for what in closed.beyond(empty) if "res" not in what]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def main() -> int:

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import SECOND, Programs, digests
+from tests.digests import digests
+from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos
+from tests.waiting import SECOND
 from videoload import (
     Catalog,
     Client,
@@ -73,7 +76,9 @@ def read_until_error(batches: Any) -> tuple[list[str], VideoloadError]:
 # Some
 
 
-@pytest.mark.parametrize("fleet", ["1 local", "3 local", "2 remote", "3 local, unordered"])
+@pytest.mark.parametrize(
+    "fleet", rest_slow(["3 local", "2 remote", "1 local", "3 local, unordered"], quick=2)
+)
 def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     fleet: str,
     spoiled: Catalog,
@@ -106,18 +111,17 @@ def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     assert named == {f"bad video {path}": 2 for path in BAD}, "once a stream"
 
 
-def test_every_clip_of_a_batch_is_a_good_one(spoiled: Catalog) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(spoiled, CLIP, BATCH, shuffle=True)
-        for clips, labels, info in stream.batches(epochs=2, info=True):
-            for video, label, pixels in zip(info.video, labels, clips, strict=True):
-                assert spoiled[int(video)].path not in BAD
-                assert spoiled[int(video)].label == label
-                assert pixels.any()
+def test_every_clip_of_a_batch_is_a_good_one(spoiled: Catalog, client: Client) -> None:
+    stream = client.stream(spoiled, CLIP, BATCH, shuffle=True)
+    for clips, labels, info in stream.batches(epochs=2, info=True):
+        for video, label, pixels in zip(info.video, labels, clips, strict=True):
+            assert spoiled[int(video)].path not in BAD
+            assert spoiled[int(video)].label == label
+            assert pixels.any()
 
 
 def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
-    videos: Videos, tmp_path: Path
+    videos: Videos, tmp_path: Path, client: Client
 ) -> None:
     shutil.copytree(videos.root, tmp_path, dirs_exist_ok=True)
     (tmp_path / "walk/text.avi").write_text("not a video")
@@ -125,17 +129,16 @@ def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
     options: dict[str, Any] = {"shuffle": True, "seed": 2, "on_error": "raise"}
     expected, error = read_until_error(decode_serially(catalog, CLIP, BATCH, epochs=9, **options))
     assert isinstance(error, VideoError)
-    with Client(workers=2) as client:
-        stream = client.stream(catalog, CLIP, BATCH, **options)
-        for _ in range(2):  # it does not go on behind the user's back
-            got, same = read_until_error(stream.batches(epochs=9))
-            assert isinstance(same, VideoError)
-            assert same.path == error.path == "walk/text.avi"
-            assert same.reason == error.reason
-            assert got == expected[: len(got)]
-        # Another stream of the same client is not touched.
-        good = client.stream(videos.catalog, CLIP, BATCH)
-        assert digests(good) == digests(decode_serially(videos.catalog, CLIP, BATCH))
+    stream = client.stream(catalog, CLIP, BATCH, **options)
+    for _ in range(2):  # it does not go on behind the user's back
+        got, same = read_until_error(stream.batches(epochs=9))
+        assert isinstance(same, VideoError)
+        assert same.path == error.path == "walk/text.avi"
+        assert same.reason == error.reason
+        assert got == expected[: len(got)]
+    # Another stream of the same client is not touched.
+    good = client.stream(videos.catalog, CLIP, BATCH)
+    assert digests(good) == digests(decode_serially(videos.catalog, CLIP, BATCH))
 
 
 # Too many
@@ -174,32 +177,32 @@ def test_too_many_bad_videos_end_the_stream_with_the_list(
         assert path in str(error)
 
 
-def test_a_catalog_without_one_good_video_is_an_error(tmp_path: Path) -> None:
+def test_a_catalog_without_one_good_video_is_an_error(tmp_path: Path, client: Client) -> None:
     options: dict[str, Any] = {"shuffle": True, "max_bad": 1.0, "drop_remainder": False}
-    with Client(workers=2) as client:
-        for count in (1, 2, 3, 40):
-            catalog = only_bad(tmp_path, count)
-            for batches in (
-                decode_serially(catalog, CLIP, BATCH, **options),
-                client.stream(catalog, CLIP, BATCH, **options),
-            ):
-                got, error = read_until_error(batches)
-                assert not got
-                assert isinstance(error, TooManyBadVideos)
-                assert len(error.videos) == count
+    for count in (1, 2, 3, 40):
+        catalog = only_bad(tmp_path, count)
+        for batches in (
+            decode_serially(catalog, CLIP, BATCH, **options),
+            client.stream(catalog, CLIP, BATCH, **options),
+        ):
+            got, error = read_until_error(batches)
+            assert not got
+            assert isinstance(error, TooManyBadVideos)
+            assert len(error.videos) == count
 
 
-def test_one_good_video_among_many_bad_ones_is_enough(videos: Videos, tmp_path: Path) -> None:
+def test_one_good_video_among_many_bad_ones_is_enough(
+    videos: Videos, tmp_path: Path, client: Client
+) -> None:
     only_bad(tmp_path, 30)
     shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
     paths = [*(f"{number}.avi" for number in range(30)), "good.avi"]
     catalog = Catalog(paths, [0] * 31, ["any"], tmp_path)
     options: dict[str, Any] = {"shuffle": True, "max_bad": 1.0}
     expected = digests(decode_serially(catalog, CLIP, BATCH, info=True, **options))
-    with Client(workers=2) as client:
-        stream = client.stream(catalog, CLIP, BATCH, **options)
-        assert digests(stream.batches(info=True)) == expected
-        assert len(stream.quarantine) == 30
+    stream = client.stream(catalog, CLIP, BATCH, **options)
+    assert digests(stream.batches(info=True)) == expected
+    assert len(stream.quarantine) == 30
 
 
 # Short ones
@@ -210,39 +213,37 @@ def long_clip(short: Any, frames: int = 25) -> ClipSpec:
 
 
 @pytest.mark.parametrize("short", ["loop", "hold"])
-def test_short_videos_are_looped_or_held(short: str, videos: Videos) -> None:
+def test_short_videos_are_looped_or_held(short: str, videos: Videos, client: Client) -> None:
     catalog, clip = videos.catalog, long_clip(short)
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, info=True))
-    with Client(workers=3) as client:
-        stream = client.stream(catalog, clip, BATCH, shuffle=True)
-        assert digests(stream.batches(info=True)) == expected
-        assert not stream.quarantine
-        for _, _, info in stream.batches(info=True):
-            for video, frames in zip(info.video, info.frames, strict=True):
-                count = videos.frames[catalog[int(video)].path]
-                if count < 25:
-                    turns = np.arange(25)
-                    looped = turns % count if short == "loop" else np.minimum(turns, count - 1)
-                    assert np.array_equal(frames, looped)
+    stream = client.stream(catalog, clip, BATCH, shuffle=True)
+    assert digests(stream.batches(info=True)) == expected
+    assert not stream.quarantine
+    for _, _, info in stream.batches(info=True):
+        for video, frames in zip(info.video, info.frames, strict=True):
+            count = videos.frames[catalog[int(video)].path]
+            if count < 25:
+                turns = np.arange(25)
+                looped = turns % count if short == "loop" else np.minimum(turns, count - 1)
+                assert np.array_equal(frames, looped)
 
 
 def test_short_videos_are_passed_over_in_silence(
-    videos: Videos, caplog: pytest.LogCaptureFixture
+    videos: Videos, caplog: pytest.LogCaptureFixture, client: Client
 ) -> None:
     catalog, clip = videos.catalog, long_clip("drop")
     short = {path for path, frames in videos.frames.items() if frames < 25}
     assert len(short) == 2
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
-    with Client(workers=3) as client:
-        stream = client.stream(catalog, clip, BATCH, shuffle=True)
-        got, seen = [], set()
-        for batch in stream.batches(epochs=2, info=True):
-            got += digests([batch])
-            seen |= {catalog[int(video)].path for video in batch[2].video}
-        assert got == expected
-        assert not stream.quarantine
-        nothing = client.stream(catalog, long_clip("drop", 500), BATCH)
-        got, error = read_until_error(nothing)
+    stream = client.stream(catalog, clip, BATCH, shuffle=True)
+    got, seen = [], set()
+    for batch in stream.batches(epochs=2, info=True):
+        got += digests([batch])
+        seen |= {catalog[int(video)].path for video in batch[2].video}
+    assert got == expected
+    assert not stream.quarantine
+    nothing = client.stream(catalog, long_clip("drop", 500), BATCH)
+    got, error = read_until_error(nothing)
     assert seen == set(videos.frames) - short
     assert not caplog.records
     assert not got
@@ -251,18 +252,17 @@ def test_short_videos_are_passed_over_in_silence(
 
 
 def test_short_videos_are_bad_ones_where_the_spec_says_so(
-    videos: Videos, caplog: pytest.LogCaptureFixture
+    videos: Videos, caplog: pytest.LogCaptureFixture, client: Client
 ) -> None:
     catalog, clip = videos.catalog, long_clip("error")
     short = sorted(path for path, frames in videos.frames.items() if frames < 25)
     expected = digests(decode_serially(catalog, clip, BATCH, shuffle=True, epochs=2, info=True))
-    with Client(workers=3) as client:
-        stream = client.stream(catalog, clip, BATCH, shuffle=True)
-        assert digests(stream.batches(epochs=2, info=True)) == expected
-        assert sorted(video.path for video in stream.quarantine) == short
-        assert {video.reason.split(" frames")[0] for video in stream.quarantine} == {
-            "has 1", "has 24",
-        }  # fmt: skip
+    stream = client.stream(catalog, clip, BATCH, shuffle=True)
+    assert digests(stream.batches(epochs=2, info=True)) == expected
+    assert sorted(video.path for video in stream.quarantine) == short
+    assert {video.reason.split(" frames")[0] for video in stream.quarantine} == {
+        "has 1", "has 24",
+    }  # fmt: skip
 
 
 def test_a_clip_larger_than_its_video_is_a_bad_one(videos: Videos) -> None:

@@ -4,15 +4,16 @@ checks."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, TABLES, Programs
 from tests.faults.chaos import EVERYBODY, LOCAL, PROXIED, ROLES, SEALED, plan_faults, run
 from tests.faults.proxy import Kind
-from tests.integration.test_sampling import white_video
-from tests.videos import make_avi
+from tests.programs import Programs
+from tests.videos import make_avi, make_white_avi
+from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
 BATCHES, FAULTS, SEED = 1200, 46, 4
@@ -34,14 +35,14 @@ def test_what_happens_follows_from_the_seed_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
-    tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Most of the time goes into deadlines: shorter ones than usual.
     monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
     report = run(tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200)
-    pytestconfig.stash.setdefault(TABLES, []).append(
-        f"chaos: {len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
+    tell(
+        f"{len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
         f"longest pause {report.longest_s:.2f} s"
     )
     assert report.wrong == []
@@ -57,7 +58,7 @@ def test_a_video_that_kills_dialled_in_workers_is_still_named(
     # A worker that was cut off and comes back withdraws the suspicion; one that died does not.
     for i in range(5):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    white_video(tmp_path / "x/white.avi")
+    make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
     spec = ClipSpec(frames=4, resize=36, size=(32, 32), transform="tests.transforms:crash_on_white")
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:

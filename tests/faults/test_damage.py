@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.codecs import KINDS, make
-from tests.conftest import SECOND, Programs, digest
+from tests.digests import digest
 from tests.mutants import mutant
+from tests.programs import Programs
+from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
 GOOD = ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "msmpeg4v3", "mpeg4_odd_size")
@@ -40,6 +42,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return Catalog.from_folder(folder / "videos")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 * SECOND)
 def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
     damaged: Catalog, programs: Programs, tmp_path: Path

@@ -3,26 +3,22 @@ it stays."""
 
 from __future__ import annotations
 
-import gc
-import logging
-import os
 import random
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager, suppress
 
 import pytest
-import zmq
 
-from tests.conftest import SECOND, Programs, digests, wait_until
+from tests.digests import digests
+from tests.processes import descriptors, resident_mb
+from tests.programs import Programs
 from tests.videos import Videos
-from videoload import Client, ClipSpec, ProtocolError, SpecError, decode_serially
-from videoload.trainer.rate_limited_log import RateLimitedLog
-from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
-from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, SpecError, decode_serially
+from videoload.transport.sockets import PIXEL_BYTES
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -34,14 +30,6 @@ CONNECTIONS = 10_000
 @pytest.fixture(scope="module")
 def serial(videos: Videos) -> list[str]:
     return digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, info=True))
-
-
-def rss_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 @contextmanager
@@ -67,24 +55,10 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
     assert all(epochs)
 
 
-@contextmanager
-def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    made = context.socket(zmq.DEALER)
-    made.setsockopt(zmq.LINGER, 0)
-    made.setsockopt(zmq.SNDTIMEO, int(10_000 * SECOND))
-    made.connect(endpoint)
-    try:
-        yield made
-    finally:
-        made.close()
-        context.term()
-
-
 def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
     videos: Videos,
     serial: list[str],
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("videoload.transport.sockets._HANDSHAKE_MS", int(1000 * SECOND))
@@ -99,8 +73,7 @@ def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_h
         address = ("127.0.0.1", int(client.endpoints[0].rpartition(":")[2]))
         with reading(client, videos, serial) as epochs:
             wait_until(epochs, 10 * SECOND)
-            gc.collect()
-            before_fds, before_mb, before_epochs = descriptors(), rss_mb(), epochs()
+            before_fds, before_mb, before_epochs = len(descriptors()), resident_mb(), epochs()
             began = time.monotonic()
             silent = [socket.create_connection(address, timeout=15 * SECOND) for _ in range(100)]
             held: list[socket.socket] = []
@@ -120,11 +93,11 @@ def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_h
                         pass
                 caller.close()
             assert epochs() > before_epochs, "the stream goes on meanwhile"
-            wait_until(lambda: descriptors() <= before_fds, 5 * SECOND, "descriptors come back")
-            gc.collect()
-            grown_mb = rss_mb() - before_mb
-    with capsys.disabled():
-        print(f"\n    {CONNECTIONS} connections in {took_s:.1f} s, {grown_mb:+.0f} MB")
+            wait_until(
+                lambda: len(descriptors()) <= before_fds, 5 * SECOND, "descriptors come back"
+            )
+            grown_mb = resident_mb() - before_mb
+    tell(f"{CONNECTIONS} connections in {took_s:.1f} s, {grown_mb:+.0f} MB")
     assert grown_mb < 16
 
 
@@ -157,7 +130,7 @@ FLOOD = """
 
 def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
     videos: Videos, serial: list[str], programs: Programs, caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
+    tell: Callable[[str], None],
 ) -> None:  # fmt: skip
     def refused() -> list[str]:
         return [line for line in caplog.messages if line.startswith("refused a message at ")]
@@ -167,8 +140,7 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         with reading(client, videos, serial) as epochs:
             wait_until(epochs, 10 * SECOND)
-            gc.collect()
-            before_mb, before_epochs = rss_mb(), epochs()
+            before_mb, before_epochs = resident_mb(), epochs()
             began = time.monotonic()
             floods = [programs.script(FLOOD, client.endpoints[0]) for _ in range(2)]
             for flood in floods:
@@ -181,100 +153,13 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
             for flood in floods:
                 flood.end()
             took_s = time.monotonic() - began
-            gc.collect()
-            grown_mb = rss_mb() - before_mb
+            grown_mb = resident_mb() - before_mb
         assert len(client.workers) == 1
     more = sum(int(line.rpartition("(and ")[2].split()[0]) for line in refused()[1:])
-    with capsys.disabled():
-        told = f"{more} messages refused in {took_s:.1f} s, {len(refused())} lines"
-        print(f"\n    {told}, {epochs() - before_epochs} epochs meanwhile, {grown_mb:+.0f} MB")
+    told = f"{more} messages refused in {took_s:.1f} s, {len(refused())} lines"
+    tell(f"{told}, {epochs() - before_epochs} epochs meanwhile, {grown_mb:+.0f} MB")
     assert len(refused()) <= took_s + 2
     assert grown_mb < 64
-
-
-def test_one_turn_takes_no_more_than_so_many_messages_whatever_is_there() -> None:
-    # Three peers have sent a thousand each while the I/O thread was held up: what it takes in its
-    # next turn, before it looks at the clock and the other addresses, is a part of them.
-    gate = threading.Event()
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
-        engine = client._engine
-        turns = [0]
-        make_calls, take = engine._make_calls, engine._take
-
-        def hold_up() -> None:
-            gate.wait(20 * SECOND)
-
-        def begin_turn() -> None:
-            turns.append(0)
-            make_calls()
-
-        def count(peer: Peer, message: FromWorker) -> None:
-            turns[-1] += 1
-            take(peer, message)
-
-        engine._make_calls = begin_turn  # type: ignore[method-assign]
-        engine._take = count  # type: ignore[method-assign]
-        stack.callback(gate.set)
-        engine.post(hold_up)
-        for _ in range(3):
-            made = stack.enter_context(dealer(client.endpoints[0]))
-            for _ in range(1000):
-                made.send_multipart(pack(Heartbeat()))
-        gate.set()
-        wait_until(lambda: sum(turns) == 3000, 10 * SECOND, "all are heard")
-        assert max(turns) == 64
-
-
-def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    router = Router(context, "tcp://127.0.0.1:*", pixel_bytes=1)  # 64 MiB all the same
-    try:
-        with dealer(router.endpoint) as made:
-
-            def get() -> FromWorker | ProtocolError:
-                assert router.socket.poll(int(5000 * SECOND))
-                got = router.receive()
-                assert got is not None
-                router.skip()
-                return got[1]
-
-            made.send_multipart([*pack(Heartbeat(1)), bytes(60 << 20)])
-            assert get() == Heartbeat(1)
-            made.send_multipart([VERSION, bytes((64 << 20) + 1)])
-            # It dials again, and what it says then is heard: the large one has never come.
-            made.send_multipart(pack(Heartbeat(2)))
-            wait_until(lambda: _said_again(made, router, 3), 10 * SECOND, "it is back")
-    finally:
-        router.close()
-        context.term()
-
-
-def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
-    """Whether a message comes through."""
-    with suppress(zmq.Again):
-        made.send_multipart(pack(Heartbeat(number)), zmq.DONTWAIT)
-    got = router.receive()
-    if got is None:
-        return False
-    router.skip()
-    assert got[1] in (Heartbeat(2), Heartbeat(number))
-    return True
-
-
-def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    router = Router(context, "tcp://127.0.0.1:*")
-    try:
-        with dealer(router.endpoint) as made:
-            made.send_multipart([VERSION, bytes((64 << 20) + 1)])
-            assert router.socket.poll(int(10_000 * SECOND))
-            got = router.receive()
-            assert got is not None
-            assert str(got[1]) == f"a message of {(64 << 20) + 1} bytes, pixels apart"
-            router.skip()
-    finally:
-        router.close()
-        context.term()
 
 
 def test_leases_are_cut_to_what_a_message_may_hold(videos: Videos) -> None:
@@ -285,17 +170,3 @@ def test_leases_are_cut_to_what_a_message_may_hold(videos: Videos) -> None:
         pytest.raises(SpecError, match=r"a clip of 1.3 GB: no more than 1.1 are taken"),
     ):
         client.stream(videos.catalog, huge, 1)
-
-
-def test_complaints_are_told_once_a_second_with_their_number(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    complaints = RateLimitedLog(logging.getLogger("videoload.test"))
-    for now in (0.0, 0.1, 0.2, 0.9):
-        complaints.add(f"noise at {now}", now)
-    complaints.tell(0.95)
-    assert caplog.messages == ["noise at 0.0"]
-    complaints.tell(1.0)
-    complaints.tell(5.0)
-    complaints.add("noise at 6", 6.0)
-    assert caplog.messages[1:] == ["noise at 0.9 (and 2 more since the last line)", "noise at 6"]

@@ -13,8 +13,8 @@ import av
 import pytest
 
 from tests.codecs import KINDS, make
-from tests.conftest import TABLES
 from tests.mutants import mutant
+from tests.tables import tell
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
 MUTANTS = 2200
@@ -58,6 +58,7 @@ def clips_of(batches: Any) -> dict[tuple[int, int], str]:
     return digests
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config
@@ -77,10 +78,11 @@ def test_a_mutant_is_a_right_clip_or_a_named_failure(
         )
     )
     differing = [place for place, digest in serial.items() if streamed[place] != digest]
-    pytestconfig.stash.setdefault(TABLES, []).append(
+    tell(
+        pytestconfig,
         f"{len(catalog)} mutants: {len(catalog) - len(bad)} gave clips, {len(bad)} failed by name, "
         f"{len(ended)} decoders crashed or hung, {len(differing)} clips differ from the serial "
-        "decode's"
+        "decode's",
     )
     assert len(streamed) == len(serial) == len(catalog)
     assert all(video.reason for video in bad)

@@ -6,10 +6,13 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -17,20 +20,22 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Programs, children_of, digests, is_alive, wait_until
+from tests.digests import digests
+from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello, say
+from tests.leaks import private_sockets
+from tests.processes import children_of, descriptors, is_alive
+from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
-from videoload import Client, ClipSpec, ProtocolError, decode_serially
-from videoload.trainer.admission import Admission
-from videoload.trainer.leases import Command, WorkerId
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.messages import (
     VERSION,
     Bye,
     Clip,
     Failed,
-    FromTrainer,
     FromWorker,
     Heartbeat,
-    Hello,
     Lease,
     Place,
     Refused,
@@ -39,7 +44,6 @@ from videoload.transport.messages import (
     pack,
     unpack_from_trainer,
 )
-from videoload.transport.sockets import Router
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -58,38 +62,6 @@ def serial(videos: Videos) -> list[str]:
 def read(client: Client, videos: Videos) -> list[str]:
     stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
     return digests(stream.batches(epochs=EPOCHS, info=True))
-
-
-@contextmanager
-def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
-    """A raw socket, connected to a trainer."""
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    made = context.socket(zmq.DEALER)
-    made.setsockopt(zmq.LINGER, 1000)
-    made.connect(endpoint)
-    try:
-        yield made
-    finally:
-        made.close()
-        context.term()
-
-
-def answer(made: zmq.Socket[bytes], timeout_s: float = 5 * SECOND) -> FromTrainer:
-    """What the trainer says next, its heartbeats apart."""
-    deadline = time.monotonic() + timeout_s
-    while made.poll(max(0, int(1000 * (deadline - time.monotonic())))):
-        message = unpack_from_trainer(made.recv_multipart())
-        if not isinstance(message, Heartbeat):
-            return message
-    pytest.fail(f"no answer within {timeout_s:g} s")
-
-
-def say(made: zmq.Socket[bytes], message: FromWorker, *pixels: bytes) -> None:
-    made.send_multipart([*pack(message), *pixels])
-
-
-def hello(pid: int = 1, token: str = "") -> Hello:
-    return Hello("0", "elsewhere", pid, "software", token)
 
 
 @contextmanager
@@ -265,12 +237,6 @@ def test_who_has_not_said_hello_is_told_so(videos: Videos, serial: list[str]) ->
         assert read(client, videos) == serial
 
 
-def _message_if_any(made: zmq.Socket[bytes]) -> FromTrainer | None:
-    with suppress(zmq.Again):
-        return unpack_from_trainer(made.recv_multipart(zmq.DONTWAIT))
-    return None
-
-
 def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
     videos: Videos, serial: list[str]
 ) -> None:
@@ -288,7 +254,7 @@ def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
                 number = random.randrange(10**6, 10**7)  # nobody has these
                 say(made, Result(number, [[0] * CLIP.frames] * 2), bytes(2 * CLIP.clip_bytes))
                 say(made, Failed(number, 0, "not mine"))
-                if isinstance(_message_if_any(made), Lease):  # it wants no work: it goes, and comes
+                if isinstance(answer_if_any(made), Lease):  # it wants no work: it goes, and comes
                     comings += 1
                     say(made, Bye("not for me"))
                     say(made, hello())
@@ -298,7 +264,9 @@ def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
     assert comings
 
 
-@pytest.mark.parametrize("how", ["too few bytes", "too many bytes", "no pixels", "other frames"])
+@pytest.mark.parametrize(
+    "how", rest_slow(["too few bytes", "other frames", "too many bytes", "no pixels"], quick=2)
+)
 def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
     how: str, videos: Videos, serial: list[str]
 ) -> None:
@@ -387,11 +355,7 @@ def test_the_address_of_the_local_workers_is_for_them_alone(
 ) -> None:
     with Client(workers=1) as client:
         client.wait_for_workers(1, timeout_s=20 * SECOND)
-        private = client._engine._private
-        assert private is not None
-        # Anybody on this host can read its name in /proc/net/unix.
-        assert private.endpoint.removeprefix("ipc://") in Path("/proc/net/unix").read_text()
-        with dealer(private.endpoint) as made:
+        with dealer(private_endpoint()) as made:
             for token in ("", "0" * 64):
                 say(made, hello(pid=os.getpid(), token=token))
                 assert answer(made) == Refused("this address is for the trainer's own workers")
@@ -399,115 +363,67 @@ def test_the_address_of_the_local_workers_is_for_them_alone(
             assert answer(made) == Bye("this trainer does not know you")
             made.send_multipart([b"noise"] * 3)
             assert isinstance(answer(made), Refused)
-            # As the last words of a child that is reaped already: it would never be reaped again.
-            say(made, hello(pid=os.getpid(), token=client._engine._token))
-            assert answer(made) == Refused("this trainer has no such child")
             assert len(client.workers) == 1
             assert read(client, videos) == serial
 
 
+def private_endpoint() -> str:
+    """Where this process listens for its own workers. Anybody on this host can read it."""
+    (name,) = private_sockets(descriptors())
+    return f"ipc://{name}"
+
+
 def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
-    videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # It has memory mapped that its leases name, and may be writing there.
+    spec = replace(CLIP, clips_per_video=1)
+    killed = threading.Event()
+    owed: set[str] = set()
     with Client(workers=2) as client:
         client.wait_for_workers(2, timeout_s=20 * SECOND)
-        engine = client._engine
+        stream = client.stream(videos.catalog, spec, 1, shuffle=True)
         victim = children_of(os.getpid())[0]
         os.kill(victim, signal.SIGSTOP)
-        assert engine._private is not None
-        with dealer(engine._private.endpoint) as made:  # speaks in its name
-            say(made, hello(pid=victim, token=engine._token))
-            assert isinstance(answer(made), Welcome)
-            was_alive: list[bool] = []
-            left = engine._table.worker_left
+        # A kill that takes its time: the victim lives on until the test ends it.
+        monkeypatch.setattr(subprocess.Popen, "kill", lambda process: killed.set())
+        # Nobody else can know this: with it, workers prove that the trainer started them. The test
+        # speaks in the name of one of them.
+        token = client._engine._token
 
-            def note(worker: WorkerId, **how: bool) -> list[Command]:
-                was_alive.append(is_alive(victim))
-                return left(worker, **how)
-
-            def talk(_: threading.Event) -> None:
-                lease = answer(made)
-                assert isinstance(lease, Lease)
-                assert lease.place is not None
-                monkeypatch.setattr(engine._table, "worker_left", note)
+        def talk(made: zmq.Socket[bytes]) -> None:
+            try:
+                for _ in range(2):
+                    lease = answer(made)
+                    assert isinstance(lease, Lease)
+                    assert lease.place is not None
+                    owed.update(clip.path for clip in lease.clips)
                 made.send_multipart([b"noise"])
+                assert killed.wait(5 * SECOND)
+                rest = len(videos.catalog) - len(owed)
+                wait_until(lambda: sum(w.clips for w in client.workers) >= rest, 10 * SECOND)
+                time.sleep(0.3 * SECOND)  # the other worker has nothing to do, and is given nothing
+                assert sum(w.clips for w in client.workers) == rest
+            finally:
+                os.kill(victim, signal.SIGKILL)
 
-            with in_background(talk):
-                assert read(client, videos) == serial
-        assert was_alive == [False]
-
-
-def test_no_more_workers_may_dial_in_than_there_is_room_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(Admission.__init__.__kwdefaults__ or {}, "max_remote", 2)
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client, ExitStack() as stack:
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
-        first, second, third = (stack.enter_context(dealer(client.endpoints[0])) for _ in range(3))
-        for pid, made in enumerate((first, second)):
-            say(made, hello(pid))
+        with dealer(private_endpoint()) as made, ThreadPoolExecutor() as pool:
+            say(made, hello(pid=victim, token=token))
             assert isinstance(answer(made), Welcome)
-        say(third, hello(3))
-        assert answer(third) == Refused("2 workers have dialled in, and that is the most")
-        say(second, hello(1))  # one that is known may say it again
-        assert isinstance(answer(second), Welcome)
-        say(first, Bye("making room"))
-        wait_until(lambda: len(client.workers) == 2, 5 * SECOND)
-        say(third, hello(3))
-        assert isinstance(answer(third), Welcome)
+            talking = pool.submit(talk, made)
+            got, early = [], []
+            for batch in stream.batches(info=True):
+                got += digests([batch])
+                path = videos.catalog[int(batch[2].video[0])].path
+                if path in owed and is_alive(victim):
+                    early.append(path)
+            talking.result()
+    assert len(owed) == 2
+    assert not early
+    assert got == digests(decode_serially(videos.catalog, spec, 1, shuffle=True, info=True))
 
 
 # At the worker
-
-
-class Trainer:
-    """A raw trainer, played by the test, with one worker."""
-
-    def __init__(self, programs: Programs, root: Path, beat_s: float = 0.25) -> None:
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._router = Router(self._context, "tcp://127.0.0.1:*")
-        self.beat_s = beat_s
-        self.worker = programs.worker(self._router.endpoint, root)
-        self.peer = b""
-
-    def __enter__(self) -> Trainer:
-        self.welcome(20 * SECOND)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._router.close()
-        self._context.term()
-
-    def welcome(self, timeout_s: float) -> None:
-        """Wait for a HELLO, and answer it."""
-        while not isinstance(self.hear(timeout_s), Hello):
-            pass
-        self.say(Welcome(self.beat_s))
-
-    def hear(self, timeout_s: float = 5 * SECOND) -> FromWorker:
-        """What the worker says next; the pixels of a RESULT are in ``pixels``."""
-        if not self._router.socket.poll(int(1000 * timeout_s)):
-            pytest.fail(f"not a word within {timeout_s:g} s: {self.worker.err}")
-        got = self._router.receive()
-        assert got is not None
-        (_, self.peer), message = got
-        assert not isinstance(message, ProtocolError), message
-        self.pixels = self._router.socket.recv() if self._router.more else b""
-        return message
-
-    def answer(self, timeout_s: float = 5 * SECOND) -> FromWorker:
-        """What the worker says next, its heartbeats apart."""
-        deadline = time.monotonic() + timeout_s
-        while isinstance(message := self.hear(timeout_s), Heartbeat):
-            assert time.monotonic() < deadline
-        return message
-
-    def say(self, message: FromTrainer) -> None:
-        assert self._router.send(self.peer, message)
-
-    def say_raw(self, *frames: bytes) -> None:
-        self._router.socket.send_multipart([self.peer, *frames])
 
 
 def test_a_worker_decodes_nothing_outside_its_root_whatever_it_is_asked(

@@ -10,9 +10,11 @@ from itertools import islice
 import pytest
 import zmq
 
-from tests.conftest import SECOND, Program, Programs, digests, wait_until
+from tests.digests import digests
 from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.programs import Program, Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.keys import make_keys
 
@@ -184,21 +186,6 @@ def serial(videos: Videos) -> list[str]:
     )
 
 
-# One that does not rest and wait as long as others do, so that the tests need not either.
-IMPATIENT = """
-    import sys
-
-    from videoload.worker import trainers as links
-    from videoload.transport.messages import WorkerSettings
-    from videoload.worker.worker import serve
-
-    links._REST_S = links._REST_MAX_S = 0.1
-    links._WELCOME_S = 0.5
-    endpoint, root, *keys = sys.argv[1:]
-    sys.exit(serve(WorkerSettings([endpoint], root=root, keys=keys[0] if keys else None)))
-"""
-
-
 class Stand:
     """A client, a worker that reaches it by way of a proxy, and one stream that test after test
     reads on, over and over: fault after fault happens to the same three."""
@@ -239,8 +226,7 @@ class Stand:
         """Until it is there, and its connection is the only one."""
 
         def there() -> bool:
-            names = [stats.name for stats in self._client.workers]
-            return any(name.endswith(f":{self._worker.pid}") for name in names)
+            return self._worker.pid in {stats.pid for stats in self._client.workers}
 
         wait_until(lambda: there() and self.proxy.connections == 1, 20 * SECOND, "it is back")
 
@@ -252,7 +238,7 @@ def bare(videos: Videos, shared_programs: Programs) -> Iterator[Stand]:
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         Proxy(client.endpoints[0], seed=1) as proxy,
     ):
-        worker = shared_programs.script(IMPATIENT, proxy.endpoint, str(videos.root))
+        worker = shared_programs.impatient_worker(proxy.endpoint, videos.root)
         stand = Stand(client, proxy, worker, videos)
         stand.wait()
         yield stand
@@ -269,8 +255,7 @@ def sealed(
         Proxy(client.endpoints[0], seed=1) as proxy,
     ):
         client.wait_for_workers(1, timeout_s=20 * SECOND)
-        root = str(videos.root)
-        worker = shared_programs.script(IMPATIENT, proxy.endpoint, root, str(keys))
+        worker = shared_programs.impatient_worker(proxy.endpoint, videos.root, "--keys", str(keys))
         stand = Stand(client, proxy, worker, videos)
         stand.wait()
         yield stand
@@ -312,7 +297,7 @@ def test_a_broken_greeting_is_said_again(
         Proxy(client.endpoints[0]) as proxy,
     ):
         proxy.arm(Fault(kind, way, word))
-        programs.script(IMPATIENT, proxy.endpoint, str(videos.root))
+        programs.impatient_worker(proxy.endpoint, videos.root)
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         got = digests(stream.batches(epochs=1, info=True))
         assert proxy.done == {kind: 1}

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 
 import pytest
 
-from tests.conftest import SECOND, Program, Programs, children_of, digest, is_alive, wait_until
+from tests.digests import digest
+from tests.faults.raw_peers import answer, dealer, hello, say
+from tests.needs import needs_tensorflow
+from tests.ports import free_port
+from tests.processes import children_of, is_alive
+from tests.programs import Program, Programs
+from tests.quick import rest_slow
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, decode_serially
+from videoload.transport.messages import Lease, Welcome
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -48,11 +55,6 @@ TRAINER = """
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def start(programs: Programs, videos: Videos, how: str, *listen: str) -> tuple[Program, list[int]]:
     """A trainer that is training, and its local workers."""
     trainer = programs.script(TRAINER, how, str(videos.root), *listen)
@@ -75,7 +77,16 @@ def gone(pids: list[int]) -> bool:
 
 @pytest.mark.parametrize(
     ("how", "status"),
-    [("closes", 0), ("is left open", 0), ("exits", 3), ("exits at once", 4), ("raises", 1)],
+    rest_slow(
+        [
+            ("is left open", 0),
+            ("exits at once", 4),
+            ("closes", 0),
+            ("exits", 3),
+            ("raises", 1),
+        ],
+        quick=2,
+    ),
 )
 def test_when_a_trainer_ends_its_workers_end_with_it(
     how: str, status: int, videos: Videos, programs: Programs
@@ -89,11 +100,13 @@ def test_when_a_trainer_ends_its_workers_end_with_it(
 
 @pytest.mark.parametrize(
     ("number", "status"),
-    [
-        (signal.SIGINT, -signal.SIGINT),
-        (signal.SIGTERM, -signal.SIGTERM),
-        (signal.SIGKILL, -signal.SIGKILL),
-    ],
+    rest_slow(
+        [
+            (signal.SIGKILL, -signal.SIGKILL),
+            (signal.SIGINT, -signal.SIGINT),
+            (signal.SIGTERM, -signal.SIGTERM),
+        ]
+    ),
 )
 def test_when_a_trainer_is_killed_its_workers_end_with_it(
     number: int, status: int, videos: Videos, programs: Programs
@@ -143,7 +156,7 @@ def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -
 # Workers that dialled in
 
 
-@pytest.mark.parametrize("how", ["closes", "is left open", "is killed"])
+@pytest.mark.parametrize("how", rest_slow(["is killed", "closes", "is left open"]))
 def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
     how: str, videos: Videos, programs: Programs
 ) -> None:
@@ -191,10 +204,15 @@ def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> Non
         except ClosedError as error:
             caught.append(error.with_traceback(None))
 
-    with Client(workers=workers, listen="tcp://127.0.0.1:*") as client:
+    with (
+        Client(workers=workers, listen="tcp://127.0.0.1:*") as client,
+        dealer(client.endpoints[0]) as idle,  # a worker that is given leases and answers none
+    ):
+        say(idle, hello())
+        assert isinstance(answer(idle), Welcome)
         consumer = threading.Thread(target=consume, args=(client,))
         consumer.start()
-        wait_until(lambda: client._engine._stream_of, 5 * SECOND, "it reads")
+        assert isinstance(answer(idle), Lease), "somebody reads"
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < GONE_S
@@ -234,11 +252,12 @@ def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
 
 FITTING = """
     import sys
+    from unittest import mock
+
     import tensorflow as tf
     from videoload import Catalog, Client, ClipSpec
-    from videoload.trainer import engine
 
-    engine._LONELY_S = 0.5
+    mock.patch("videoload.trainer.engine._ALONE_S", 0.5).start()  # it soon says that it waits
     how, root = sys.argv[1:]
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     model = tf.keras.Sequential([
@@ -258,9 +277,9 @@ FITTING = """
 
 
 @pytest.mark.slow
+@needs_tensorflow
 @pytest.mark.parametrize("how", ["trains", "waits"])
 def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
-    pytest.importorskip("tensorflow")
     trainer = programs.script(FITTING, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     sign = "no worker is connected" if how == "waits" else "fitting"
     trainer.wait_for(sign, 30 * SECOND)

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.conftest import SECOND
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.decoding.frames import read_frames
@@ -450,7 +450,7 @@ def test_a_kept_index_of_another_file_is_found_out(tmp_path: Path) -> None:
 
 
 def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path: Path) -> None:
-    made = make_avi(tmp_path / "made.avi", frames=20, codec="mjpeg", pixels="yuvj420p")
+    made = make_avi(tmp_path / "made.avi", frames=20, codec="asv1")
     whole = sequential(made)
     with av.open(str(made)) as container:
         packet = [p for p in container.demux(video=0) if p.size][7]
@@ -526,6 +526,7 @@ def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) 
 # Other people's files
 
 
+@pytest.mark.slow
 def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_videos: Path) -> None:
     decoder = Decoder(real_videos)
     checked = 0
@@ -549,6 +550,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
     assert checked >= 20
 
 
+@pytest.mark.slow
 def test_every_real_file_gives_a_clip_in_each_kind_of_pixels(real_videos: Path) -> None:
     for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
         for pixels, crop in (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center")):

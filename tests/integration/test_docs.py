@@ -15,10 +15,12 @@ import pytest
 import typer
 
 from scripts import command_line
-from tests.conftest import SECOND, Programs
-from tests.integration.test_ranks import free_ports
+from tests.needs import needs_tensorflow
 from tests.pages import Block, Step, as_json, blocks, commands, steps
+from tests.ports import free_ports
+from tests.programs import Programs
 from tests.videos import make_avi
+from tests.waiting import SECOND
 from videoload.commands.cli import app
 from videoload.commands.made_videos import make_videos
 
@@ -322,7 +324,7 @@ def test_the_two_commands_of_the_readme_are_one_line_each() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("tf")
+@needs_tensorflow
 def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     """The README's first command, on few videos."""
     program = programs.videoload("demo", "--videos", str(materials / "shapes"), "--epochs", "1")
@@ -395,13 +397,6 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: str) -> None:
 # What the pages say of others
 
 
-@pytest.fixture
-def tf() -> Any:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    return pytest.importorskip("tensorflow")
-
-
-@pytest.mark.slow
 def test_an_iterator_of_a_dataset_cannot_be_saved(tf: Any, tmp_path: Path) -> None:
     batches = tf.data.Dataset.from_generator(
         lambda: iter(range(3)), output_signature=tf.TensorSpec((), tf.int64)
@@ -448,7 +443,7 @@ print("saw", seen[0], int(model.optimizer.iterations))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("tf")
+@needs_tensorflow
 def test_backup_and_restore_does_not_restore_the_dataset(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -475,7 +470,7 @@ print("iterations", int(model.optimizer.iterations))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("tf")
+@needs_tensorflow
 def test_the_iterations_of_an_optimizer_are_not_batches(programs: Programs) -> None:
     program = programs.script(ACCUMULATE, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     assert program.wait(60 * SECOND) == 0, program.err

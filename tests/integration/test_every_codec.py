@@ -17,9 +17,10 @@ from av.codec.context import Flags
 from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
-from tests.conftest import TABLES
+from tests.tables import tell
+from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import read_frames
-from videoload.decoding.index import Report, VideoIndex, decode_index, prove_index
+from videoload.decoding.index import VideoIndex, prove_index
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.storage import VideoFile
 
@@ -51,7 +52,7 @@ class Ledger:
 def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
     ledger = Ledger()
     yield ledger
-    request.config.stash.setdefault(TABLES, []).append(ledger.table())
+    tell(request.config, ledger.table())
 
 
 def fingerprint(frame: VideoFrame) -> str:
@@ -145,6 +146,7 @@ def real_files() -> list[str]:
     return sorted(name for name, fact in facts.items() if fact["decoded_frames"])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(not real_files(), reason="VIDEOLOAD_AVI names no folder of real AVI files")
 @pytest.mark.parametrize("name", real_files())

@@ -4,11 +4,14 @@ way."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import SECOND, digests, wait_until
+from tests.digests import digests
+from tests.quick import rest_slow
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
@@ -29,9 +32,9 @@ def decoded(client: Client) -> int:
     return sum(worker.clips for worker in client.workers)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", rest_slow([2, 1]))
 def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
-    workers: int, videos: Videos, capsys: pytest.CaptureFixture[str]
+    workers: int, videos: Videos, tell: Callable[[str], None]
 ) -> None:
     with Client(workers=workers) as client:
         client.wait_for_workers(workers, timeout_s=20 * SECOND)
@@ -60,13 +63,12 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
         assert sipped == serial(videos, 2)
         kept += digests(unread)
         assert kept == serial(videos, 1)
-    with capsys.disabled():
-        print(f"\n    first batch beside two full streams: {1000 * first_s:.0f} ms")
+    tell(f"first batch beside two full streams: {1000 * first_s:.0f} ms")
     assert first_s < 2 * SECOND
 
 
 def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slots(
-    videos: Videos, capsys: pytest.CaptureFixture[str]
+    videos: Videos, tell: Callable[[str], None]
 ) -> None:
     # The big stream has a hundred slots to fill. Behind it, the small one would wait for them all.
     with Client(workers=1) as client:
@@ -81,7 +83,6 @@ def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slo
         before = decoded(client) - len(got) * BATCH
         assert got == serial(videos, 2)
         wait_until(lambda: decoded(client) == (len(got) + 1 + full) * BATCH, 20 * SECOND)
-    with capsys.disabled():
-        print(f"\n    beside {len(got) * BATCH} clips waited for, {before} that were not")
+    tell(f"beside {len(got) * BATCH} clips waited for, {before} that were not")
     # The worker holds two leases, so a few of the big one's come between; not a hundred batches.
     assert before < full * BATCH / 2

@@ -4,16 +4,17 @@ own shard, and TensorFlow keeps them in step."""
 from __future__ import annotations
 
 import json
-import socket
-from contextlib import ExitStack
 
 import pytest
 
-from tests.conftest import SECOND, Programs
+from tests.needs import needs_tensorflow
+from tests.ports import free_ports
+from tests.programs import Programs
 from tests.videos import Videos
+from tests.waiting import SECOND
 from videoload import Catalog, ClipSpec, decode_serially
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow, needs_tensorflow]
 
 RANKS, BATCH, EPOCHS = 2, 2, 2
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
@@ -91,18 +92,9 @@ RANK = """
 """
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in found]
-
-
 def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
     videos: Videos, programs: Programs
 ) -> None:
-    pytest.importorskip("tensorflow")
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(RANKS)]}
     ranks = [
         programs.script(

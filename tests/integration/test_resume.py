@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Program, Programs, wait_until
+from tests.needs import needs_tensorflow
+from tests.programs import Program, Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 
-pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow, needs_tensorflow]
 
 EVERY = 4  # batches from one saving to the next
 EPOCHS = 4
@@ -95,8 +97,6 @@ def curve(run: Program) -> dict[int, str]:
 def test_a_training_that_was_killed_in_mid_epoch_has_the_loss_curve_of_one_that_was_not(
     how: str, videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
-    pytest.importorskip("tensorflow")
-
     def train(name: str, steps: int = 0) -> Program:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)

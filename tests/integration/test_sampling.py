@@ -3,15 +3,18 @@ transforms that run in the workers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 import pytest
 
-from tests.conftest import SECOND, Programs, digest, wait_until
-from tests.videos import Videos, make_avi
+from tests.digests import digest
+from tests.programs import Programs
+from tests.quick import rest_slow
+from tests.videos import Videos, make_avi, make_white_avi
+from tests.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
@@ -29,33 +32,28 @@ SMALL = ClipSpec(frames=4, stride=2, size=(32, 32))
 TRANSFORMED: dict[str, Any] = {"frames": 4, "stride": 2, "size": (32, 32), "sampling": "random"}
 
 
-def both_ways(catalog: Catalog, spec: ClipSpec, **how: Any) -> str:
-    """The digest of one epoch, which must be the same serially and from two workers."""
-    how = {"batch_size": 4, "drop_remainder": False, **how}
-    serial = digest(decode_serially(catalog, spec, info=True, **how))
-    with Client(workers=2) as client:
-        streamed = digest(client.stream(catalog, spec, **how).batches(info=True))
-    assert streamed == serial
-    return serial
+BothWays = Callable[..., str]
 
 
-def white_video(path: Path, frames: int = 12) -> Path:
-    """A video whose every pixel is white."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w", format="avi") as container:
-        stream = container.add_stream("mpeg4", rate=25)
-        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
-        for _ in range(frames):
-            image = np.full((64, 64, 3), 255, np.uint8)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
-        container.mux(stream.encode(None))
-    return path
+@pytest.fixture
+def both_ways(client: Client) -> BothWays:
+    """Gives the digest of one epoch, which must be the same serially and from two workers."""
+
+    def read(catalog: Catalog, spec: ClipSpec, **how: Any) -> str:
+        how = {"batch_size": 4, "drop_remainder": False, **how}
+        serial = digest(decode_serially(catalog, spec, info=True, **how))
+        assert digest(client.stream(catalog, spec, **how).batches(info=True)) == serial
+        return serial
+
+    return read
 
 
 # Windows
 
 
-def test_dense_windows_cover_each_video_from_its_counts(tmp_path: Path) -> None:
+def test_dense_windows_cover_each_video_from_its_counts(
+    tmp_path: Path, both_ways: BothWays
+) -> None:
     for name, frames in (("a", 25), ("b", 12), ("c", 3)):
         make_avi(tmp_path / f"x/{name}.avi", frames=frames)
     table = tmp_path / "videos.csv"
@@ -75,7 +73,7 @@ def test_dense_without_counts_says_how_to_get_them(videos: Videos) -> None:
         decode_serially(videos.catalog, ClipSpec(4, size=(32, 32), sampling="dense"), 1)
 
 
-def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos) -> None:
+def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: BothWays) -> None:
     spec = ClipSpec(frames=8, size=(32, 32), sampling="uniform", clips_per_video=4)
     decoder = Decoder(videos.root)
     out = np.empty((4, *spec.shape), np.uint8)
@@ -137,8 +135,10 @@ def test_native_size_without_the_videos_here_says_what_to_give() -> None:
 # Transforms
 
 
-@pytest.mark.parametrize("name", ["invert", "add_noise"])
-def test_a_transform_gives_the_same_clips_wherever_it_runs(videos: Videos, name: str) -> None:
+@pytest.mark.parametrize("name", rest_slow(["add_noise", "invert"]))
+def test_a_transform_gives_the_same_clips_wherever_it_runs(
+    videos: Videos, name: str, both_ways: BothWays
+) -> None:
     plain = both_ways(videos.catalog, ClipSpec(**TRANSFORMED), shuffle=True)
     spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
     assert both_ways(videos.catalog, spec, shuffle=True) != plain
@@ -155,16 +155,15 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(videos: Videos, name:
     ],
 )
 def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
-    videos: Videos, name: str, words: str
+    videos: Videos, name: str, words: str, client: Client
 ) -> None:
     spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
     with pytest.raises(TransformError, match=words):
         next(decode_serially(videos.catalog, spec, 4))
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, spec, 4)
-        with pytest.raises(TransformError, match=words):
-            next(iter(stream))
-        assert stream.quarantine == []
+    stream = client.stream(videos.catalog, spec, 4)
+    with pytest.raises(TransformError, match=words):
+        next(iter(stream))
+    assert stream.quarantine == []
 
 
 def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
@@ -187,13 +186,16 @@ def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
 # What kills or hangs its worker
 
 
-@pytest.mark.parametrize(("name", "stall_s"), [("crash_on_white", 10.0), ("hang_on_white", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "stall_s"),
+    [("crash_on_white", 10.0), pytest.param("hang_on_white", 1.0, marks=pytest.mark.slow)],
+)
 def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
     tmp_path: Path, name: str, stall_s: float
 ) -> None:
     for i in range(5):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
-    white_video(tmp_path / "x/white.avi")
+    make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
     spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
     with Client(workers=2, stall_s=stall_s * SECOND) as client:

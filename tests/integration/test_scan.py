@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SECOND, Programs, wait_until
+from tests.programs import Programs
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
 from videoload.commands.scan import Journal, Row, scan
 
@@ -49,7 +50,7 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
     folder: Path, videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     out = tmp_path / "found.csv"
-    program = programs.videoload("scan", str(folder), "--output", str(out))
+    program = programs.videoload("scan", str(folder), "--output", str(out), "--processes", "1")
     assert program.wait(30 * SECOND) == 0, program.err
     assert "9 of 10 files can be decoded" in " ".join(program.out.split())
     catalog = Catalog.from_csv(out, root=folder)
@@ -64,8 +65,9 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
 def test_strict_exits_with_1_where_files_are_damaged(
     folder: Path, videos: Videos, programs: Programs
 ) -> None:
-    assert programs.videoload("scan", str(folder), "--strict").wait(30 * SECOND) == 1
-    assert programs.videoload("scan", str(videos.root), "--strict").wait(30 * SECOND) == 0
+    for root, status in ((folder, 1), (videos.root, 0)):
+        program = programs.videoload("scan", str(root), "--strict", "--processes", "1")
+        assert program.wait(30 * SECOND) == status
 
 
 def test_a_scan_that_was_stopped_goes_on_where_it_was(programs: Programs, tmp_path: Path) -> None:
@@ -112,12 +114,12 @@ def test_something_else_is_not_overwritten(videos: Videos, tmp_path: Path) -> No
 def test_a_folder_without_classes_and_a_list_can_be_scanned(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
-    loose = programs.videoload("scan", str(videos.root / "walk"))
+    loose = programs.videoload("scan", str(videos.root / "walk"), "--processes", "1")
     assert loose.wait(30 * SECOND) == 0, loose.err
     assert "2 of 2 files" in loose.out
     table = tmp_path / "some.csv"
     table.write_text("path,label\nwalk/gop12.avi,walk\n")
-    listed = programs.videoload("scan", str(table), "--root", str(videos.root))
+    listed = programs.videoload("scan", str(table), "--root", str(videos.root), "--processes", "1")
     assert listed.wait(30 * SECOND) == 0, listed.err
     assert "1 of 1 files" in listed.out
 

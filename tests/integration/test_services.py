@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +18,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import SECOND, Program, Programs, children_of, is_alive, wait_until
+from tests.needs import needs_tensorflow
+from tests.ports import free_port
+from tests.processes import children_of, is_alive
+from tests.programs import Program, Programs
 from tests.videos import make_avi
+from tests.waiting import SECOND, wait_until
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
 
@@ -39,8 +42,7 @@ class Deployment:
         self._programs = programs
         self._folder = folder
         self._services: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            self._address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        self._address = f"tcp://127.0.0.1:{free_port()}"
         for name in ("keys/trainer", "keys/worker", "models", "tmp"):  # volumes and tmpfs
             (folder / name).mkdir(parents=True)
 
@@ -110,12 +112,6 @@ def deployment(programs: Programs, tmp_path: Path, videos: Path) -> Deployment:
     return made
 
 
-@pytest.fixture
-def keras() -> Any:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    return pytest.importorskip("keras")
-
-
 def files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -148,7 +144,7 @@ def test_each_role_gets_its_own_keys_once(deployment: Deployment, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("keras")
+@needs_tensorflow
 def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
     deployment: Deployment,
 ) -> None:
@@ -181,7 +177,7 @@ def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("keras")
+@needs_tensorflow
 def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment) -> None:
     deployment.make_keys()
     worker = deployment.start("worker")

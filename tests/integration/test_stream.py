@@ -1,12 +1,8 @@
-"""Streams out of real worker processes: the bytes, the order, the memory."""
+"""Streams out of real worker processes: the bytes and the order."""
 
 from __future__ import annotations
 
-import gc
-import logging
 import os
-import time
-import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,27 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import (
-    SECOND,
-    Programs,
-    arena_maps,
-    children_of,
-    digest,
-    digests,
-    wait_until,
-)
+from tests.digests import digest, digests
+from tests.programs import Programs
+from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
 from videoload import (
     Catalog,
     Client,
     ClipSpec,
-    ClosedError,
     SpecError,
-    TransportError,
-    WorkerError,
     decode_serially,
 )
-from videoload.transport.keys import make_keys
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -86,11 +73,11 @@ BATCH = 5
 
 # workers here, workers that dial in, where they dial
 FLEETS = {
-    "one local worker": (1, 0, ""),
     "two local workers": (2, 0, ""),
+    "one local and two over tcp": (1, 2, "tcp://127.0.0.1:*"),
+    "one local worker": (1, 0, ""),
     "three local workers": (3, 0, ""),
     "two workers over tcp": (0, 2, "tcp://127.0.0.1:*"),
-    "one local and two over tcp": (1, 2, "tcp://127.0.0.1:*"),
     "two workers over ipc": (0, 2, "ipc://{folder}/trainer"),
 }
 
@@ -116,7 +103,7 @@ def serial(videos: Videos) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("workers", FLEETS)
+@pytest.mark.parametrize("workers", rest_slow(FLEETS, quick=2))
 def test_every_stream_equals_the_serial_one_whoever_decodes(
     workers: str,
     videos: Videos,
@@ -169,7 +156,7 @@ def test_a_video_that_changed_between_two_trainings_is_read_anew(
             assert not stream.quarantine
 
 
-@pytest.mark.parametrize("workers", ["two local workers", "one local and two over tcp"])
+@pytest.mark.parametrize("workers", rest_slow(["two local workers", "one local and two over tcp"]))
 def test_unordered_batches_are_the_same_ones(
     workers: str,
     videos: Videos,
@@ -184,143 +171,137 @@ def test_unordered_batches_are_the_same_ones(
     assert Counter(got) == Counter(serial["all of it random"])
 
 
-def test_two_epochs_differ_and_each_takes_every_clip_once(videos: Videos) -> None:
+def test_two_epochs_differ_and_each_takes_every_clip_once(videos: Videos, client: Client) -> None:
     catalog = videos.catalog
-    with Client(workers=2) as client:
-        stream = client.stream(catalog, SMALL, 4, shuffle=True, drop_remainder=False)
-        orders = [[], []]  # type: list[list[int]]
-        for _, _, info in stream.batches(epochs=2, info=True):
-            orders[info.step // len(stream)] += info.video.tolist()
+    stream = client.stream(catalog, SMALL, 4, shuffle=True, drop_remainder=False)
+    orders = [[], []]  # type: list[list[int]]
+    for _, _, info in stream.batches(epochs=2, info=True):
+        orders[info.step // len(stream)] += info.video.tolist()
     assert orders[0] != orders[1]
     for order in orders:
         assert Counter(order) == dict.fromkeys(range(len(catalog)), SMALL.clips_per_video)
 
 
-def test_a_stream_begins_anywhere_with_the_same_tail(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=9)
-        whole = digests(stream.batches(epochs=3, info=True))
-        assert len(whole) == 3 * len(stream)
-        for step in (1, len(stream) - 1, len(stream), 2 * len(stream) + 1, 3 * len(stream)):
-            assert digests(stream.batches(step, epochs=3, info=True)) == whole[step:]
-        with pytest.raises(SpecError, match="start_step"):
-            list(stream.batches(3 * len(stream) + 1, epochs=3))
+def test_a_stream_begins_anywhere_with_the_same_tail(videos: Videos, client: Client) -> None:
+    stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=9)
+    whole = digests(stream.batches(epochs=3, info=True))
+    assert len(whole) == 3 * len(stream)
+    for step in (1, len(stream) - 1, len(stream), 2 * len(stream) + 1, 3 * len(stream)):
+        assert digests(stream.batches(step, epochs=3, info=True)) == whole[step:]
+    with pytest.raises(SpecError, match="start_step"):
+        list(stream.batches(3 * len(stream) + 1, epochs=3))
 
 
 def test_another_client_resumes_where_the_first_one_stopped(videos: Videos) -> None:
     def make(client: Client) -> Any:
         return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=9)
 
-    with Client(workers=1) as client:
+    with Client(workers=2) as client:
         whole = digests(make(client).batches(epochs=2))
     parts: list[str] = []
-    while len(parts) < len(whole):  # a job that is cut short after every third batch
-        with Client(workers=2) as client:
+    while len(parts) < len(whole):  # a job that is cut short after every fifth batch
+        with Client(workers=1) as client:
             for batch in make(client).batches(len(parts), epochs=2):
                 parts += digests([batch])
-                if len(parts) % 3 == 0:
+                if len(parts) % 5 == 0:
                     break
     assert parts == whole
 
 
-def test_info_names_the_video_and_the_frames_that_are_in_the_batch(videos: Videos) -> None:
+def test_info_names_the_video_and_the_frames_that_are_in_the_batch(
+    videos: Videos, client: Client
+) -> None:
     catalog = videos.catalog
     clip = ClipSpec(frames=6, stride=2, resize=56, size=(48, 48), sampling="random")
     # The same frames by themselves: a catalog of segments of one frame, in a stream of their own.
     still = ClipSpec(frames=1, resize=56, size=(48, 48))
-    with Client(workers=2) as client:
-        stream = client.stream(catalog, clip, 3, shuffle=True, drop_remainder=False)
-        assert len(stream) == -(-len(catalog) // 3)
-        seen = Counter[int]()
-        for clips, labels, info in stream.batches(info=True):
-            assert info.video.shape == labels.shape
-            assert info.frames.shape == (len(labels), clip.frames)
-            assert clips.dtype == np.uint8
-            assert labels.dtype == info.video.dtype == info.frames.dtype == np.int64
-            for pixels, label, video, frames in zip(
-                clips, labels, info.video, info.frames, strict=True
-            ):
-                seen[int(video)] += 1
-                assert label == catalog[int(video)].label
-                path = catalog[int(video)].path
-                assert frames.max() < videos.frames[path]
-                ordinals = sorted(set(frames.tolist()))
-                segments = Catalog(
-                    [path] * len(ordinals), [0] * len(ordinals), ["any"], catalog.root,
-                    starts=ordinals, ends=[ordinal + 1 for ordinal in ordinals],
-                )  # fmt: skip
-                ((one_by_one, _),) = client.stream(segments, still, len(ordinals))
-                for place, ordinal in enumerate(frames.tolist()):
-                    expected = one_by_one[ordinals.index(ordinal), 0]
-                    assert np.array_equal(pixels[place], expected), (path, ordinal)
+    stream = client.stream(catalog, clip, 3, shuffle=True, drop_remainder=False)
+    assert len(stream) == -(-len(catalog) // 3)
+    seen = Counter[int]()
+    for clips, labels, info in stream.batches(info=True):
+        assert info.video.shape == labels.shape
+        assert info.frames.shape == (len(labels), clip.frames)
+        assert clips.dtype == np.uint8
+        assert labels.dtype == info.video.dtype == info.frames.dtype == np.int64
+        for pixels, label, video, frames in zip(
+            clips, labels, info.video, info.frames, strict=True
+        ):
+            seen[int(video)] += 1
+            assert label == catalog[int(video)].label
+            path = catalog[int(video)].path
+            assert frames.max() < videos.frames[path]
+            ordinals = sorted(set(frames.tolist()))
+            segments = Catalog(
+                [path] * len(ordinals), [0] * len(ordinals), ["any"], catalog.root,
+                starts=ordinals, ends=[ordinal + 1 for ordinal in ordinals],
+            )  # fmt: skip
+            ((one_by_one, _),) = client.stream(segments, still, len(ordinals))
+            for place, ordinal in enumerate(frames.tolist()):
+                expected = one_by_one[ordinals.index(ordinal), 0]
+                assert np.array_equal(pixels[place], expected), (path, ordinal)
     assert set(seen) == set(range(len(catalog)))
 
 
-def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
-        whole = digests(stream.batches(epochs=3))
-        for epoch in range(3):
-            mine = whole[epoch * len(stream) : (epoch + 1) * len(stream)]
-            assert digests(stream) == mine, f"epoch {epoch}"
+def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos, client: Client) -> None:
+    stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
+    whole = digests(stream.batches(epochs=3))
+    for epoch in range(3):
+        mine = whole[epoch * len(stream) : (epoch + 1) * len(stream)]
+        assert digests(stream) == mine, f"epoch {epoch}"
 
 
-def test_a_loop_that_is_left_early_is_read_again(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
-        whole = digests(stream.batches(epochs=2))
-        for _ in range(3):
-            for batch in stream:
-                assert digests([batch]) == whole[:1]
-                break
-        assert digests(stream) == whole[: len(stream)]
-        assert digests(stream) == whole[len(stream) :]
+def test_a_loop_that_is_left_early_is_read_again(videos: Videos, client: Client) -> None:
+    stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
+    whole = digests(stream.batches(epochs=2))
+    for _ in range(3):
+        for batch in stream:
+            assert digests([batch]) == whole[:1]
+            break
+    assert digests(stream) == whole[: len(stream)]
+    assert digests(stream) == whole[len(stream) :]
 
 
-def test_two_loops_over_one_stream_take_turns(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
-        whole = digests(stream.batches(epochs=1))
-        pairs = list(zip(stream, stream.batches(epochs=1), strict=True))
-        assert digests(first for first, _ in pairs) == whole
-        assert digests(second for _, second in pairs) == whole
-        # One that runs ahead of the other, and one left half-way for good.
-        slow, fast, left = (stream.batches(epochs=1) for _ in range(3))
-        next(left)
-        assert digests([next(slow)]) == whole[:1]
-        assert digests(fast) == whole
-        assert digests(slow) == whole[1:]
+def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) -> None:
+    stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
+    whole = digests(stream.batches(epochs=1))
+    pairs = list(zip(stream, stream.batches(epochs=1), strict=True))
+    assert digests(first for first, _ in pairs) == whole
+    assert digests(second for _, second in pairs) == whole
+    # One that runs ahead of the other, and one left half-way for good.
+    slow, fast, left = (stream.batches(epochs=1) for _ in range(3))
+    next(left)
+    assert digests([next(slow)]) == whole[:1]
+    assert digests(fast) == whole
+    assert digests(slow) == whole[1:]
 
 
-def test_many_streams_share_the_workers_of_one_client(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        streams = [
-            client.stream(videos.catalog, SMALL, 3, shuffle=True, seed=seed) for seed in range(12)
-        ]
-        expected = [
-            digests(decode_serially(videos.catalog, SMALL, 3, shuffle=True, seed=seed))
-            for seed in range(12)
-        ]
-        got: list[list[str]] = [[] for _ in streams]
-        for row in zip(*streams, strict=True):
-            for mine, batch in zip(got, row, strict=True):
-                mine.extend(digests([batch]))
-        assert got == expected
+def test_many_streams_share_the_workers_of_one_client(videos: Videos, client: Client) -> None:
+    streams = [
+        client.stream(videos.catalog, SMALL, 3, shuffle=True, seed=seed) for seed in range(12)
+    ]
+    expected = [
+        digests(decode_serially(videos.catalog, SMALL, 3, shuffle=True, seed=seed))
+        for seed in range(12)
+    ]
+    got: list[list[str]] = [[] for _ in streams]
+    for row in zip(*streams, strict=True):
+        for mine, batch in zip(got, row, strict=True):
+            mine.extend(digests([batch]))
+    assert got == expected
 
 
 def test_catalogs_with_different_roots_share_the_local_workers(
-    videos: Videos, tmp_path: Path
+    videos: Videos, tmp_path: Path, client: Client
 ) -> None:
     other = Videos(tmp_path / "elsewhere")
     other.add("a/gop12.avi", frames=30, seed=11)  # other pictures under names that both have
     other.add("walk/gop12.avi", frames=20, seed=12)
     catalogs = [videos.catalog, other.catalog]
-    with Client(workers=2) as client:
-        streams = [client.stream(catalog, SMALL, 2, shuffle=True) for catalog in catalogs]
-        for stream, catalog in zip(streams, catalogs, strict=True):
-            expected = digest(decode_serially(catalog, SMALL, 2, shuffle=True))
-            assert digest(stream) == expected
-        assert not any(stream.quarantine for stream in streams)
+    streams = [client.stream(catalog, SMALL, 2, shuffle=True) for catalog in catalogs]
+    for stream, catalog in zip(streams, catalogs, strict=True):
+        expected = digest(decode_serially(catalog, SMALL, 2, shuffle=True))
+        assert digest(stream) == expected
+    assert not any(stream.quarantine for stream in streams)
 
 
 def test_local_workers_need_the_catalogs_root(videos: Videos) -> None:
@@ -338,69 +319,7 @@ def test_workers_that_dial_in_bring_the_root(videos: Videos, programs: Programs)
         assert digest(stream) == digest(decode_serially(rooted, SMALL, 2, shuffle=True))
 
 
-# Memory
-
-
-def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
-    videos: Videos, caplog: pytest.LogCaptureFixture
-) -> None:
-    with Client(workers=2) as client, caplog.at_level(logging.WARNING, "videoload"):
-        stream = client.stream(videos.catalog, SMALL, 2, shuffle=True)
-        held, early = [], []
-        for batch in stream.batches(epochs=3, info=True):
-            held.append(batch)
-            early += digests([batch])
-        assert len(held) > stream._source.arena.slots
-        assert digests(held) == early
-        assert early == digests(
-            decode_serially(videos.catalog, SMALL, 2, shuffle=True, epochs=3, info=True)
-        )
-        copied = stream.stats().copied
-        slots = stream._source.arena.slots
-        assert len(held) - slots <= copied < len(held)
-        assert [r.message for r in caplog.records if "copies" in r.message] == [
-            f"{slots - 2} of {slots} batches in memory are still referenced; the stream goes on "
-            "with copies (keep fewer, or give more slots=)"
-        ]
-        # Let go, and the slots serve again: no more copies.
-        del batch
-        held.clear()
-        for last in stream.batches(epochs=1):
-            del last
-        assert stream.stats().copied == copied
-    held = []
-
-
-def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Videos) -> None:
-    with Client(workers=2) as client:
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True, slots=4)
-        slices, copies = [], []
-        for clips, _ in stream.batches(epochs=3):
-            for part in (clips[1], clips[2:, ::2, :, 3], clips.reshape(-1)[7::13]):
-                slices.append(part)
-                copies.append(part.copy())
-            slices.append(np.frombuffer(memoryview(clips[0]), np.uint8))
-            copies.append(clips[0].reshape(-1).copy())
-            del clips, part
-        for part, copy in zip(slices, copies, strict=True):
-            assert np.array_equal(part, copy)
-    # ... and when the client is closed as well.
-    for part, copy in zip(slices, copies, strict=True):
-        assert np.array_equal(part, copy)
-
-
-def test_a_consumer_may_write_into_its_batch(videos: Videos) -> None:
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, SMALL, 3, slots=2)
-        expected = digests(stream.batches(epochs=2))
-        got = []
-        for clips, labels in stream.batches(epochs=2):
-            got += digests([(clips, labels)])
-            clips[:] = 0
-        assert got == expected
-
-
-@pytest.mark.parametrize("workers", ["two local workers", "two workers over tcp"])
+@pytest.mark.parametrize("workers", rest_slow(["two workers over tcp", "two local workers"]))
 def test_two_slots_are_enough(
     workers: str,
     videos: Videos,
@@ -411,158 +330,11 @@ def test_two_slots_are_enough(
     clip, options = STREAMS["all of it random"]
     with fleet(workers, programs, videos, tmp_path) as client:
         stream = client.stream(videos.catalog, clip, BATCH, slots=2, **options)
-        assert stream._source.arena.slots == 2
         assert digests(stream.batches(epochs=2, info=True)) == serial["all of it random"]
         pairs = zip(stream.batches(), stream.batches(), strict=True)
         assert len(list(pairs)) == len(stream)
         with pytest.raises(SpecError, match="slots"):
             client.stream(videos.catalog, clip, BATCH, slots=1)
-
-
-def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(
-    videos: Videos,
-) -> None:
-    with Client(workers=2) as client:
-        keep = client.stream(videos.catalog, SMALL, 3)
-        list(keep)
-        workers = children_of(os.getpid())
-        assert len(workers) == 2
-        wait_until(lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 5 * SECOND)
-        files = len(os.listdir("/proc/self/fd"))
-        for _ in range(5):
-            stream = client.stream(videos.catalog, SMALL, 3)
-            clips, _labels = next(iter(stream))
-            gone = weakref.ref(stream)
-            del stream
-            gc.collect()
-            assert gone() is None
-            wait_until(
-                lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 5 * SECOND,
-                "the workers let go of the arena",
-            )  # fmt: skip
-            assert len(arena_maps()) == 2, "what the consumer holds must stay"
-            del clips
-            wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer lets go of it")
-        assert len(os.listdir("/proc/self/fd")) == files
-        list(keep)
-
-
-def test_a_new_stream_does_not_wait_for_what_a_dropped_one_left(videos: Videos) -> None:
-    # The workers still have leases of the dropped stream, whose memory they are told to let go.
-    busy = ClipSpec(frames=32, resize=112, size=(112, 112), clips_per_video=40)
-    with Client(workers=2) as client:
-        list(client.stream(videos.catalog, SMALL, 3))  # the workers are there, and warm
-        for _ in range(3):
-            stream = client.stream(videos.catalog, busy, 8, shuffle=True)
-            next(iter(stream))
-            del stream
-            began = time.monotonic()
-            next(iter(client.stream(videos.catalog, SMALL, 3)))
-            assert time.monotonic() - began < 2 * SECOND
-
-
-# Who may come in
-
-
-def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
-    videos: Videos, programs: Programs, tmp_path: Path
-) -> None:
-    trainer, worker = make_keys(tmp_path / "ours")
-    _, stranger = make_keys(tmp_path / "theirs")
-    # The stranger knows the trainer's public key, as anybody may.
-    (stranger / "trainer.key").write_bytes((worker / "trainer.key").read_bytes())
-    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
-        endpoint = client.endpoints[0]
-        refused = programs.worker(endpoint, videos.root, "--keys", str(stranger))
-        naked = programs.worker(endpoint, videos.root)
-        refused.wait_for("does not know this worker's key", 10 * SECOND)
-        naked.wait_for("cannot be reached", 10 * SECOND)
-        with pytest.raises(WorkerError, match="0 of 1 workers came within"):
-            client.wait_for_workers(1, timeout_s=0.3 * SECOND)
-        programs.worker(endpoint, videos.root, "--keys", str(worker))
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
-        assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
-        assert len(client.workers) == 1
-
-
-def test_workers_with_keys_and_local_ones_serve_one_client(
-    videos: Videos, programs: Programs, tmp_path: Path
-) -> None:
-    trainer, worker = make_keys(tmp_path / "keys")
-    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer) as client:
-        programs.worker(client.endpoints[0], videos.root, "--keys", str(worker))
-        client.wait_for_workers(2, timeout_s=20 * SECOND)
-        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
-        assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
-        assert all(w.clips for w in client.workers)
-
-
-def test_an_address_that_others_reach_needs_keys(tmp_path: Path) -> None:
-    with pytest.raises(TransportError, match=r"needs keys.*videoload keygen"):
-        Client(workers=0, listen="tcp://0.0.0.0:*")
-    with pytest.raises(TransportError, match=r"no folder .*admitted"):
-        Client(workers=0, listen="tcp://0.0.0.0:*", keys=tmp_path)
-
-
-def test_a_port_in_use_is_said_in_one_line() -> None:
-    with (
-        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-        pytest.raises(TransportError) as caught,
-    ):
-        Client(workers=2, listen=client.endpoints[0])
-    assert str(caught.value) == f"cannot listen on {client.endpoints[0]}: the port is in use"
-
-
-def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        began = time.monotonic()
-        with pytest.raises(WorkerError) as caught:
-            client.wait_for_workers(3, timeout_s=0.3 * SECOND)
-        assert 0.3 * SECOND <= time.monotonic() - began < 2 * SECOND
-        assert str(caught.value) == (
-            f"0 of 3 workers came within {0.3 * SECOND:g} s ({client.endpoints[0]})"
-        )
-
-
-def test_a_closed_client_makes_no_streams_and_reads_none(videos: Videos) -> None:
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, SMALL, 3)
-        half = iter(stream)
-        next(half)
-    with pytest.raises(ClosedError):
-        list(half)
-    with pytest.raises(ClosedError):
-        list(stream)
-    with pytest.raises(ClosedError):
-        client.stream(videos.catalog, SMALL, 3)
-    client.close()
-
-
-def test_a_closed_client_frees_the_memory_of_its_streams(videos: Videos) -> None:
-    with Client(workers=1) as client:
-        stream = client.stream(videos.catalog, SMALL, 3)
-        batch = next(iter(stream))
-        other = client.stream(videos.catalog, SMALL, 3)
-        half = iter(other)
-        next(half)
-        assert len(arena_maps()) == 2
-    del stream, other, half
-    gc.collect()
-    assert len(arena_maps()) == 1, "the batch is the consumer's, the rest is nobody's"
-    del batch
-    gc.collect()
-    assert not arena_maps()
-    assert repr(client) == "Client(closed)"  # it is still there
-
-
-def test_a_client_that_is_dropped_takes_its_workers_along(videos: Videos) -> None:
-    client = Client(workers=2)
-    stream = client.stream(videos.catalog, SMALL, 3)
-    list(stream)
-    del stream, client
-    gc.collect()
-    wait_until(lambda: not children_of(os.getpid()), 3 * SECOND)
 
 
 # Real files

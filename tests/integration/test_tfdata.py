@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import resource
+import mmap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.conftest import SECOND, Programs, arena_maps, digests, wait_until
+from tests.digests import digests
+from tests.leaks import collect_garbage
+from tests.needs import needs_tensorflow
+from tests.processes import arena_maps, resident_mb
+from tests.programs import Programs
 from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
-from videoload.trainer import interrupts
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
-BATCH = 3
+BATCH, SLOTS = 3, 6
 FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}  # Keras warns of a shuffle that it ignores
-
-
-@pytest.fixture(scope="module")
-def tf() -> Any:
-    """TensorFlow, imported when the first of these tests runs, with what it keeps open open."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    tensorflow = pytest.importorskip("tensorflow")
-    numbers = tensorflow.data.Dataset.from_generator(
-        lambda: iter(range(3)), output_signature=tensorflow.TensorSpec((), tensorflow.int64)
-    )
-    assert [int(number) for number in numbers.prefetch(1)] == [0, 1, 2]
-    interrupts.listen()  # its two descriptors stay open as long as the process lives
-    return tensorflow
 
 
 @pytest.fixture
@@ -46,7 +36,7 @@ def client(tf: Any) -> Iterator[Client]:
 
 
 def make(client: Client, videos: Videos, **options: Any) -> Stream:
-    return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=3, **options)
+    return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=3, slots=SLOTS, **options)
 
 
 def arrays(batches: Any) -> Iterator[tuple[Any, Any]]:
@@ -54,20 +44,23 @@ def arrays(batches: Any) -> Iterator[tuple[Any, Any]]:
         yield clips.numpy(), labels.numpy()
 
 
-def free_slots(client: Client, stream: Stream) -> int:
-    return len(client._engine._table._streams[stream._source.id].free)
+def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
+    """So many slots come back: a pass of which one batch is read has the workers fill that many
+    more, and then no more."""
+    collect_garbage()
+    before = decoded(client)
+    batches = stream.batches(epochs=SLOTS)
+    next(batches)
+
+    def filled() -> bool:
+        collect_garbage()
+        return decoded(client) == before + (1 + slots) * stream.options.batch_size
+
+    wait_until(filled, 30 * SECOND, f"{slots} slots are free again")
 
 
-def wait_for_all_slots(tf: Any, client: Client, stream: Stream) -> None:
-    """Every slot comes back, and none has been replaced by a copy."""
-
-    def all_back() -> bool:
-        tf.constant(0)
-        gc.collect()
-        return free_slots(client, stream) == stream._source.arena.slots
-
-    wait_until(all_back, 5 * SECOND, "all slots are free again")
-    assert not stream._held.slots
+def decoded(client: Client) -> int:
+    return sum(worker.clips for worker in client.workers)
 
 
 def small_model(tf: Any, **compiled: Any) -> Any:
@@ -147,10 +140,9 @@ def test_a_tensor_is_the_slot_that_a_worker_wrote(tf: Any, client: Client, video
     for clips, _ in stream.dataset(epochs=4):
         address = np.asarray(memoryview(clips)).__array_interface__["data"][0]
         assert first <= address < last, "the tensor is a copy"
-        assert (address - first) % stream._source.arena.stride == 0
-        assert address % 64 == 0
+        assert (address - first) % mmap.PAGESIZE == 0
         places.add(address)
-    assert 2 <= len(places) <= stream._source.arena.slots
+    assert 2 <= len(places) <= SLOTS
     assert stream.stats().copied == 0
 
 
@@ -180,7 +172,7 @@ def test_a_peek_at_a_tiny_dataset_does_not_count_as_an_epoch(
     dataset = stream.dataset()
     peek = iter(dataset)
     next(peek)
-    wait_until(lambda: not stream._source.readers, 5 * SECOND, "prefetch has read all of it")
+    wait_until(lambda: stream.stats().batches == 2, 5 * SECOND, "prefetch has read all of it")
     del peek
     expected = digests(stream.batches(epochs=1))
     assert digests(arrays(dataset)) == expected
@@ -203,8 +195,7 @@ def test_a_dataset_keeps_its_stream_and_lets_go_of_it(
     del dataset, iterator
 
     def nothing_mapped() -> bool:
-        tf.constant(0)
-        gc.collect()
+        collect_garbage()
         return not arena_maps()
 
     wait_until(nothing_mapped, 5 * SECOND, "TensorFlow's global graph keeps no stream")
@@ -215,27 +206,21 @@ def test_a_dataset_keeps_its_stream_and_lets_go_of_it(
 
 def test_a_loop_that_is_left_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
     stream = make(client, videos)
-    for _ in range(2 * stream._source.arena.slots):
+    for _ in range(2 * SLOTS):
         for _batch in stream.dataset(epochs=5):
             break
         del _batch
-    wait_for_all_slots(tf, client, stream)
+    wait_for_slots(client, stream)
     for batch in stream.dataset(epochs=5).take(3):
         del batch
-    wait_for_all_slots(tf, client, stream)
+    wait_for_slots(client, stream)
     iterator = iter(stream.dataset(epochs=5))
     kept = next(iterator)
     del iterator
-    wait_until(
-        lambda: (
-            tf.constant(0) is not None
-            and free_slots(client, stream) == stream._source.arena.slots - 1
-        ),
-        5 * SECOND,
-    )
+    wait_for_slots(client, stream, SLOTS - 1)
     assert digests(arrays([kept])) == digests(stream.batches())[:1]
     del kept
-    wait_for_all_slots(tf, client, stream)
+    wait_for_slots(client, stream)
     assert stream.stats().copied == 0
 
 
@@ -253,9 +238,9 @@ def test_a_fit_that_raises_gives_its_slots_back(tf: Any, client: Client, videos:
     for _ in range(3):
         with pytest.raises(StumbleError):
             model.fit(stream.dataset(epochs=2), callbacks=[Stumble()], **FIT)
-    wait_for_all_slots(tf, client, stream)
+    wait_for_slots(client, stream)
     model.fit(stream.dataset(), **FIT)
-    wait_for_all_slots(tf, client, stream)
+    wait_for_slots(client, stream)
     assert stream.stats().copied == 0
 
 
@@ -293,7 +278,7 @@ def test_fit_trains_and_validates_on_two_streams_of_one_client(
     assert len(history["loss"]) == len(history["val_loss"]) == 4
     assert train.stats().batches == val.stats().batches == 4 * len(train)
     for stream in (train, val):
-        wait_for_all_slots(tf, client, stream)
+        wait_for_slots(client, stream)
         assert stream.stats().copied == 0
 
 
@@ -333,27 +318,25 @@ STARVED = """
             train(stream)
             figures = stream.stats()
             assert figures.batches == 192
-            print(stream._source.arena.slots, figures.copied, flush=True)
+            print(figures.copied, flush=True)
 """
 
 
 @pytest.mark.slow
+@needs_tensorflow
 @pytest.mark.parametrize("how", ["steps_per_execution", "prefetch"])
 def test_a_loop_inside_tensorflow_never_waits_for_a_slot_that_it_holds_itself(
-    how: str, tf: Any, videos: Videos, programs: Programs, capsys: pytest.CaptureFixture[str]
+    how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
     trainer = programs.script(STARVED, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     trainer.wait_for("training", 30 * SECOND)
     began = time.monotonic()
     assert trainer.wait(20 * SECOND) == 0, trainer.err
-    usual, few = (tuple(map(int, line.split())) for line in trainer.out.splitlines()[1:])
-    with capsys.disabled():
-        print(
-            f"\n    {how}: (slots, copies of 192) {usual}, {few}, {time.monotonic() - began:.1f} s"
-        )
-    assert usual[1] == 0
-    assert few[0] == 4
-    assert few[1] <= 12, "17 to 48 are copied where TensorFlow's queue of releases is not flushed"
+    usual, few = map(int, trainer.out.splitlines()[1:])
+    took_s = time.monotonic() - began
+    tell(f"copies of 192: {usual}, with 4 slots {few}; {took_s:.1f} s")
+    assert usual == 0
+    assert few <= 12, "17 to 48 are copied where TensorFlow's queue of releases is not flushed"
 
 
 MIRRORED = """
@@ -400,39 +383,32 @@ MIRRORED = """
 
 
 @pytest.mark.slow
+@needs_tensorflow
 def test_a_mirrored_strategy_trains_on_whole_batches_in_order(
-    tf: Any, videos: Videos, programs: Programs
+    videos: Videos, programs: Programs
 ) -> None:
     trainer = programs.script(MIRRORED, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     assert trainer.wait(45 * SECOND) == 0, trainer.err
     assert "done" in trainer.out
 
 
-@pytest.mark.slow
 def test_two_hundred_epochs_lose_no_slot_and_no_memory(
-    tf: Any, client: Client, videos: Videos, capsys: pytest.CaptureFixture[str]
+    tf: Any, client: Client, videos: Videos, tell: Callable[[str], None]
 ) -> None:
-    stream = client.stream(videos.catalog, CLIP, 6, shuffle=True)
+    stream = client.stream(videos.catalog, CLIP, 6, shuffle=True, slots=SLOTS)
     model = small_model(tf)
     dataset = stream.dataset()
-    resident = {0: _resident_mb()}
+    resident = {0: resident_mb()}
     for until in (50, 200):
         model.fit(dataset, initial_epoch=max(resident), epochs=until, **FIT)
-        wait_for_all_slots(tf, client, stream)
-        resident[until] = _resident_mb()
-    with capsys.disabled():
-        print(f"\n    resident MB after so many epochs: {resident}")
-    assert stream.stats().batches == 200 * len(stream)
+        assert stream.stats().batches == until * len(stream) + (until > 50)
+        wait_for_slots(client, stream)  # reads one
+        resident[until] = resident_mb()
+    tell(", ".join(f"{mb:.0f} MB after {epochs} epochs" for epochs, mb in resident.items()))
     assert stream.stats().copied == 0
     batch_mb = CLIP.clip_bytes * 6 / 1e6
     assert batch_mb * 150 * len(stream) > 40, "a leak of the batches would show"
     assert resident[200] - resident[50] < 15
-
-
-def _resident_mb() -> float:
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return round(pages * resource.getpagesize() / 1e6, 1)
 
 
 # Errors

@@ -6,9 +6,11 @@ import ast
 import dataclasses
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,32 +22,73 @@ from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
 
 HOUSE = Path(videoload.__file__).parent
+TESTS = Path(__file__).parents[1]
+SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 
 # THE tables. A package imports only from those above it, and a module only from those above it in
 # its own package. The front door's own modules stand for packages of one.
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("catalog_files", "catalog", "clips", "plan", "quarantine"),
+    "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
-        "storage", "picture_headers", "open_files", "packets", "index", "index_cache", "frames",
-        "crop", "scaling", "decoder",
+        "storage", "picture_headers", "open_files", "packets", "index", "complete_decode",
+        "index_cache", "frames", "crop", "scaling", "decoder",
     ),
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
     "worker": ("trainers", "worker", "supervisor"),
     "trainer": (
-        "leases", "stats", "admission", "rate_limited_log", "open_streams", "engine", "serial",
-        "stream", "client", "interrupts", "tfdata", "keras",
+        "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
+        "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip
 DOORS = ("__init__", "__main__")  # they lead to all rooms
+
+# Each module has its tests in tests/unit, in the same place under the same name; these are tried
+# with real files and real processes instead.
+TRIED_ELSEWHERE = {
+    "commands.cli": "integration/test_cli.py",
+    "commands.scan": "integration/test_scan.py",
+    "commands.tables": "integration/test_scan.py",
+    "decoding.complete_decode": "integration/test_complete_decode.py",
+    "decoding.decoder": "integration/test_decode.py",
+    "decoding.frames": "integration/test_decode.py",
+    "decoding.index": "integration/test_every_codec.py",
+    "decoding.open_files": "integration/test_decode.py",
+    "decoding.packets": "integration/test_every_codec.py",
+    "decoding.picture_headers": "integration/test_every_codec.py",
+    "errors": "unit/test_docstrings.py",
+    "trainer.client": "integration/test_client.py",
+    "trainer.open_streams": "integration/test_many_streams.py",
+    "trainer.own_files": "faults/test_copies.py",
+    "trainer.serial": "integration/test_sampling.py",
+    "trainer.stream": "integration/test_stream.py",
+    "trainer.tfdata": "integration/test_tfdata.py",
+    "worker.supervisor": "faults/test_kill.py",
+}
+
+# Quick tests (`pytest -m "not slow"`) start real processes as well, in all these ways.
+QUICK = {
+    "worker processes": "integration/test_stream.py::"
+    "test_every_stream_equals_the_serial_one_whoever_decodes",
+    "memory": "integration/test_memory.py::"
+    "test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers",
+    "a fault": "faults/test_kill.py::test_a_local_worker_that_dies_in_mid_epoch_changes_nothing",
+    "a stranger": "faults/test_garbage.py::"
+    "test_messages_that_are_not_of_this_protocol_disturb_nothing",
+    "the command line": "integration/test_cli.py::"
+    "test_a_worker_ends_within_two_seconds_of_the_signal",
+    "a deployment": "integration/test_services.py::"
+    "test_the_probe_tells_a_worker_that_hangs_from_one_that_waits",
+}
 
 # Who may import what is heavy, wherever in the module.
 HOMES = {
     "msgspec": {"transport.messages"},
     "ctypes": {"native"},
     "av": {
+        "decoding.complete_decode",
         "decoding.open_files",
         "decoding.index",
         "decoding.frames",
@@ -69,14 +112,14 @@ HOMES = {
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
 WITHOUT_NUMPY = {
-    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.interrupts",
-    "commands.scan", "commands.tables", "commands.cli",
+    "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
+    "trainer.own_files", "trainer.interrupts", "commands.scan", "commands.tables", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.admission",
-    "trainer.leases", "decoding.picture_headers",
+    "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
+    "trainer.admission", "trainer.leases", "trainer.copies", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",
@@ -91,6 +134,7 @@ class Import(NamedTuple):
     top: bool
 
 
+@cache
 def modules() -> list[str]:
     """All modules, dotted, as seen from the front door; a package's `__init__` is its own name."""
     paths = [path.relative_to(HOUSE).with_suffix("").parts for path in HOUSE.rglob("*.py")]
@@ -105,10 +149,12 @@ def path_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
 def tree(module: str) -> ast.Module:
     return ast.parse(path_of(module).read_text())
 
 
+@cache
 def imports(module: str) -> list[Import]:
     return list(_imports(tree(module), top=True))
 
@@ -181,6 +227,56 @@ def test_a_module_imports_only_from_those_above_it_in_its_package(package: str) 
     for i, name in enumerate(names):
         here = [other for other in rooms_of(name) if package_of(other) == package]
         assert [other for other in here if other not in names[:i]] == [], name
+
+
+def test_every_module_has_its_tests() -> None:
+    for module in modules():
+        if module.split(".")[-1] in DOORS or PACKAGES.get(module):
+            continue
+        *package, name = module.split(".")
+        here = TESTS.joinpath("unit", *package, f"test_{name}.py").is_file()
+        assert here != (module in TRIED_ELSEWHERE), module
+    for file in TRIED_ELSEWHERE.values():
+        assert (TESTS / file).is_file(), file
+
+
+@pytest.mark.parametrize("room", [*(name for name in PACKAGES if PACKAGES[name]), "services"])
+def test_quick_tests_touch_every_room(room: str) -> None:
+    assert any(quick_tests(path) for path in TESTS.joinpath("unit", room).glob("test_*.py"))
+
+
+@pytest.mark.parametrize("what", QUICK)
+def test_quick_tests_start_real_processes_in_every_way(what: str) -> None:
+    file, name = QUICK[what].split("::")
+    assert name in quick_tests(TESTS / file)
+
+
+def quick_tests(path: Path) -> set[str]:
+    """The tests of a module that are not slow, or not in all cases."""
+    found = ast.parse(path.read_text())
+    marks = [
+        ast.unparse(node.value)
+        for node in found.body
+        if isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == ["pytestmark"]
+    ]
+    if any(re.search(SLOW, mark) for mark in marks):
+        return set()
+    return {
+        node.name
+        for node in found.body
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and not any(argument.arg == "tf" for argument in node.args.args)
+        and not any(re.fullmatch(SLOW, ast.unparse(mark)) for mark in node.decorator_list)
+    }
+
+
+def test_slow_tests_are_seen() -> None:
+    assert not quick_tests(TESTS / "integration/test_resume.py")
+    assert not quick_tests(TESTS / "unit/trainer/test_keras.py")
+    assert "test_no_fault_on_the_wire_changes_the_stream" not in quick_tests(
+        TESTS / "faults/test_proxy.py"
+    )
 
 
 def test_the_imports_are_seen() -> None:

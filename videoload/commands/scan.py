@@ -22,8 +22,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from videoload.decoding.complete_decode import Report
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.index import Report, VideoIndex
+from videoload.decoding.index import VideoIndex
 from videoload.errors import CatalogError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.worker.supervisor import start

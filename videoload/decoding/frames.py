@@ -8,7 +8,8 @@ ways to a frame give the same pixels.
 **Where it complains, one canonical route**: a fresh, tolerant decoder that begins at that key
 frame, or at the beginning of a file that proves nothing. It skips what it cannot take and keeps
 what it repairs. A picture that it refuses keeps its number and shows the one before it. Each key
-frame gets a decoder of its own, since one that has met with damage decodes sound pictures wrongly.
+frame gets a decoder of its own, since one that has met with damage decodes sound pictures wrongly
+after it.
 
 So what comes out depends on the bytes of the file alone: not on what was decoded before, nor by
 whom. Everything runs in one thread, and no frame is kept beyond the call that it is given to.

@@ -26,9 +26,8 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.plane import VideoPlane
 
-from videoload.decoding.open_files import OpenedVideo, UnreadableError
+from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.packets import read_packets
-from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
 
 Tick = Callable[[], None]
@@ -90,7 +89,7 @@ class VideoIndex:
         return KeyFrame(*self.keyframes[group].tolist())
 
     def group_of(self, ordinal: int) -> int:
-        """The group of pictures that a frame is in, by number; -1: before the first key frame."""
+        """The number of the group of pictures that a frame is in; -1: before the first one."""
         return bisect_right(self._starts, ordinal) - 1
 
     def end(self, group: int) -> int:
@@ -152,54 +151,12 @@ def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
     packets = pictures.starts
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
     rows = np.stack((ordinals, packets, table.times[packets], table.positions[packets]), axis=1)
-    info = VideoInfo(pictures.frames, _rate(opened), codec.width, codec.height)
+    info = VideoInfo(pictures.frames, frame_rate(opened), codec.width, codec.height)
     return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered)
 
 
-class Report(NamedTuple):
-    """What a complete decode of a file told about it, for people: ``frames`` that came out,
-    ``refused`` packets that the decoder did not take, ``repaired`` frames that it had to mend."""
-
-    container: str
-    codec: str
-    pixels: str
-    header_frames: int
-    packets: int
-    frames: int
-    refused: int
-    repaired: int
-
-
-def decode_index(file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
-    """Decode the whole file once. Raises UnreadableError if no frame comes out of it."""
-    sums: list[int] = []
-    keyframes: list[tuple[int, int, int, int]] = []
-    repaired = 0
-    size, pixels = (0, 0), ""
-    opened = OpenedVideo(file, strict=False)
-    try:
-        for mark, frame in opened.decode_all(tick):
-            if not sums:
-                size, pixels = (frame.width, frame.height), frame.format.name
-            if frame.key_frame and mark is not None and mark.position >= 0:
-                keyframes.append((len(sums), *mark))
-            repaired += frame.is_corrupt
-            sums.append(checksum(frame))
-            del frame
-        if not sums:
-            raise UnreadableError("has no frame that can be decoded")
-        report = Report(
-            opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
-            opened.taken, len(sums), opened.refused, repaired,
-        )  # fmt: skip
-        info = VideoInfo(len(sums), _rate(opened), *size)
-    finally:
-        opened.close()
-    rows = np.array(keyframes, np.int64).reshape(-1, 4)
-    return VideoIndex(info, rows, sums=np.array(sums, np.int64)), report
-
-
-def _rate(opened: OpenedVideo) -> Fraction:
+def frame_rate(opened: OpenedVideo) -> Fraction:
+    """Frames a second, as the container says; 0 if it does not."""
     return Fraction(opened.stream.average_rate or opened.stream.guessed_rate or 0)
 
 

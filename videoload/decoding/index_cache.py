@@ -13,16 +13,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cachetools import LRUCache
 
 from videoload.decoding.index import VideoIndex
 from videoload.decoding.storage import VideoFile
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _log = logging.getLogger(__name__)
 
@@ -97,6 +99,8 @@ class IndexCache:
         return known is None or known.recalled
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[bytes]]:
+        import sqlite3  # few processes need it
+
         try:
             return self._connection().execute(statement, values).fetchall()
         except sqlite3.Error as error:
@@ -107,6 +111,8 @@ class IndexCache:
         return []
 
     def _connection(self) -> sqlite3.Connection:
+        import sqlite3
+
         if self._store is None:
             file = ""  # a temporary one, without a name
             if self._folder is not None:

@@ -168,9 +168,7 @@ class OpenedVideo:
         recycled memory held before."""
         for packet in packets or self.packets:
             if packet.size:
-                seekable = packet.is_keyframe and packet.dts is not None
-                position = packet.pos if seekable and packet.pos is not None else -1
-                packet.opaque = PacketMark(number + self.taken, packet.dts or 0, position)
+                packet.opaque = PacketMark.of(packet, number + self.taken)
                 self.taken += 1
             try:
                 frames = self.decode(packet)
@@ -192,6 +190,12 @@ class PacketMark(NamedTuple):
     number: int
     time: int
     position: int
+
+    @classmethod
+    def of(cls, packet: VideoPacket, number: int) -> PacketMark:
+        """The mark of packet ``number`` of a file."""
+        can_be_sought = packet.is_keyframe and packet.dts is not None and packet.pos is not None
+        return cls(number, packet.dts or 0, (packet.pos or 0) if can_be_sought else -1)
 
 
 class _ClosingCache(LRUCache[str, OpenedVideo]):

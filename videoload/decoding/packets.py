@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from av.video.codeccontext import VideoCodecContext
 
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import (
@@ -30,10 +29,12 @@ Ints = npt.NDArray[np.int64]
 
 _WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
-_MOST_BYTES = 256 << 20  # of all of them
+_MAX_PASS_BYTES = 256 << 20  # of all of them
 _MAX_CHECKED = 4096  # chunks of a large file, evenly spread, that are compared with its index
 _MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
+_HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
+_LINE_BYTES, _IDX1_KEY = 16, 0x10  # of an idx1: name, flags, position, length
 _TAIL_BYTES = 1 << 20  # of a file, behind its index, that are looked through
 _UNKNOWN = -1
 
@@ -66,21 +67,22 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         return None  # they index key frames at most
     if opened.codec.codec_tag == "VSSH":
         return None  # FFmpeg puts other packets together
-    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
-    if not entries:
-        return None
-    positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    if (flags > 1).any() or sizes.min() < 1 or positions.min() < 0:  # some are to be discarded
-        return None
     file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = _Content(file, opened.file.status.st_size)
+        entries = _of_idx1(opened, content) if container == "avi" else None
+        entries = _of_ffmpeg(opened) if entries is None else entries
+        if entries is None:
+            return None
+        positions, sizes, times = entries
+        if sizes.min() < 1 or positions.min() < 0:
+            return None
         if container == "avi":
             positions += _CHUNK_BYTES
             streams = len(opened.container.streams)
             if not _is_whole(content, positions, sizes, opened.stream.index, streams):
                 return None
-        elif len(entries) != opened.stream.frames:  # a fragment's, or edited
+        elif len(sizes) != opened.stream.frames:  # a fragment's, or edited
             return None
         if (positions + sizes).max() > content.size:
             return None
@@ -91,13 +93,62 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         def whole(i: int) -> bytes:
             return content.read(int(positions[i]), int(sizes[i]))
 
-        def heads() -> Bytes:
-            return content.heads(positions, sizes, HEAD_BYTES)
-
-        pictures = _prove(opened.codec, sizes, heads, data, whole)
+        context = opened.codec
+        pictures = prove(Packets(
+            context.name, context.extradata or b"", (context.width, context.height),
+            context.has_b_frames, sizes,
+            lambda: content.heads(positions, sizes, HEAD_BYTES), data, whole,
+        ))  # fmt: skip
     finally:
         os.close(file)
     return positions, times, pictures
+
+
+def _of_ffmpeg(opened: OpenedVideo) -> tuple[Ints, Ints, Ints] | None:
+    """Positions, sizes and times of the container's index, as FFmpeg has read it."""
+    entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
+    if not entries:
+        return None
+    positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
+    return None if (flags > 1).any() else (positions, sizes, times)  # some are to be discarded
+
+
+def _of_idx1(opened: OpenedVideo, content: _Content) -> tuple[Ints, Ints, Ints] | None:
+    """The same, where FFmpeg has read an ``idx1`` and nothing else: in a tenth of the time, since
+    there is no object for each entry.
+
+    FFmpeg makes an entry of each of its lines that names this stream, in order and all at the same
+    distance, but for empty ones and such as palettes; no two have the same time. So where their
+    number, the first and the last agree, all do.
+    """
+    entries = opened.stream.index_entries
+    count = len(entries)
+    if not count:
+        return None
+    first, last = entries[0], entries[count - 1]
+    header = content.read(0, min(max(first.pos, 0), _HEADER_BYTES))
+    movi = header.rfind(b"movi")
+    if movi < 0 or b"indx" in header:
+        return None
+    end = movi + int.from_bytes(header[movi - 4 : movi], "little")
+    end += end & 1
+    chunk = content.read(end, _CHUNK_BYTES)
+    length = int.from_bytes(chunk[4:], "little") // _LINE_BYTES * _LINE_BYTES
+    index = content.read(end + _CHUNK_BYTES, min(length, content.size))
+    if chunk[:4] != b"idx1" or len(index) < length:
+        return None
+    lines = np.frombuffer(index, "<u4").reshape(-1, 4)
+    number = int.from_bytes(b"%02d" % opened.stream.index, "little")
+    lines = lines[lines[:, 0] & 0xFFFF == number]
+    if len(lines) != count:
+        return None
+    _, flags, positions, sizes = lines.T.astype(np.int64)
+    positions += first.pos - positions[0]
+    for entry, at in ((first, 0), (last, count - 1)):
+        told = positions[at], sizes[at], first.timestamp + at, int(flags[at] & _IDX1_KEY > 0)
+        if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
+            return None
+    return positions, sizes, first.timestamp + np.arange(count)
 
 
 class _Content:
@@ -118,15 +169,16 @@ class _Content:
 
     def heads(self, positions: Ints, sizes: Ints, length: int) -> Bytes:
         """The first ``length`` bytes of what lies at each position, zeros behind its size."""
-        columns = np.arange(length)
         found: Bytes
         if self._all is not None and (not len(positions) or positions.max() + length <= self.size):
-            found = np.frombuffer(self._all, np.uint8)[positions[:, None] + columns]
+            # Whatever is `length` bytes long, wherever it begins.
+            heads = np.ndarray((self.size - length + 1,), f"V{length}", self._all, 0, (1,))
+            found = heads[positions].view(np.uint8).reshape(-1, length)
         else:
             rows = [self.read(at, length).ljust(length, b"\0") for at in positions.tolist()]
             found = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, length).copy()
         if len(sizes) and sizes.min() < length:
-            found[columns >= sizes[:, None]] = 0
+            found[np.arange(length) >= sizes[:, None]] = 0
         return found
 
 
@@ -183,8 +235,8 @@ def _numbers(names: Bytes) -> Ints:
 
 def _is_any(names: Bytes, *wanted: bytes) -> npt.NDArray[np.bool_]:
     known = np.frombuffer(b"".join(wanted), np.uint8).reshape(-1, names.shape[1])
-    found: npt.NDArray[np.bool_] = (names[:, None] == known).all(axis=2).any(axis=1)
-    return found
+    same: npt.NDArray[np.bool_] = (names[:, None] == known).all(axis=2).any(axis=1)
+    return same
 
 
 def _chunks(content: _Content, at: Ints) -> tuple[Bytes, Ints]:
@@ -202,7 +254,7 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
     for packet in opened.packets:
         if not packet.size:
             continue
-        if packet.is_discard or kept_bytes > _MOST_BYTES:
+        if packet.is_discard or kept_bytes > _MAX_PASS_BYTES:
             return None  # it is for the decoder alone
         sizes.append(packet.size)
         enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES
@@ -217,20 +269,11 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
         rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in kept]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, HEAD_BYTES)
 
-    pictures = _prove(
-        opened.codec, np.array(sizes, np.int64), heads, lambda i: kept[i][:DATA_BYTES], whole
-    )
+    context = opened.codec
+    pictures = prove(Packets(
+        context.name, context.extradata or b"", (context.width, context.height),
+        context.has_b_frames, np.array(sizes, np.int64), heads, lambda i: kept[i][:DATA_BYTES],
+        whole,
+    ))  # fmt: skip
     unknown = np.full(len(sizes), _UNKNOWN)
     return None if pictures is None else PacketTable(unknown, unknown, pictures)
-
-
-def _prove(
-    codec: VideoCodecContext,
-    sizes: Ints,
-    heads: Callable[[], Bytes],
-    data: Callable[[int], bytes],
-    whole: Callable[[int], bytes | None],
-) -> Pictures | None:
-    size = codec.width, codec.height
-    told = codec.name, codec.extradata or b"", size, codec.has_b_frames
-    return prove(Packets(*told, sizes, heads, data, whole))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -409,8 +410,8 @@ _HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 
 
 def _h264(packets: Packets) -> Pictures | None:
-    """Each packet a picture, where there are no fields and no gaps. Which packet is an IDR is
-    looked up, since containers flag others as well."""
+    """Each packet a picture, where there are no fields and no gaps. Which one is an IDR is looked
+    up, since containers flag others as well."""
     length_bytes, units = _avc_configuration(packets.extradata)
     told = frozenset(unit for kind, unit in units if kind in _SETTINGS)
     heads = packets.heads()
@@ -473,6 +474,7 @@ def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
                 yield unit[0] & 31, unit.rstrip(b"\0")
 
 
+@lru_cache(256)  # encoders write the same one into all their files
 def _frames_only(sps: bytes) -> bool:
     """Whether all that a sequence parameter set describes are frames without gaps in between."""
     bits = _Bits(sps.replace(b"\0\0\3", b"\0\0"))

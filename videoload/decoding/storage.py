@@ -7,9 +7,12 @@ import stat
 from hashlib import blake2b
 from typing import NamedTuple
 
+from cachetools import LRUCache
+
 from videoload.errors import VideoError
 
-_SAMPLES, _SAMPLE_BYTES = 8, 2048  # of a file, to tell one copy from another
+_SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
+_FINGERPRINTS_KEPT = 4096
 
 
 class VideoFile(NamedTuple):
@@ -30,6 +33,9 @@ class Storage:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.realpath(root)
+        self._fingerprints: LRUCache[str, tuple[tuple[int, ...], int]] = LRUCache(
+            _FINGERPRINTS_KEPT
+        )
 
     def resolve(self, path: str) -> VideoFile:
         """The file that ``path`` leads to, inside the root. Raises VideoError."""
@@ -48,13 +54,20 @@ class Storage:
         """63 bits that two copies of a file have in common, of its size, its beginning, its end and
         samples in between; never 0. Raises VideoError."""
         file = self.resolve(path)
+        identity, known = self._fingerprints.get(path, ((), 0))
+        if identity != file.identity:
+            known = self._sample(path, file)
+            self._fingerprints[path] = file.identity, known
+        return known
+
+    def _sample(self, path: str, file: VideoFile) -> int:
         size = file.status.st_size
         digest = blake2b(size.to_bytes(8, "little"), digest_size=8)
         try:
             raw = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                for i in range(_SAMPLES + 1):
-                    at = (size - _SAMPLE_BYTES) * i // _SAMPLES
+                for i in range(_SAMPLES):
+                    at = (size - _SAMPLE_BYTES) * i // (_SAMPLES - 1)
                     digest.update(os.pread(raw, _SAMPLE_BYTES, max(0, at)))
             finally:
                 os.close(raw)

@@ -35,6 +35,7 @@ class ConnectedWorker:
     host: str
     pid: int
     is_child: bool
+    copy: str = ""  # which copy of the videos it reads; of one that dialled in
     clips: int = 0
     decode_s: float = 0.0
     hung: bool = False  # and was killed for it
@@ -77,6 +78,7 @@ class Admission(Generic[PeerT]):
         self._token = token.encode()
         self._max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
+        self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
         self._software: str | None = None  # of the first worker that came
 
     def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
@@ -97,14 +99,24 @@ class Admission(Generic[PeerT]):
     def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
         """Decide on the HELLO of a worker that dialled in."""
         who = (hello.worker, hello.host, hello.pid)
+        if who in self._barred:
+            return Refusal(self._barred[who])
         last = self._peer_of.get(who, peer)
         here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
         if len(here) >= self._max_remote and peer not in here:
             return Refusal(f"{len(here)} workers have dialled in, and that is the most")
         self._peer_of[who] = peer
         returned = last != peer
-        worker = ConnectedWorker(hello.host, hello.pid, is_child=False)
+        worker = ConnectedWorker(hello.host, hello.pid, is_child=False, copy=hello.copy)
         return Admitted(worker, (last,) if returned else (), returned)
+
+    def bar(self, peer: PeerT, reason: str) -> str:
+        """Have no more of a worker that dialled in; returns its name."""
+        for who, its_peer in list(self._peer_of.items()):
+            if its_peer == peer:
+                self._barred[who] = reason
+        worker = self.workers.get(peer)
+        return "that left" if worker is None else worker.name
 
     def other_software(self, hello: Hello) -> str | None:
         """The warning where a worker decodes with other software than the first one; or None."""

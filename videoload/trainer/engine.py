@@ -18,12 +18,13 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import os
 import secrets
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -34,8 +35,20 @@ from videoload import native
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.spec.plan import Sample
 from videoload.trainer.admission import Admission, Refusal
-from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.copies import MISSING
+from videoload.trainer.leases import (
+    Command,
+    Dismiss,
+    Evict,
+    Grant,
+    LeaseTable,
+    Pause,
+    Ready,
+    Recall,
+    Stop,
+)  # fmt: skip
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
+from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.stats import WorkerStats
 from videoload.transport.addresses import private_endpoint
@@ -43,11 +56,14 @@ from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
     Clip,
+    Compare,
+    Compared,
     Failed,
     FromWorker,
     Heartbeat,
     Hello,
     Lease,
+    Notice,
     Place,
     Refused,
     Result,
@@ -87,6 +103,7 @@ class Engine:
         stall_s: float,
         cache: str | None,
     ) -> None:
+        self._pid = os.getpid()
         self._children = workers
         self._listen = listen
         self._keys = keys
@@ -113,6 +130,8 @@ class Engine:
         self._error: VideoloadError | None = None
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
+        self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
+        self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
@@ -129,6 +148,8 @@ class Engine:
         use it). A call that can do no more than grant a lease, ``about_leases``, does not wake the
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
+        if os.getpid() != self._pid:
+            return
         self._calls.append(call)
         if about_leases and not self.has_credit:
             return
@@ -141,6 +162,8 @@ class Engine:
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
+        if os.getpid() != self._pid:  # a fork's copy: the thread is the parent's
+            return
         self._stopping = True
         self.post(lambda: None)
         if self._thread.ident is not None and self._thread is not threading.current_thread():
@@ -153,6 +176,11 @@ class Engine:
 
     def check(self) -> None:
         """Raise what ended this engine, if it has ended."""
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this client is another process's: after a fork only its parent can use it; start "
+                "processes with the method 'spawn' and make a client in each"
+            )
         if self._error is not None:
             raise copy.copy(self._error)
         if self._stopping:
@@ -248,6 +276,8 @@ class Engine:
         for address in self._listen:
             self._routers.append(Router(context, address, keys=self._keys, insecure=self._insecure))
         endpoints = [router.endpoint for router in self._routers]
+        if endpoints:
+            self._own_files = OwnFiles()
         if self._children:
             self._private = Router(context, private_endpoint())
             self._routers.append(self._private)
@@ -303,7 +333,7 @@ class Engine:
         return ready
 
     def _make_calls(self) -> None:
-        while self._calls:
+        for _ in range(len(self._calls)):  # those that these leave have their turn after messages
             self._calls.popleft()()
 
     def _receive(self, router: Router) -> None:
@@ -322,6 +352,12 @@ class Engine:
                 self._refusals.add(what, time.monotonic())
                 peer.send(Refused(str(error)))
                 self._evict(peer)
+            except VideoloadError:
+                raise
+            except Exception:  # a defect, of ours: it costs this peer its connection, nobody else
+                _log.exception("a message at %s could not be handled", router.endpoint)
+                peer.send(Refused("this trainer could not handle that message; see its log"))
+                self._evict(peer)
             finally:
                 router.skip()
 
@@ -339,6 +375,8 @@ class Engine:
             lease, at, reason = message.lease, message.at, message.reason
             dropped, fatal = message.dropped, message.fatal
             self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
+        elif isinstance(message, Compared):
+            self._take_comparison(peer, message)
         elif isinstance(message, Bye):
             # Also of a local worker: its one thread sends BYE after it has left its decoder.
             self._gone(peer, died=False)
@@ -366,7 +404,9 @@ class Engine:
         if not worker.is_child:
             _log.info("worker %s joined", worker.name)
         peer.send(Welcome(_BEAT_S))
-        self._execute(self._table.worker_joined(peer, local=worker.is_child and SHARED, now=now))
+        copy = None if worker.is_child else (worker.host, worker.copy)
+        local = worker.is_child and SHARED
+        self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
 
     def _take_result(self, peer: Peer, result: Result) -> None:
         place = self._table.place(peer, result.lease)
@@ -383,7 +423,87 @@ class Engine:
             worker = self._workers[peer]
             worker.clips += rows
             worker.decode_s += result.decode_s
+            if not worker.is_child:
+                if len(result.files) != rows:
+                    raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
+                self._undecided.append((peer, result))
+                self._decide()
+                return
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+
+    # Which copy of a video is taken
+
+    def _decide(self) -> None:
+        """Take or refuse the answers of which it is known by now what copies they are of."""
+        waiting, self._undecided = self._undecided, []
+        for peer, result in waiting:
+            place = self._table.place(peer, result.lease)
+            if place is None:  # void
+                self._execute(self._table.result(peer, result.lease, _NO_FRAMES))
+                continue
+            stream = self._streams[place[0]]
+            videos = self._table.videos(peer, result.lease)
+            verdicts = [
+                stream.copies.judge(video, file)
+                for video, file in zip(videos, result.files, strict=True)
+            ]
+            doubted = [v for v, right in zip(videos, verdicts, strict=True) if right is False]
+            if stream.storage is not None and (anew := stream.copies.to_ask_anew(doubted)):
+                self._undecided.append((peer, result))
+                self._ask_own(stream, anew)
+            elif doubted:
+                at = verdicts.index(False)
+                path = stream.catalog[videos[at]].path
+                reason = f"its copy of {path} is another one than that of this training"
+                self._execute(self._table.refused(peer, result.lease, at, reason))
+                self._mixtures.add(f"worker {self._workers[peer].name}: {reason}", time.monotonic())
+            elif None in verdicts:
+                self._undecided.append((peer, result))
+                self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
+            else:
+                frames = _as_frames(result.frames, place[3], stream.spec.frames)
+                self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+
+    def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
+        """Find out which copy of these videos is taken: by the trainer's own, or by a vote."""
+        if own := stream.copies.to_ask_own(files):
+            self._ask_own(stream, own)
+        here: dict[Hashable, Peer] = {
+            self._copy_of(other): other
+            for other, worker in self._workers.items()
+            if not worker.is_child
+        }
+        ask: dict[Peer, dict[int, str]] = {}
+        for video, file in files.items():
+            for which in stream.copies.vote(video, self._copy_of(peer), file, list(here)):
+                ask.setdefault(here[which], {})[video] = stream.catalog[video].path
+        for other, paths in ask.items():
+            other.send(Compare(stream.id, paths))
+        if any(stream.copies.judge(video, file) is not None for video, file in files.items()):
+            self.post(self._decide)
+
+    def _ask_own(self, stream: OpenStream, videos: list[int]) -> None:
+        def told(files: dict[int, int]) -> None:
+            for video, file in files.items():
+                if stream.copies.own(video, file):
+                    _log.warning("%s has changed", stream.catalog[video].path)
+            self._decide()
+
+        if stream.storage is None or self._own_files is None:
+            self.post(lambda: told(dict.fromkeys(videos, MISSING)))
+        else:
+            paths = {video: stream.catalog[video].path for video in videos}
+            self._own_files.ask(stream.storage, paths, lambda files: self.post(lambda: told(files)))
+
+    def _take_comparison(self, peer: Peer, told: Compared) -> None:
+        stream = self._streams.get(told.stream)
+        if stream is not None:
+            for video, file in told.files.items():
+                stream.copies.vote(video, self._copy_of(peer), file, ())
+            self._decide()
+
+    def _copy_of(self, peer: Peer) -> tuple[str, str]:
+        return self._workers[peer].host, self._workers[peer].copy
 
     def _gone(self, peer: Peer, *, died: bool, crashed: bool = False) -> None:
         with self._joined:
@@ -391,6 +511,12 @@ class Engine:
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed))
+        if worker is not None and not worker.is_child:
+            copy = worker.host, worker.copy
+            if not any((other.host, other.copy) == copy for other in self._workers.values()):
+                for stream in self._streams.values():
+                    stream.copies.left(copy)
+                self._decide()
 
     def _evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
@@ -444,6 +570,10 @@ class Engine:
                     self._execute(self._table.recalled(command.reader, taken))
                 case Evict():
                     self._evict_stuck(command)
+                case Pause():
+                    self._pause(command)
+                case Dismiss():
+                    self._dismiss(command)
                 case Stop():
                     stopped = self._streams[command.stream]
                     stopped.error = command.error
@@ -468,6 +598,22 @@ class Engine:
     def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
         video = stream.catalog[sample.video]
         return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
+
+    def _pause(self, command: Pause) -> None:
+        assert isinstance(command.worker, Peer)
+        text = (
+            f"no leases for {command.seconds:g} s, since others can decode this: {command.reason}"
+        )
+        command.worker.send(Notice(text))
+        if (worker := self._workers.get(command.worker)) is not None:
+            self._mixtures.add(f"worker {worker.name}: {text}", time.monotonic())
+
+    def _dismiss(self, command: Dismiss) -> None:
+        assert isinstance(command.worker, Peer)
+        name = self._admission.bar(command.worker, command.reason)
+        _log.warning("worker %s is not asked any more: %s", name, command.reason)
+        command.worker.send(Refused(command.reason))
+        self._gone(command.worker, died=False)
 
     def _evict_stuck(self, command: Evict) -> None:
         assert isinstance(command.worker, Peer)
@@ -504,6 +650,8 @@ class Engine:
             self._authenticator.close()
         if self._supervisor is not None:
             self._supervisor.stop()
+        if self._own_files is not None:
+            self._own_files.close()
         context.term()
         self._fail_all(self._error or ClosedError("the client is closed"))
         for stream in self._streams.values():
@@ -516,6 +664,9 @@ class Engine:
         self._calls.clear()
         with self._joined:
             self._joined.notify_all()
+
+
+_NO_FRAMES = np.empty((0, 0), np.int64)
 
 
 def _as_frames(frames: list[list[int]], rows: int, length: int) -> npt.NDArray[np.int64]:

@@ -16,6 +16,9 @@ a *lease*. The invariants:
     what was not yet consumed and decodes it again when it is asked again. A reader that waits is
     handed one batch before another may take over, and then those that wait take turns: two
     iterators over one stream, in one thread or in two, never wait for each other for good.
+  * One worker's word is not enough: a clip that it cannot decode is asked of another one, of
+    another copy of the videos where there is one, before it is taken for bad. Only the trainer's
+    own copy has the last word at once.
 
 Events are the methods; each returns the commands that the I/O loop has to carry out.
 """
@@ -24,9 +27,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +50,11 @@ _CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed fo
 # A worker that idles for so many ticks (3 s) while it holds leases will never answer them: the
 # largest LEASE (1.3 MB) takes less at 4 Mbit/s, and so do three lost packets in a row.
 _IDLE_TICKS = 12
+# A worker that failed at so many clips that others could decode, and did well at fewer than ten
+# times as many, gets no leases for a while, then for twice as long; after so many pauses, none.
+_MISTAKES, _AMENDS = 3, 0.1
+_PAUSE_S, _MAX_PAUSES = 2.0, 5
+_TRIES = 3  # of a worker whose answers are not taken, where there is no other
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,24 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """This worker goes on failing where others do not: it gets no leases for ``seconds``. Tell it,
+    and people, why."""
+
+    worker: WorkerId
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss:
+    """Pauses did not help: have no more of this worker, and report `worker_left`."""
+
+    worker: WorkerId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """The stream cannot go on: tell all its consumers why."""
 
@@ -95,7 +121,7 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Evict | Stop
+Command = Grant | Ready | Recall | Evict | Pause | Dismiss | Stop
 
 
 @dataclass(eq=False, slots=True)
@@ -152,12 +178,25 @@ class _Batch:
     writers: int = 0  # local leases that outlive the cancelled batch
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """What a worker said against a clip: that it cannot be decoded, or, ``of_worker``, what speaks
+    against the worker itself."""
+
+    worker: _Worker
+    reason: str
+    dropped: bool = False
+    fatal: bool = False
+    of_worker: bool = False
+
+
 @dataclass(eq=False, slots=True)
 class _Chunk:
     batch: _Batch
     first: int
     size: int
     holders: set[_Lease] = field(default_factory=set)
+    doubts: list[_Doubt] = field(default_factory=list)  # of a chunk of one clip
     deaths: int = 0
     crashes: int = 0  # deaths that look like a decoder's doing
     queued: bool = False  # among its reader's orphans
@@ -175,6 +214,7 @@ class _Lease:
 class _Worker:
     id: WorkerId
     local: bool
+    copy: Hashable  # which copy of the videos it reads; None: the trainer's own
     heard: float
     leases: dict[int, _Lease] = field(default_factory=dict)
     among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
@@ -182,6 +222,9 @@ class _Worker:
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
     idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
+    mistakes: float = 0.0  # clips that it failed at and others did not, less what it did well
+    pauses: int = 0
+    paused_until: float = -math.inf
 
 
 class LeaseTable:
@@ -198,7 +241,7 @@ class LeaseTable:
         self._silence_s = silence_s
         self._deaths = deaths
         self._streams: dict[int, _Stream] = {}
-        self._runs: dict[int, _Reader] = {}
+        self._readers: dict[int, _Reader] = {}
         self._workers: dict[WorkerId, _Worker] = {}
         # Those that take leases, by how many they hold; who holds that many for longest is first.
         self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
@@ -249,12 +292,12 @@ class LeaseTable:
     def start_reader(self, stream: int, reader: int, start: int, stop: int) -> list[Command]:
         """A consumer begins to read steps start..stop-1."""
         owner = self._streams[stream]
-        self._runs[reader] = owner.readers[reader] = _Reader(reader, owner, start, stop, start)
+        self._readers[reader] = owner.readers[reader] = _Reader(reader, owner, start, stop, start)
         return self.wanted(reader)
 
     def wanted(self, reader: int) -> list[Command]:
         """The consumer of ``reader`` waits for its next batch. May be said again while it waits."""
-        asking = self._runs.get(reader)
+        asking = self._readers.get(reader)
         if asking is None or not asking.unfinished:
             return []
         asking.waiting = True
@@ -265,7 +308,7 @@ class LeaseTable:
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> list[Command]:
         """(step, slot) of the batches that a `Recall` took back from the consumer."""
-        back = self._runs[reader]
+        back = self._readers[reader]
         for step, slot in batches:
             heappush(back.again, step)
             back.due = min(back.due, step)
@@ -280,7 +323,7 @@ class LeaseTable:
 
     def end_reader(self, reader: int) -> list[Command]:
         """The consumer reads no further, at the end or before."""
-        ended = self._runs.pop(reader, None)
+        ended = self._readers.pop(reader, None)
         if ended is None:
             return []
         del ended.stream.readers[reader]
@@ -291,10 +334,13 @@ class LeaseTable:
 
     # Workers
 
-    def worker_joined(self, worker: WorkerId, *, local: bool, now: float) -> list[Command]:
-        """A worker is admitted. ``local``: it writes into shared memory."""
+    def worker_joined(
+        self, worker: WorkerId, *, local: bool, now: float, copy: Hashable = None
+    ) -> list[Command]:
+        """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
+        the videos it reads; None is the trainer's own, whose word is final."""
         if worker not in self._workers:
-            self._workers[worker] = _Worker(worker, local, now)
+            self._workers[worker] = _Worker(worker, local, copy, now)
             self._file(self._workers[worker])
         return self._grant()
 
@@ -354,6 +400,15 @@ class LeaseTable:
         chunk = found.chunk
         return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.first, chunk.size
 
+    def videos(self, worker: WorkerId, lease: int) -> list[int]:
+        """The videos of the clips of ``lease``, in its order; none if it is void."""
+        found = self._lease(worker, lease)
+        chunk = None if found is None else found.chunk
+        if chunk is None:
+            return []
+        rows = slice(chunk.first, chunk.first + chunk.size)
+        return [sample.video for sample in chunk.batch.samples[rows]]
+
     def result(
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
     ) -> list[Command]:
@@ -375,11 +430,16 @@ class LeaseTable:
             self._blamed = {who: what for who, what in self._blamed.items() if what is not chunk}
         for other in list(chunk.holders):
             self._void(other)
-        if batch.missing:
-            return self._grant()
-        reader = batch.reader
-        reader.complete[batch.step] = reader.filling.pop(batch.step)
-        return self._deliver(reader) + self._grant()
+        found.worker.mistakes = max(0.0, found.worker.mistakes - _AMENDS * chunk.size)
+        commands: list[Command] = []
+        for doubt in chunk.doubts:
+            if not doubt.of_worker:  # that was counted at once
+                commands += self._count_mistake(doubt.worker, doubt.reason)
+        if not batch.missing:
+            reader = batch.reader
+            reader.complete[batch.step] = reader.filling.pop(batch.step)
+            commands += self._deliver(reader)
+        return commands + self._grant()
 
     def failed(
         self,
@@ -391,20 +451,24 @@ class LeaseTable:
         dropped: bool = False,
         fatal: bool = False,
     ) -> list[Command]:
-        """Clip ``at`` of ``lease`` cannot be decoded: another one is substituted, and the whole
-        chunk is granted again (the worker stopped there). ``fatal``: the stream stops instead."""
+        """Clip ``at`` of ``lease`` cannot be decoded, says its worker, which stopped there.
+
+        If that worker reads the trainer's own copy, or one of another copy says the same, or there
+        is no other worker to ask, it is so: another clip is substituted, or if it is ``fatal`` the
+        stream stops. Else another worker is asked."""
         found = self._lease(worker, lease)
         if found is None:
             return []
-        chunk = found.chunk
-        self._settle(found)
-        if chunk is None:
-            return self._grant()
-        for other in list(chunk.holders):
-            self._void(other)
-        if fatal:
-            return self._stop(chunk.batch.reader.stream, TransformError(reason)) + self._grant()
-        return self._fail(chunk, at, reason, dropped=dropped) + self._grant()
+        return self._doubt(found, at, _Doubt(found.worker, reason, dropped, fatal)) + self._grant()
+
+    def refused(self, worker: WorkerId, lease: int, at: int, reason: str) -> list[Command]:
+        """The answer to ``lease`` is not taken, because of what its worker has for clip ``at``:
+        another worker is asked."""
+        found = self._lease(worker, lease)
+        if found is None:
+            return []
+        commands = self._doubt(found, at, _Doubt(found.worker, reason, of_worker=True))
+        return commands + self._count_mistake(found.worker, reason) + self._grant()
 
     def tick(self, now: float) -> list[Command]:
         """Time passes. Has local workers killed that are stuck, gives the leases of silent remote
@@ -431,8 +495,13 @@ class LeaseTable:
             for lease in worker.leases.values():
                 if lease.chunk is not None:
                     self._requeue_if_abandoned(lease.chunk)
+        for worker in self._workers.values():
+            if worker.among is None:  # its pause may be over
+                self._file(worker)
         for stream in self._streams.values():
             commands += self._pass_turn(stream)
+            if stream.owner is not None:
+                commands += self._settle_doubts(stream.owner)
         return commands + self._grant()
 
     # What follows from the events
@@ -445,7 +514,9 @@ class LeaseTable:
         """Put a worker where `_grant` looks for it, after its leases or its silence changed."""
         if worker.among is not None:
             del worker.among[worker]
-        worker.among = None if worker.suspect else self._by_leases[len(worker.leases)]
+        paused = self._ticked is not None and self._ticked < worker.paused_until
+        takes_none = worker.suspect or paused
+        worker.among = None if takes_none else self._by_leases[len(worker.leases)]
         if worker.among is not None:
             worker.among[worker] = None
 
@@ -512,6 +583,90 @@ class LeaseTable:
         self._requeue(chunk)  # substitutes are chosen when it is granted again
         return []
 
+    def _doubt(self, lease: _Lease, at: int, doubt: _Doubt) -> list[Command]:
+        """A worker's answer is that it has none, or it is not taken."""
+        chunk = lease.chunk
+        self._settle(lease)
+        if chunk is None:
+            return []
+        for other in list(chunk.holders):
+            self._void(other)
+        if not 0 <= at < chunk.size:
+            doubt = replace(doubt, reason=f"worker named clip {at} of {chunk.size}: {doubt.reason}")
+            at = 0
+        if doubt.worker.copy is None and not doubt.of_worker:
+            if doubt.fatal:
+                return self._stop(chunk.batch.reader.stream, TransformError(doubt.reason))
+            return self._fail(chunk, at, doubt.reason, dropped=doubt.dropped)
+        one = self._single_out(chunk, at)
+        one.doubts.append(doubt)
+        return self._settle_or_requeue(one)
+
+    def _settle_or_requeue(self, chunk: _Chunk) -> list[Command]:
+        """A doubted clip: it is decided on, or asked of another worker."""
+        said = [doubt for doubt in chunk.doubts if not doubt.of_worker]
+        agreed = len({doubt.worker.copy for doubt in said}) > 1
+        if not agreed and any(self._may_take(worker, chunk) for worker in self._heard_of()):
+            self._requeue(chunk)
+            return []
+        doubt = (said or chunk.doubts)[0]
+        chunk.doubts.clear()
+        if doubt.fatal:
+            return self._stop(chunk.batch.reader.stream, TransformError(doubt.reason))
+        return self._fail(chunk, 0, doubt.reason, dropped=doubt.dropped)
+
+    def _settle_doubts(self, reader: _Reader) -> list[Command]:
+        """Those who might have been asked may have left since."""
+        commands: list[Command] = []
+        for _, _, chunk in list(reader.orphans):
+            if chunk.doubts and chunk in chunk.batch.chunks and any(self._heard_of()):
+                commands += self._settle_or_requeue(chunk)
+        return commands
+
+    def _heard_of(self) -> Iterator[_Worker]:
+        return (worker for worker in self._workers.values() if not worker.suspect)
+
+    def _may_take(self, worker: _Worker, chunk: _Chunk) -> bool:
+        """Whether a worker may be asked for a doubted clip: nobody twice, and those of a copy that
+        was asked before only if there are no others."""
+        asked = [doubt.worker for doubt in chunk.doubts]
+        if worker in asked:
+            # A file may have changed while it was decoded: then it is as it should be next time.
+            alone = all(other in asked for other in self._heard_of())
+            tries = [doubt.of_worker for doubt in chunk.doubts if doubt.worker is worker]
+            return alone and all(tries) and len(tries) < _TRIES
+        copies = {other.copy for other in asked}
+        return worker.copy not in copies or all(w.copy in copies for w in self._heard_of())
+
+    def _single_out(self, chunk: _Chunk, at: int) -> _Chunk:
+        """A chunk of clip ``at`` alone; the others are granted again as they are."""
+        if chunk.size == 1:
+            return chunk
+        batch = chunk.batch
+        batch.chunks.discard(chunk)
+        one = _Chunk(batch, chunk.first + at, 1)
+        batch.chunks.add(one)
+        for first, last in ((0, at), (at + 1, chunk.size)):
+            if first < last:
+                rest = _Chunk(batch, chunk.first + first, last - first)
+                batch.chunks.add(rest)
+                self._requeue(rest)
+        return one
+
+    def _count_mistake(self, worker: _Worker, reason: str) -> list[Command]:
+        """A worker failed at a clip that others can decode."""
+        worker.mistakes += 1
+        if worker.id not in self._workers or worker.mistakes < _MISTAKES:
+            return []
+        worker.mistakes = 0.0
+        worker.pauses += 1
+        if worker.pauses > _MAX_PAUSES:
+            return [Dismiss(worker.id, reason)]
+        seconds = _PAUSE_S * 2 ** (worker.pauses - 1)
+        worker.paused_until = (self._ticked or 0.0) + seconds
+        self._file(worker)
+        return [Pause(worker.id, seconds, reason)]
+
     def _stop(self, stream: _Stream, error: VideoloadError) -> list[Command]:
         stream.stopped = True
         for reader in stream.readers.values():
@@ -520,8 +675,8 @@ class LeaseTable:
 
     @staticmethod
     def _choose_substitutes(batch: _Batch, first: int, size: int) -> None:
-        replace = batch.reader.stream.quarantine.replace
-        batch.samples[first : first + size] = map(replace, batch.samples[first : first + size])
+        substitute = batch.reader.stream.quarantine.replace
+        batch.samples[first : first + size] = map(substitute, batch.samples[first : first + size])
 
     def _cancel_all(self, reader: _Reader) -> None:
         for batch in [*reader.filling.values(), *reader.complete.values()]:
@@ -579,12 +734,15 @@ class LeaseTable:
         """Leases for every worker that has credit, as far as there is work and slots for it."""
         commands: list[Command] = []
         *with_credit, _ = self._by_leases
+        passed_over: set[_Worker] = set()  # what is left is not for them
         # First one lease to each idle worker, then a second.
-        while workers := next(filter(None, with_credit), None):
-            chunk = self._next_chunk()
+        while worker := next((w for w in chain(*with_credit) if w not in passed_over), None):
+            chunk = self._next_chunk(worker)
+            if chunk is None and any(reader.orphans for reader in self._by_need()):
+                passed_over.add(worker)
+                continue
             if chunk is None:
                 break
-            worker = next(iter(workers))
             if worker.local:
                 for other in list(chunk.holders):
                     self._void(other)
@@ -599,18 +757,34 @@ class LeaseTable:
             )
         return commands
 
-    def _next_chunk(self) -> _Chunk | None:
+    def _next_orphan(self, reader: _Reader, worker: _Worker) -> _Chunk | None:
+        """A chunk that was granted before, and may be granted to this worker."""
+        kept = []
+        found = None
+        while reader.orphans and found is None:
+            orphan = heappop(reader.orphans)
+            chunk = orphan[2]
+            if chunk not in chunk.batch.chunks:
+                continue
+            samples = chunk.batch.samples[chunk.first : chunk.first + chunk.size]
+            if not chunk.holders:  # else an answer may come for the samples as they are
+                self._choose_substitutes(chunk.batch, chunk.first, chunk.size)
+            if samples != chunk.batch.samples[chunk.first : chunk.first + chunk.size]:
+                chunk.deaths = chunk.crashes = 0
+                chunk.doubts.clear()
+            if chunk.doubts and not self._may_take(worker, chunk):
+                kept.append(orphan)
+                continue
+            chunk.queued = False
+            found = chunk
+        for orphan in kept:
+            heappush(reader.orphans, orphan)
+        return found
+
+    def _next_chunk(self, worker: _Worker) -> _Chunk | None:
         for reader in self._by_need():
-            while reader.orphans:
-                chunk = heappop(reader.orphans)[2]
-                chunk.queued = False
-                if chunk in chunk.batch.chunks:
-                    samples = chunk.batch.samples[chunk.first : chunk.first + chunk.size]
-                    if not chunk.holders:  # else an answer may come for the samples as they are
-                        self._choose_substitutes(chunk.batch, chunk.first, chunk.size)
-                    if samples != chunk.batch.samples[chunk.first : chunk.first + chunk.size]:
-                        chunk.deaths = chunk.crashes = 0
-                    return chunk
+            if (orphan := self._next_orphan(reader, worker)) is not None:
+                return orphan
             batch = reader.splitting or self._open_batch(reader)
             if batch is None:
                 continue

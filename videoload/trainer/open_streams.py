@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
+from videoload.decoding.storage import Storage
 from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Plan
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer.copies import Copies
 from videoload.trainer.leases import Ready
 from videoload.transport.slots import Arena
 
@@ -31,7 +33,8 @@ class OpenStream:
     quarantine: Quarantine
     arena: Arena
     ordered: bool
-    root: str  # of the catalog; a Path takes long to hash
+    copies: Copies
+    storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     error: VideoloadError | None = None
 

@@ -40,7 +40,8 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     if trainer.exists() or worker.exists():
         raise TransportError(f"{base} holds keys already; they are not overwritten")
     try:
-        (trainer / _ADMITTED).mkdir(parents=True, mode=0o700)
+        trainer.mkdir(parents=True, mode=0o700)  # its parents get the usual mode
+        (trainer / _ADMITTED).mkdir(mode=0o700)
         worker.mkdir(mode=0o700)
         for home, name, others in (
             (trainer, TRAINER, worker),

@@ -55,6 +55,7 @@ class Hello(_Message, tag="hello"):
     pid: _Id
     software: _Word  # FFmpeg's version and the architecture: they decide the pixels
     token: _Word = ""
+    copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
 
 
 class Welcome(_Message, tag="welcome"):
@@ -100,11 +101,13 @@ class Lease(_Message, tag="lease"):
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]."""
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``files``,
+    of a worker that dialled in: the fingerprint of the file that each clip is of."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    files: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []
 
 
 class Failed(_Message, tag="failed"):
@@ -123,14 +126,34 @@ class Heartbeat(_Message, tag="heartbeat"):
     progress: _Id = 0
 
 
+class Compare(_Message, tag="compare"):
+    """Tell the fingerprints of these files."""
+
+    stream: _Id
+    paths: Annotated[dict[_Id, _Text], msgspec.Meta(max_length=4096)]  # by video
+
+
+class Compared(_Message, tag="compared"):
+    """The fingerprint of each file that was asked for, 0 for one that is not there."""
+
+    stream: _Id
+    files: Annotated[dict[_Id, _Id], msgspec.Meta(max_length=4096)]  # by video
+
+
+class Notice(_Message, tag="notice"):
+    """Something that the worker's owner should know."""
+
+    text: _Text
+
+
 class Bye(_Message, tag="bye"):
     """The sender leaves, or does not know the receiver."""
 
     reason: _Text
 
 
-FromWorker = Hello | Result | Failed | Heartbeat | Bye
-FromTrainer = Welcome | Refused | Lease | Heartbeat | Bye
+FromWorker = Hello | Result | Failed | Heartbeat | Compared | Bye
+FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Bye
 
 
 class WorkerSettings(_Message, tag="settings"):

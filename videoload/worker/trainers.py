@@ -24,6 +24,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,13 +35,14 @@ from videoload.errors import ProtocolError, TransportError
 from videoload.transport.addresses import is_name
 from videoload.transport.messages import (
     Bye,
-    Failed,
+    Compare,
     FromTrainer,
+    FromWorker,
     Heartbeat,
     Hello,
     Lease,
+    Notice,
     Refused,
-    Result,
     Welcome,
     WorkerSettings,
 )
@@ -229,6 +231,7 @@ class TrainerConnection:
         self.name = name
         self.dealer: Dealer | None = None
         self.leases: deque[Lease] = deque()
+        self.comparisons: deque[Compare] = deque(maxlen=_QUEUED)
         self.used_s = 0.0  # of decoding time; what counts is the difference to others
         self._context = context
         self._label = label
@@ -298,7 +301,7 @@ class TrainerConnection:
             self._hang_up()
 
     def say(
-        self, message: Hello | Heartbeat | Result | Failed | Bye,
+        self, message: FromWorker,
         pixels: npt.NDArray[np.uint8] | None = None,
     ) -> bool:  # fmt: skip
         """Send a message; False if the trainer is not connected now. An answer is then dropped, and
@@ -319,6 +322,10 @@ class TrainerConnection:
         match message:
             case Lease():
                 self.leases.append(message)
+            case Compare():
+                self.comparisons.append(message)
+            case Notice():
+                _log.warning("trainer %s: %s", self._label, message.text)
             case Welcome():
                 self._beat_s = message.beat_s
                 _log.info("serving trainer %s", self._label)
@@ -339,7 +346,10 @@ class TrainerConnection:
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:
-        hello = Hello(self._id, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token)
+        hello = Hello(
+            self._id, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token,
+            _copy(self._settings.root),
+        )  # fmt: skip
         if self.say(hello):
             self._greeted = self._heard = now
         elif now > self._warn_at:
@@ -361,3 +371,10 @@ class TrainerConnection:
     def _hang_up(self) -> None:
         self.close()
         self._greeted = self._beat_s = None
+
+
+def _copy(root: str | None) -> str:
+    """What the workers of one folder on one host have in common, and no others."""
+    if root is None:
+        return ""
+    return blake2b(f"{socket.gethostname()}:{root}".encode(errors="replace")).hexdigest()[:32]

@@ -35,6 +35,7 @@ from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     Bye,
     Clip,
+    Compared,
     Failed,
     Lease,
     Result,
@@ -126,13 +127,17 @@ class Worker:
         channel = None if self._channel is None else self._channel.socket
         if channel is not None:
             sockets.append((channel, zmq.POLLIN))
-        ready = dict(zmq.zmq_poll(sockets, self._trainers.wait_ms(time.monotonic())))
+        wait_ms = self._trainers.wait_ms(time.monotonic())
+        if not sockets:  # no name that stands for anything, or all at rest; a poll would not wait
+            time.sleep(wait_ms / 1000)
+        ready = dict(zmq.zmq_poll(sockets, wait_ms))
         if ready:
             self._trainers.read()
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         if channel is not None and channel.fileno() in ready:
             self._read_channel()
+        self._compare()
         got = self._trainers.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
@@ -144,6 +149,7 @@ class Worker:
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()
         frames: list[list[int]] = []
+        files: list[int] = []
         at = 0
         self._decoding_for = trainer
         try:
@@ -155,6 +161,8 @@ class Worker:
             for at, last in list(ready):
                 # Popped, so that it and its file go as soon as it is done.
                 frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                if lease.place is None:
+                    files += [decoder.fingerprint(lease.clips[at].path)] * (last - at)
         except _HungUp:
             pass
         except _ClipError as error:
@@ -163,10 +171,22 @@ class Worker:
             trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
-            trainer.say(Result(lease.lease, frames, seconds), None if shared else out)
+            trainer.say(Result(lease.lease, frames, seconds, files), None if shared else out)
         finally:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
+
+    def _compare(self) -> None:
+        """Answer trainers that want to know which copies of files this worker has."""
+        for trainer in self._trainers:
+            while trainer.comparisons:
+                asked = trainer.comparisons.popleft()
+                files = dict.fromkeys(asked.paths, 0)
+                for video, path in asked.paths.items():
+                    if self._dial_in is not None:
+                        with suppress(VideoError):
+                            files[video] = self._dial_in.fingerprint(path)
+                trainer.say(Compared(asked.stream, files))
 
     def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
@@ -304,6 +324,7 @@ def serve(
     native.switch_off(*settings.without)
     native.limit_memory()
     native.keep_pages()
+    native.is_worker = True
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
     status = 0
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,8 +72,7 @@ def test_measuring_ends_with_its_time_after_one_step_at_least() -> None:
     assert pace.steps == 1
 
 
-def test_the_model_takes_bytes_and_answers_with_a_score_for_each_class() -> None:
-    pytest.importorskip("tensorflow")
+def test_the_model_takes_bytes_and_answers_with_a_score_for_each_class(tf: Any) -> None:
     model = demo.build_model(classes=5, steps=10)
     clips = np.random.default_rng(0).integers(0, 256, (2, 16, 64, 64, 3), np.uint8)
     scores = np.asarray(model(clips, training=False))
@@ -81,8 +81,7 @@ def test_the_model_takes_bytes_and_answers_with_a_score_for_each_class() -> None
     assert model.input.dtype == "uint8"
 
 
-def test_the_model_sees_change_and_not_pictures() -> None:
-    pytest.importorskip("tensorflow")
+def test_the_model_sees_change_and_not_pictures(tf: Any) -> None:
     model = demo.build_model(classes=4, steps=10)
     picture = np.random.default_rng(0).integers(0, 256, (1, 1, 64, 64, 3), np.uint8)
     still = np.repeat(picture, 16, axis=1)
@@ -90,9 +89,7 @@ def test_the_model_sees_change_and_not_pictures() -> None:
     np.testing.assert_allclose(scores, np.asarray(model(np.zeros_like(still), training=False)))
 
 
-def test_an_error_of_the_stream_is_one_line_again_behind_tensorflow() -> None:
-    tf = pytest.importorskip("tensorflow")
-
+def test_an_error_of_the_stream_is_one_line_again_behind_tensorflow(tf: Any) -> None:
     def batches() -> Iterator[int]:
         yield 1
         raise TooManyBadVideos([BadVideo("a/[red].avi", "is not a video")], 0, 9)

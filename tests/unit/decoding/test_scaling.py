@@ -8,10 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
-from hypothesis import given
-from hypothesis import strategies as st
 
-from videoload.decoding.crop import cut_length
 from videoload.decoding.open_files import UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
 from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo, clip_params, scaled_size
@@ -56,37 +53,6 @@ def apart(one: Buffer, other: Buffer) -> tuple[float, int]:
     """Mean and greatest difference."""
     difference = np.abs(one.astype(int) - other)
     return float(difference.mean()), int(difference.max())
-
-
-LENGTHS = st.integers(min_value=1, max_value=2000)
-
-
-@given(data=st.data(), source=LENGTHS, scaled=LENGTHS)
-def test_a_cut_holds_the_crop_and_what_it_is_made_of(
-    data: st.DataObject, source: int, scaled: int
-) -> None:
-    length = data.draw(st.integers(1, scaled))
-    at = data.draw(st.integers(0, scaled - length))
-    begin, left, width, across = cut_length(source, scaled, at, length)
-    assert 0 <= begin < begin + width <= source
-    assert 0 <= left <= at < at + length <= left + across <= scaled
-    for here, there in ((begin, left), (begin + width, left + across)):
-        if (here, there) == (source, scaled):
-            continue
-        assert here % 2 == there % 2 == 0  # a chroma sample spans two pixels
-        assert abs(Fraction(there * source, scaled) - here) <= Fraction(1, 8)
-    # A pixel is made of what lies within one pixel of the larger grid on either side, in each
-    # plane: chroma's grids are half as fine.
-    reach = 2 * max(1.0, scaled / source)
-    assert left == 0 or at - left >= reach
-    assert left + across == scaled or left + across - at - length >= reach
-
-
-def test_a_cut_spares_what_the_crop_does_not_show() -> None:
-    assert cut_length(320, 170, 29, 112)[2] <= 0.8 * 320
-    assert cut_length(1280, 456, 116, 224)[2] <= 0.62 * 1280
-    assert cut_length(1920, 228, 58, 112)[2] <= 0.62 * 1920
-    assert cut_length(256, 128, 0, 128) == (0, 0, 256, 128)
 
 
 @pytest.mark.parametrize("crop", ["center", "random"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from videoload import Catalog, ClipSpec, SpecError, VideoloadError
 from videoload.spec.plan import StreamOptions
 
 pytestmark = [
-    pytest.mark.slow,  # Keras takes as long to import
+    pytest.mark.usefixtures("tf"),
     # What TensorFlow's variables and NumPy 2 think of each other, when Keras saves a model.
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning"),
 ]
@@ -59,9 +58,7 @@ Build = Callable[..., Any]
 @pytest.fixture
 def build() -> Build:
     """Makes a model that takes one number, and keeps those that it saw in ``model.seen``."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    pytest.importorskip("tensorflow")
-    keras = pytest.importorskip("keras")
+    import keras
 
     def made(**compiled: Any) -> Any:
         model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
@@ -104,7 +101,6 @@ def models(folder: Path) -> list[str]:
 
 
 def test_it_is_the_public_one() -> None:
-    pytest.importorskip("keras")
     from videoload.trainer.keras import Position
 
     assert vl.Position is Position
@@ -153,7 +149,8 @@ def test_the_rest_of_an_epoch_comes_first_and_then_whole_ones(build: Build, tmp_
 
 
 def test_a_training_that_ends_early_has_no_second_part(build: Build, tmp_path: Path) -> None:
-    keras = pytest.importorskip("keras")
+    import keras
+
     stream, stop = fake(), Event()
     model = build()
     seen(model, vl.Position(tmp_path, stream, stop=stop), 4, stop_after(2, stop))
@@ -207,7 +204,6 @@ def test_a_position_that_fit_was_not_given_is_missed(build: Build, tmp_path: Pat
 
 
 def test_nothing_is_trained_once_it_is_to_stop(tmp_path: Path) -> None:
-    pytest.importorskip("keras")
     stop = Event()
     position = vl.Position(tmp_path, fake(), stop=stop)
     stop.set()
@@ -215,7 +211,6 @@ def test_nothing_is_trained_once_it_is_to_stop(tmp_path: Path) -> None:
 
 
 def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
-    pytest.importorskip("keras")
     with pytest.raises(SpecError, match="every must be at least 1, got 0"):
         vl.Position(tmp_path, fake(), every=0)
 

@@ -18,7 +18,17 @@ from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoE
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.leases import (
+    Command,
+    Dismiss,
+    Evict,
+    Grant,
+    LeaseTable,
+    Pause,
+    Ready,
+    Recall,
+    Stop,
+)
 
 STALL_S, SILENCE_S = 10.0, 2.0
 
@@ -31,7 +41,7 @@ class Given(NamedTuple):
     slot: int
 
 
-Seen = Grant | Given | Recall | Evict | Stop
+Seen = Command | Given
 
 
 class Desk:
@@ -66,16 +76,15 @@ class Desk:
         )  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:
-        """Workers say HELLO; those with a capital letter are local."""
-        return self._seen(
-            [
-                command
-                for worker in workers
-                for command in self.table.worker_joined(
-                    worker, local=worker.isupper(), now=self.now
-                )
-            ]
-        )
+        """Workers say HELLO; those with a capital letter are local. What stands behind a colon is
+        the copy that a worker reads, if that is not the trainer's own."""
+        commands: list[Command] = []
+        for worker in workers:
+            copy = worker.partition(":")[2] or None
+            commands += self.table.worker_joined(
+                worker, local=worker.isupper(), now=self.now, copy=copy
+            )
+        return self._seen(commands)
 
     def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
         return self._seen(self.table.start_reader(stream, reader, steps.start, steps.stop))
@@ -1437,3 +1446,143 @@ def test_batches_that_nobody_took_free_their_slots_when_the_run_ends() -> None:
     desk.answer(*leases[2:])  # step 1 is complete and waits for step 0
     desk.end(10)
     assert sorted(desk.table._streams[0].free) == [0, 1]
+
+
+# One worker's word
+
+
+def test_what_one_worker_cannot_decode_another_is_asked_for() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=4, lease_clips=4, slots=2)
+    first, _ = grants(desk.start())
+    asked = grants(desk.fail(first, 1))
+    assert not desk.quarantines[0].videos
+    # The rest of the lease may go to anybody, the doubted clip to others only.
+    doubted = first.samples[1]
+    assert all(doubted not in lease.samples for lease in asked if lease.worker == "a:1")
+    leases = desk.decode_all(*asked)
+    assert not desk.quarantines[0].videos
+    assert all(lease.worker == "b:2" for lease in leases if doubted in lease.samples) or not leases
+
+
+def test_two_copies_that_say_the_same_have_the_last_word() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    desk.fail(one)
+    commands = desk.answer(two)
+    again = next(lease for lease in grants(commands) if lease.samples == one.samples)
+    assert again.worker == "b:2"
+    desk.fail(again)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_a_worker_of_the_same_copy_is_asked_only_where_there_is_no_other() -> None:
+    desk = Desk("a:1", "b:1", "c:2", credit=1, batch=1, slots=3)
+    one, two, three = grants(desk.start())
+    assert [lease.worker for lease in (one, two, three)] == ["a:1", "b:1", "c:2"]
+    desk.fail(one)
+    assert all(lease.samples != one.samples for lease in grants(desk.answer(two)))
+    again = grants(desk.answer(three))
+    assert [lease.worker for lease in again if lease.samples == one.samples] == ["c:2"]
+
+    desk = Desk("a:1", "b:1", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    desk.fail(one)
+    again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
+    assert [lease.worker for lease in again] == ["b:1"]
+    desk.fail(again[0])
+    assert desk.quarantines[0].videos, "nobody is left to ask"
+
+
+def test_alone_a_worker_is_believed() -> None:
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [one] = grants(desk.start())
+    desk.fail(one)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_the_trainers_own_copy_has_the_last_word_at_once() -> None:
+    desk = Desk("A", "b:2", credit=1, batch=1, slots=2)
+    one, _ = grants(desk.start())
+    assert one.worker == "A"
+    desk.fail(one)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_when_nobody_is_left_to_ask_it_is_decided() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, _ = grants(desk.start())
+    desk.fail(one)
+    desk.leave("b:2")
+    assert not desk.quarantines[0].videos
+    desk.wait(0.25, "a:1")
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_nobody_is_asked_while_nobody_is_there() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, _ = grants(desk.start())
+    desk.fail(one)
+    desk.leave("a:1")
+    desk.leave("b:2")
+    desk.wait(1)
+    assert not desk.quarantines[0].videos
+    assert any(lease.samples == one.samples for lease in grants(desk.join("c:3")))
+
+
+def fails_at_everything(desk: Desk, worker: str, seconds: float) -> list[Seen]:
+    """A worker that fails at all it gets, beside one that can decode all."""
+    seen: list[Seen] = []
+    open_leases = grants(desk.start(steps=range(10_000)))
+    for _ in range(round(seconds * 4)):
+        for lease in open_leases:
+            if desk.is_void(lease):
+                continue
+            seen += desk.fail(lease) if lease.worker == worker else desk.answer(lease)
+        for step in [step for _, step in desk.ready]:
+            batch = desk.ready.pop((10, step))
+            seen += desk._seen(desk.table.slot_back(0, batch.slot))
+        seen += desk.wait(0.25, "good:1", worker)
+        open_leases = [lease for lease in grants(seen) if not desk.is_void(lease)]
+    return seen
+
+
+def test_who_fails_where_others_do_not_is_paused_and_in_the_end_dismissed() -> None:
+    desk = Desk("bad:2", "good:1", credit=2, batch=1, slots=4)
+    seen = fails_at_everything(desk, "bad:2", seconds=90)
+    pauses = [command for command in seen if isinstance(command, Pause)]
+    assert [pause.seconds for pause in pauses] == [2, 4, 8, 16, 32]
+    assert {pause.worker for pause in pauses} == {"bad:2"}
+    dismissed = [command for command in seen if isinstance(command, Dismiss)]
+    assert dismissed[:1] == [Dismiss("bad:2", "broken")]
+    assert not desk.quarantines[0].videos
+
+
+def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    seen = desk._seen(desk.table.failed(one.worker, one.lease, 0, "not allowed", fatal=True))
+    assert not any(isinstance(command, Stop) for command in seen)
+    again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
+    seen = desk._seen(desk.table.failed("b:2", again[0].lease, 0, "not allowed", fatal=True))
+    assert any(isinstance(command, Stop) for command in seen)
+
+
+def test_an_answer_that_is_not_taken_is_asked_of_others_and_counts_against_its_worker() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    desk._seen(desk.table.refused(one.worker, one.lease, 0, "another copy"))
+    again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
+    assert [lease.worker for lease in again] == ["b:2"]
+    desk.answer(again[0])
+    assert not desk.quarantines[0].videos
+
+
+def test_alone_a_worker_whose_answers_are_not_taken_is_asked_three_times() -> None:
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [lease] = grants(desk.start())
+    first = lease.samples
+    for _ in range(2):
+        [lease] = grants(desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy")))
+        assert lease.samples == first
+    desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy"))
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]

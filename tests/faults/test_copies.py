@@ -1,0 +1,258 @@
+"""Workers whose folders are not the trainer's: nothing that one of them has, lacks or says changes
+a byte, condemns a video or ends a training."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from tests.digests import digests
+from tests.programs import Programs
+from tests.quick import rest_slow
+from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.decoding.open_files import SOFTWARE
+from videoload.transport.messages import (
+    Compare,
+    Compared,
+    Failed,
+    FromWorker,
+    Heartbeat,
+    Hello,
+    Lease,
+    Notice,
+    Refused,
+    Result,
+)  # fmt: skip
+from videoload.transport.sockets import Dealer
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random", clips_per_video=4)
+BATCH, EPOCHS = 4, 3
+
+
+def empty(root: Path) -> None:
+    shutil.rmtree(root)
+    root.mkdir()
+
+
+def half(root: Path) -> None:
+    for file in sorted(root.rglob("*.avi"))[::2]:
+        file.unlink()
+
+
+def cut(root: Path) -> None:
+    file = root / "jump/long.avi"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def zeros(root: Path) -> None:
+    file = root / "jump/long.avi"
+    data = file.read_bytes()
+    file.write_bytes(data[: -len(data) // 3].ljust(len(data), b"\0"))
+
+
+def other_take(root: Path) -> None:
+    make_avi(root / "jump/long.avi", frames=110, seed=9)
+
+
+def unreadable(root: Path) -> None:
+    for file in root.rglob("*.avi"):
+        file.write_bytes(b"not a video")
+
+
+@pytest.fixture
+def copy(videos: Videos, tmp_path: Path) -> Callable[[Callable[[Path], None]], Path]:
+    def made(spoil: Callable[[Path], None]) -> Path:
+        root = tmp_path / "copy"
+        shutil.copytree(videos.root, root)
+        spoil(root)
+        return root
+
+    return made
+
+
+def catalog_of(videos: Videos, *, own: bool) -> Catalog:
+    """With the trainer's own copy, or without."""
+    if own:
+        return videos.catalog
+    known = videos.catalog
+    return Catalog([v.path for v in known], known.labels, known.classes, None)
+
+
+@pytest.mark.parametrize("spoil", rest_slow([cut, empty, half, zeros, other_take, unreadable]))
+def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
+    spoil: Callable[[Path], None],
+    videos: Videos,
+    copy: Callable[[Callable[[Path], None]], Path],
+    programs: Programs,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    expected = digests(
+        decode_serially(videos.catalog, CLIP, BATCH, epochs=EPOCHS, info=True, shuffle=True, seed=2)
+    )
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        [endpoint] = client.endpoints
+        programs.worker(endpoint, videos.root)
+        bad = programs.worker(endpoint, copy(spoil))
+        client.wait_for_workers(2, 20 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=2)
+        assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
+        assert stream.quarantine == []
+        who = {worker.pid: worker for worker in client.workers}
+    if spoil in (cut, zeros, other_take):
+        assert "copy of jump/long.avi is another one" in caplog.text
+        assert f":{bad.pid}" in caplog.text
+    if spoil is empty:
+        assert bad.pid not in who or who[bad.pid].clips == 0
+
+
+@pytest.mark.parametrize("spoil", rest_slow([zeros, cut, other_take]))
+def test_without_an_own_copy_the_majority_counts(
+    spoil: Callable[[Path], None],
+    videos: Videos,
+    copy: Callable[[Callable[[Path], None]], Path],
+    programs: Programs,
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(videos.root, tmp_path / "third")
+    expected = digests(
+        decode_serially(videos.catalog, CLIP, BATCH, epochs=EPOCHS, info=True, shuffle=True)
+    )
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        [endpoint] = client.endpoints
+        for root in (copy(spoil), videos.root, tmp_path / "third"):
+            programs.worker(endpoint, root)
+        client.wait_for_workers(3, 20 * SECOND)
+        stream = client.stream(catalog_of(videos, own=False), CLIP, BATCH, shuffle=True)
+        assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
+        assert stream.quarantine == []
+
+
+def test_a_file_that_nobody_can_decode_is_bad_whoever_is_asked(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    roots = [tmp_path / name for name in ("one", "two")]
+    for root in roots:
+        shutil.copytree(videos.root, root)
+        (root / "jump/one_frame.avi").write_bytes(b"not a video")
+    catalog = Catalog.from_folder(roots[0])
+    reference = decode_serially(catalog, CLIP, BATCH, epochs=2, info=True, max_bad=0.5)
+    expected = digests(reference)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for root in roots:
+            programs.worker(client.endpoints[0], root)
+        client.wait_for_workers(2, 20 * SECOND)
+        stream = client.stream(catalog, CLIP, BATCH, max_bad=0.5)
+        assert digests(stream.batches(epochs=2, info=True)) == expected
+        assert [video.path for video in stream.quarantine] == ["jump/one_frame.avi"]
+
+
+def test_a_file_that_changes_everywhere_during_a_training_is_taken_as_it_is_now(
+    programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    make_avi(tmp_path / "videos/class/a.avi", frames=30)
+    catalog = Catalog.from_folder(tmp_path / "videos")
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], tmp_path / "videos")
+        stream = client.stream(catalog, CLIP, 1, slots=2)
+        batches = stream.batches(epochs=20, info=True)
+        next(batches)
+        make_avi(tmp_path / "new.avi", frames=40, seed=3).replace(tmp_path / "videos/class/a.avi")
+        rest = digests(batches)
+        expected = digests(decode_serially(catalog, CLIP, 1, epochs=20, info=True))
+        assert rest[-20:] == expected[-20:]
+        assert stream.quarantine == []
+    assert "class/a.avi has changed" in caplog.text
+
+
+class Liar(threading.Thread):
+    """A worker that answers every lease with a lie about its files."""
+
+    def __init__(self, endpoint: str, lie: Callable[[Lease], FromWorker]) -> None:
+        super().__init__(name="liar", daemon=True)
+        self._endpoint = endpoint
+        self._lie = lie
+        self.leases = 0
+        self.told: list[str] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        dealer = Dealer(context, self._endpoint)
+        greeted = False
+        while not self.over.is_set():
+            if not greeted:
+                greeted = dealer.send(Hello("liar", "elsewhere", 1, SOFTWARE, copy="its own"))
+            dealer.send(Heartbeat(self.leases))
+            dealer.socket.poll(20)
+            while (message := dealer.receive()) is not None:
+                if isinstance(message, Lease):
+                    self.leases += 1
+                    answer = self._lie(message)
+                    shape = (len(message.clips), *message.spec.shape)
+                    pixels = np.zeros(shape, np.uint8) if isinstance(answer, Result) else None
+                    dealer.send(answer, pixels)
+                elif isinstance(message, Compare):
+                    dealer.send(Compared(message.stream, dict.fromkeys([*message.paths, 999], 7)))
+                elif isinstance(message, Notice | Refused):
+                    self.told.append(str(message))
+        dealer.close()
+        context.term()
+
+
+def fewer_frames(lease: Lease) -> FromWorker:
+    return Failed(lease.lease, 0, "segment starts at frame 0, the video has 0")
+
+
+def short(lease: Lease) -> FromWorker:
+    return Failed(lease.lease, 0, "has 2 frames, a clip spans 7", dropped=True)
+
+
+def fatal(lease: Lease) -> FromWorker:
+    return Failed(lease.lease, len(lease.clips), "transform x:y cannot be imported", fatal=True)
+
+
+def another_file(lease: Lease) -> FromWorker:
+    frames = [[0] * lease.spec.frames for _ in lease.clips]
+    return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
+
+
+@pytest.mark.parametrize("lie", rest_slow([another_file, fewer_frames, short, fatal]))
+@pytest.mark.parametrize("own", [True, False], ids=["own copy", "two others"])
+def test_a_worker_that_lies_about_files_changes_no_byte_and_condemns_none(
+    lie: Callable[[Lease], FromWorker],
+    own: bool,
+    videos: Videos,
+    programs: Programs,
+    tmp_path: Path,
+) -> None:
+    expected = digests(decode_serially(videos.catalog, CLIP, BATCH, epochs=EPOCHS, info=True))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        liar = Liar(client.endpoints[0], lie)
+        programs.worker(client.endpoints[0], videos.root)
+        if not own:
+            shutil.copytree(videos.root, tmp_path / "other")
+            programs.worker(client.endpoints[0], tmp_path / "other")
+        client.wait_for_workers(1 if own else 2, 20 * SECOND)
+        liar.start()
+        client.wait_for_workers(2 if own else 3, 20 * SECOND)
+        stream = client.stream(catalog_of(videos, own=own), CLIP, BATCH)
+        try:
+            assert digests(stream.batches(epochs=EPOCHS, info=True)) == expected
+        finally:
+            liar.over.set()
+            liar.join(5 * SECOND)
+        assert stream.quarantine == []
+        assert liar.leases, "it had its chance"

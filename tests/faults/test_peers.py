@@ -1,0 +1,70 @@
+"""A message that cannot be handled costs its sender the connection, and nobody else anything."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.digests import digests
+from tests.faults.raw_peers import answer, dealer, say
+from tests.videos import Videos
+from tests.waiting import SECOND
+from videoload import Client, ClipSpec, decode_serially
+from videoload.trainer.admission import Admission
+from videoload.transport.messages import VERSION, Hello, Refused
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32))
+BATCH = 4
+
+
+def test_a_defect_that_one_message_meets_ends_nobody_else(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    remote = Admission.remote
+
+    def broken(admission: Admission[object], peer: object, hello: Hello) -> object:
+        if hello.host == "poison":
+            raise OverflowError("a defect")
+        return remote(admission, peer, hello)
+
+    monkeypatch.setattr(Admission, "remote", broken)
+    expected = digests(decode_serially(videos.catalog, CLIP, BATCH, epochs=2))
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(videos.catalog, CLIP, BATCH)
+        batches = stream.batches(epochs=2)
+        got = [next(batches)]
+        with dealer(client.endpoints[0]) as made:
+            say(made, Hello("w", "poison", 1, "software"))
+            refused = answer(made)
+        got += batches
+        assert digests(got) == expected
+    assert isinstance(refused, Refused)
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    assert "could not be handled" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "result", "lease": 1, "frames": [[2**63]]},
+        {"type": "result", "lease": 1, "frames": [[2**64 - 1]]},
+        {"type": "result", "lease": 2**64 - 1, "frames": [[0]]},
+        {"type": "compared", "stream": 2**64 - 1, "files": {0: 0}},
+        {"type": "compared", "stream": 0, "files": {2**64 - 1: 2**64 - 1}},
+        {"type": "hello", "worker": "w", "host": "h", "pid": 2**64 - 1, "software": "s"},
+    ],
+)
+def test_a_number_that_is_too_large_is_refused(fields: dict[str, object], videos: Videos) -> None:
+    expected = digests(decode_serially(videos.catalog, CLIP, BATCH))
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(videos.catalog, CLIP, BATCH)
+        with dealer(client.endpoints[0]) as made:
+            say(made, Hello("w", "h", 1, "software"))
+            answer(made)
+            made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
+            while not isinstance(said := answer(made), Refused):
+                pass
+        assert "not a message of this protocol" in said.reason
+        assert digests(stream.batches()) == expected

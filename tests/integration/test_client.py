@@ -1,0 +1,113 @@
+"""A client: who may come in, what it says when it cannot begin, and its end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digest
+from tests.processes import children_of
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import (
+    Client,
+    ClipSpec,
+    ClosedError,
+    TransportError,
+    WorkerError,
+    decode_serially,
+)
+from videoload.transport.keys import make_keys
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
+
+
+def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    trainer, worker = make_keys(tmp_path / "ours")
+    _, stranger = make_keys(tmp_path / "theirs")
+    # The stranger knows the trainer's public key, as anybody may.
+    (stranger / "trainer.key").write_bytes((worker / "trainer.key").read_bytes())
+    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
+        endpoint = client.endpoints[0]
+        refused = programs.impatient_worker(endpoint, videos.root, "--keys", str(stranger))
+        naked = programs.impatient_worker(endpoint, videos.root)
+        refused.wait_for("does not know this worker's key", 10 * SECOND)
+        naked.wait_for("cannot be reached", 10 * SECOND)
+        with pytest.raises(WorkerError, match="0 of 1 workers came within"):
+            client.wait_for_workers(1, timeout_s=0.3 * SECOND)
+        programs.worker(endpoint, videos.root, "--keys", str(worker))
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
+        assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
+        assert len(client.workers) == 1
+
+
+def test_workers_with_keys_and_local_ones_serve_one_client(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    trainer, worker = make_keys(tmp_path / "keys")
+    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=trainer) as client:
+        programs.worker(client.endpoints[0], videos.root, "--keys", str(worker))
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
+        assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
+        assert all(w.clips for w in client.workers)
+
+
+def test_an_address_that_others_reach_needs_keys(tmp_path: Path) -> None:
+    with pytest.raises(TransportError, match=r"needs keys.*videoload keygen"):
+        Client(workers=0, listen="tcp://0.0.0.0:*")
+    with pytest.raises(TransportError, match=r"no folder .*admitted"):
+        Client(workers=0, listen="tcp://0.0.0.0:*", keys=tmp_path)
+
+
+def test_a_port_in_use_is_said_in_one_line() -> None:
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        pytest.raises(TransportError) as caught,
+    ):
+        Client(workers=2, listen=client.endpoints[0])
+    assert str(caught.value) == f"cannot listen on {client.endpoints[0]}: the port is in use"
+
+
+def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        began = time.monotonic()
+        with pytest.raises(WorkerError) as caught:
+            client.wait_for_workers(3, timeout_s=0.3 * SECOND)
+        assert 0.3 * SECOND <= time.monotonic() - began < 2 * SECOND
+        assert str(caught.value) == (
+            f"0 of 3 workers came within {0.3 * SECOND:g} s ({client.endpoints[0]})"
+        )
+
+
+def test_a_closed_client_makes_no_streams_and_reads_none(videos: Videos) -> None:
+    with Client(workers=1) as client:
+        stream = client.stream(videos.catalog, SMALL, 3)
+        half = iter(stream)
+        next(half)
+    with pytest.raises(ClosedError):
+        list(half)
+    with pytest.raises(ClosedError):
+        list(stream)
+    with pytest.raises(ClosedError):
+        client.stream(videos.catalog, SMALL, 3)
+    client.close()
+
+
+def test_a_client_that_is_dropped_takes_its_workers_along(videos: Videos) -> None:
+    client = Client(workers=2)
+    stream = client.stream(videos.catalog, SMALL, 3)
+    list(stream)
+    del stream, client
+    gc.collect()
+    wait_until(lambda: not children_of(os.getpid()), 3 * SECOND)

@@ -1,0 +1,68 @@
+"""Processes: what the kernel says of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def children_of(pid: int) -> list[int]:
+    """The live child processes of ``pid``."""
+    return sorted(child for child, parent in _processes() if parent == pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether ``pid`` runs (a zombie does not)."""
+    return any(pid == other for other, _ in _processes())
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for the signal."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+def descriptors(pid: int | str = "self") -> dict[str, str]:
+    """The open descriptors of a process, and where they lead."""
+    found = {}
+    with suppress(OSError):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):  # the one of this very look
+                found[number] = str(Path(f"/proc/{pid}/fd", number).readlink())
+    return found
+
+
+def maps_of(pid: int | str = "self") -> list[str]:
+    """The memory mappings of a process, one line each."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    return []
+
+
+def arena_maps(pid: int | str = "self") -> list[str]:
+    """The arenas that a process has mapped."""
+    return [line for line in maps_of(pid) if "memfd:videoload" in line]
+
+
+def resident_mb() -> float:
+    """Memory of this process, after its garbage is gone."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / 1e6
+
+
+def _processes() -> Iterator[tuple[int, int]]:
+    """(pid, parent) of all processes that are not zombies."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with suppress(OSError):
+                text = Path("/proc", name, "stat").read_text()
+                state, parent = text[text.rindex(")") + 2 :].split()[:2]
+                if state not in "ZX":
+                    yield int(name), int(parent)

@@ -1,0 +1,210 @@
+"""How many cores there are to use, by every kind of limit; and each reach below Python is made, or
+left out where it is switched off."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from videoload import native
+
+PROJECT = Path(native.__file__).parents[1]
+
+
+# Cores
+
+
+@pytest.fixture(autouse=True)
+def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+
+
+class Cgroups:
+    """A made tree of cgroups, and where in it this process is said to be."""
+
+    def __init__(self, folder: Path) -> None:
+        self._top, self._own = folder / "cgroup", folder / "own"
+        self._top.mkdir()
+
+    def file(self, path: str, content: str) -> None:
+        """One of the tree's files."""
+        (self._top / path).parent.mkdir(parents=True, exist_ok=True)
+        (self._top / path).write_text(content)
+
+    def cores(self, *lines: str) -> int:
+        """What is found by a process with these lines in its /proc/self/cgroup."""
+        self._own.write_text("".join(f"{line}\n" for line in lines))
+        return native.cores(self._top, self._own)
+
+
+@pytest.fixture
+def cgroups(tmp_path: Path) -> Cgroups:
+    return Cgroups(tmp_path)
+
+
+QUOTAS = [("100000", 1), ("10000", 1), ("0", 1), ("250000", 3), ("300000", 3), ("1600000", 8)]
+
+
+@pytest.mark.parametrize(("quota", "cores"), [*QUOTAS, ("max", 8)])
+def test_a_quota_of_version_2_is_rounded_up_to_whole_cores(
+    quota: str, cores: int, cgroups: Cgroups
+) -> None:
+    cgroups.file("job/cpu.max", f"{quota} 100000\n")
+    assert cgroups.cores("0::/job") == cores
+
+
+@pytest.mark.parametrize(("quota", "cores"), [*QUOTAS, ("-1", 8)])
+def test_a_quota_of_version_1_is_rounded_up_to_whole_cores(
+    quota: str, cores: int, cgroups: Cgroups
+) -> None:
+    cgroups.file("cpu/job/cpu.cfs_quota_us", f"{quota}\n")
+    cgroups.file("cpu/job/cpu.cfs_period_us", "100000\n")
+    assert cgroups.cores("5:memory:/other", "4:cpu,cpuacct:/job", "1:name=systemd:/") == cores
+
+
+@pytest.mark.parametrize("tightest", ["", "pod/", "pod/container/"])
+def test_the_quotas_of_all_cgroups_above_apply_as_well(tightest: str, cgroups: Cgroups) -> None:
+    for folder in ("", "pod/", "pod/container/"):
+        quota = "200000" if folder == tightest else "400000"
+        cgroups.file(f"{folder}cpu.max", f"{quota} 100000\n")
+    cgroups.file("pod/beside/cpu.max", "100000 100000\n")
+    assert cgroups.cores("0::/pod/container") == 2
+
+
+def test_above_a_quota_of_version_1_there_may_be_a_tighter_one(cgroups: Cgroups) -> None:
+    for folder, quota in (("", -1), ("pod/", 300000), ("pod/container/", -1)):
+        cgroups.file(f"cpu/{folder}cpu.cfs_quota_us", f"{quota}\n")
+        cgroups.file(f"cpu/{folder}cpu.cfs_period_us", "100000\n")
+    assert cgroups.cores("4:cpu,cpuacct:/pod/container") == 3
+
+
+def test_a_container_that_sees_its_own_cgroup_as_the_top_has_that_ones_quota(
+    cgroups: Cgroups,
+) -> None:
+    cgroups.file("cpu.max", "200000 100000\n")
+    assert cgroups.cores("0::/kubepods/pod7/of-the-host") == 2
+
+
+def test_a_process_under_both_versions_has_the_tighter_quota(cgroups: Cgroups) -> None:
+    cgroups.file("job/cpu.max", "500000 100000\n")
+    cgroups.file("cpu/job/cpu.cfs_quota_us", "300000\n")
+    cgroups.file("cpu/job/cpu.cfs_period_us", "100000\n")
+    assert cgroups.cores("4:cpu:/job", "0::/job") == 3
+
+
+@pytest.mark.parametrize("content", ["", "100000\n", "100000 0\n", "many few\n", "1 2 3\n"])
+def test_a_quota_that_cannot_be_read_is_none(content: str, cgroups: Cgroups) -> None:
+    cgroups.file("job/cpu.max", content)
+    assert cgroups.cores("0::/job") == 8
+
+
+@pytest.mark.parametrize("line", ["", "no colons", "0::", "0::/../../..", "cpuset:/job"])
+def test_an_unknown_place_is_no_limit(line: str, cgroups: Cgroups) -> None:
+    assert cgroups.cores(line) == 8
+
+
+def test_without_cgroups_the_affinity_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert native.cores(tmp_path / "none", tmp_path / "neither") == 8
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5})
+    assert native.cores(tmp_path / "none", tmp_path / "neither") == 2
+
+
+def test_a_tighter_affinity_beats_a_quota(
+    cgroups: Cgroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroups.file("job/cpu.max", "300000 100000\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert cgroups.cores("0::/job") == 1
+
+
+# Switches
+
+
+def test_an_unknown_reach_is_refused_and_nothing_is_switched_off() -> None:
+    with pytest.raises(ValueError, match="'mallok' is not one of malloc, gathers, memory-limit"):
+        native.switch_off("malloc", "mallok")
+    assert native.switched_off() == []
+
+
+# All that shows in a process of its own: for some of it there is no way back.
+REACHING = """
+    import ctypes
+    import json
+    import resource
+    import sys
+
+    import av
+    from videoload import native
+
+    asked, tried = [], []
+    load = ctypes.CDLL
+
+    class Library:
+        def __init__(self, name):
+            self.library = load(name)
+
+        def __getattr__(self, name):
+            return self.mallopt if name == "mallopt" else getattr(self.library, name)
+
+        def mallopt(self, *arguments):
+            asked.append(arguments)
+            assert self.library.mallopt(*arguments) == 1, "malloc takes it"
+
+    native.ctypes.CDLL = Library
+    av.logging.set_level(av.logging.ERROR)
+    native.switch_off(*sys.argv[1:])
+    native.keep_pages()
+    native.avoid_slow_gathers(str(av._core.__file__), lambda: tried.append(1) or 0.0)
+    native.limit_memory()
+    native.die_with_parent()
+    native.silence_ffmpeg()
+
+    dies_of = ctypes.c_int(0)
+    load(None).prctl(2, ctypes.byref(dies_of))  # PR_GET_PDEATHSIG
+    print(json.dumps({
+        "malloc": len(asked),
+        "gathers": len(tried),
+        "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
+        "parent-death": dies_of.value,
+        "ffmpeg-log": "off" if av.logging.get_level() is None else "as it was",
+        "switched off": native.switched_off(),
+    }))
+"""
+
+
+def found_after(*without: str) -> dict[str, Any]:
+    """What a process finds that has made all reaches but those that are named."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(REACHING), *without],
+        cwd=PROJECT, capture_output=True, text=True, check=True, timeout=30,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+UNTOUCHED = {
+    "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was",
+    "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
+}  # fmt: skip
+MADE = {
+    "malloc": 3, "gathers": 2 if platform.machine() in ("x86_64", "AMD64") else 0,
+    "parent-death": signal.SIGKILL, "ffmpeg-log": "off", "memory-limit": 4 << 30,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("without", [(), *((name,) for name in native.REACHES), native.REACHES])
+def test_each_reach_is_made_and_left_out_where_it_is_switched_off(without: tuple[str, ...]) -> None:
+    expected = {name: (UNTOUCHED if name in without else MADE)[name] for name in native.REACHES}
+    assert found_after(*without) == {**expected, "switched off": sorted(without)}

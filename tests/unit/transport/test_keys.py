@@ -1,0 +1,156 @@
+"""CURVE keys: each side has its own and no other's, and nobody else is let in."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+import zmq.auth
+
+from tests.waiting import SECOND
+from videoload.errors import TransportError
+from videoload.transport.keys import (
+    TRAINER,
+    WORKER,
+    KeyAuthenticator,
+    load_key,
+    make_keys,
+    own_keys,
+)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, Path]:
+    """The folders of a trainer and its workers."""
+    return make_keys(tmp_path / "keys")
+
+
+# Files
+
+
+def test_each_side_has_its_own_secret_and_the_others_public_key(keys: tuple[Path, Path]) -> None:
+    trainer, worker = keys
+    files = {
+        path.relative_to(trainer.parent).as_posix()
+        for path in trainer.parent.rglob("*")
+        if path.is_file()
+    }
+    assert files == {
+        "trainer/trainer.key_secret", "trainer/admitted/worker.key",
+        "worker/worker.key_secret", "worker/trainer.key",
+    }  # fmt: skip
+    public, secret = own_keys(trainer, TRAINER)
+    assert load_key(worker / "trainer.key") == (public, None)
+    assert secret not in b"".join(path.read_bytes() for path in worker.iterdir())
+    public, secret = own_keys(worker, WORKER)
+    assert load_key(trainer / "admitted/worker.key") == (public, None)
+    assert secret not in b"".join(p.read_bytes() for p in trainer.rglob("*") if p.is_file())
+
+
+def test_secrets_are_their_owners_alone(keys: tuple[Path, Path]) -> None:
+    for folder, role in zip(keys, (TRAINER, WORKER), strict=True):
+        assert stat.S_IMODE((folder / f"{role}.key_secret").stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
+
+
+@pytest.mark.parametrize("there", ["trainer", "worker"])
+def test_keys_are_never_overwritten(there: str, tmp_path: Path) -> None:
+    (tmp_path / there).mkdir()
+    with pytest.raises(TransportError, match="holds keys already; they are not overwritten"):
+        make_keys(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == [there]
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TransportError, match=r"cannot make keys in .*file: Not a directory"):
+        make_keys(tmp_path / "file")
+
+
+@pytest.mark.parametrize("content", [None, "", "no key at all", "metadata\ncurve\n"])
+def test_a_key_that_cannot_be_used_is_named_with_what_to_do(
+    content: str | None, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "worker.key_secret").write_text(content)
+    with pytest.raises(TransportError, match=r"worker\.key_secret .*: videoload keygen DIR"):
+        own_keys(tmp_path, WORKER)
+
+
+def test_a_public_key_alone_is_not_an_own_one(keys: tuple[Path, Path]) -> None:
+    trainer, worker = keys
+    (worker / "worker.key_secret").write_bytes((trainer / "admitted/worker.key").read_bytes())
+    with pytest.raises(TransportError, match="holds no secret key"):
+        own_keys(worker, WORKER)
+
+
+# Who is let in
+
+
+class Door:
+    """A trainer's socket that asks for keys."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], trainer: Path) -> None:
+        self.authenticator = KeyAuthenticator(context, trainer)
+        self.socket = context.socket(zmq.ROUTER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.curve_publickey, self.socket.curve_secretkey = own_keys(trainer, TRAINER)
+        self.socket.curve_server = True
+        port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+
+    def heard(self) -> bytes | None:
+        """What comes in once whoever knocks has had an answer, or nothing."""
+        assert self.authenticator.socket.poll(int(5000 * SECOND)), "somebody knocks"
+        self.authenticator.answer()
+        if not self.socket.poll(int(200 * SECOND)):
+            return None
+        return bytes(self.socket.recv_multipart()[1])
+
+    def close(self) -> None:
+        self.authenticator.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
+    made: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    yield made
+    made.term()
+
+
+@pytest.fixture
+def door(context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]) -> Iterator[Door]:
+    made = Door(context, keys[0])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("admitted", [True, False])
+def test_whoever_has_an_admitted_key_is_let_in_and_nobody_else(
+    admitted: bool, door: Door, keys: tuple[Path, Path], tmp_path: Path,
+    context: zmq.Context[zmq.Socket[bytes]],
+) -> None:  # fmt: skip
+    _, ours = keys
+    _, strange = make_keys(tmp_path / "strange")
+    knocking = context.socket(zmq.DEALER)
+    try:
+        knocking.setsockopt(zmq.LINGER, 0)
+        chosen = ours if admitted else strange
+        knocking.curve_publickey, knocking.curve_secretkey = own_keys(chosen, WORKER)
+        knocking.curve_serverkey = load_key(ours / "trainer.key")[0]  # which is no secret
+        knocking.connect(door.endpoint)
+        knocking.send(b"hello")
+        assert door.heard() == (b"hello" if admitted else None)
+    finally:
+        knocking.close()
+
+
+def test_a_folder_without_admitted_keys_is_no_trainers(
+    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
+) -> None:
+    with pytest.raises(TransportError, match=r"no folder .*admitted: it holds the public keys"):
+        KeyAuthenticator(context, keys[1])

@@ -1,0 +1,65 @@
+"""A trainer's socket: what is too large is hung up on, or refused before it is read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import zmq
+
+from tests.faults.raw_peers import dealer
+from tests.waiting import SECOND, wait_until
+from videoload import ProtocolError
+from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
+from videoload.transport.sockets import Router
+
+
+def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*", pixel_bytes=1)  # 64 MiB all the same
+    try:
+        with dealer(router.endpoint, linger_ms=0) as made:
+
+            def get() -> FromWorker | ProtocolError:
+                assert router.socket.poll(int(5000 * SECOND))
+                got = router.receive()
+                assert got is not None
+                router.skip()
+                return got[1]
+
+            made.send_multipart([*pack(Heartbeat(1)), bytes(60 << 20)])
+            assert get() == Heartbeat(1)
+            made.send_multipart([VERSION, bytes((64 << 20) + 1)])
+            # It dials again, and what it says then is heard: the large one has never come.
+            made.send_multipart(pack(Heartbeat(2)))
+            wait_until(lambda: _said_again(made, router, 3), 10 * SECOND, "it is back")
+    finally:
+        router.close()
+        context.term()
+
+
+def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
+    """Whether a message comes through."""
+    with suppress(zmq.Again):
+        made.send_multipart(pack(Heartbeat(number)), zmq.DONTWAIT)
+    got = router.receive()
+    if got is None:
+        return False
+    router.skip()
+    assert got[1] in (Heartbeat(2), Heartbeat(number))
+    return True
+
+
+def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*")
+    try:
+        with dealer(router.endpoint, linger_ms=0) as made:
+            made.send_multipart([VERSION, bytes((64 << 20) + 1)])
+            assert router.socket.poll(int(10_000 * SECOND))
+            got = router.receive()
+            assert got is not None
+            assert str(got[1]) == f"a message of {(64 << 20) + 1} bytes, pixels apart"
+            router.skip()
+    finally:
+        router.close()
+        context.term()
