@@ -71,9 +71,39 @@ def _shuffle_blocks(data: bytearray, draw: random.Random) -> None:
     data[a : a + length], data[b : b + length] = second[:length], first[:length]
 
 
+def _damage_a_picture(data: bytearray, draw: random.Random) -> None:
+    """Within a chunk: flipped bits, a header of garbage, an end of zeros or garbage, bytes missing
+    or too many, another picture's bytes."""
+    begin = data.find(b"00d", draw.randrange(len(data)))
+    size = int.from_bytes(data[begin + 4 : begin + 8], "little")
+    if begin < 0 or not 8 < size <= len(data) - begin - 8:
+        begin, size = draw.randrange(len(data) - 8), 8
+    picture = data[begin + 8 : begin + 8 + size]
+    size = len(picture)
+    at = draw.randrange(size) if size else 0
+    match draw.randrange(7 if size else 1):
+        case 0:
+            for _ in range(draw.choice((1, 2, 8)) if size else 0):
+                picture[draw.randrange(size)] ^= 1 << draw.randrange(8)
+        case 1:
+            picture[draw.randrange(min(size, 40))] ^= 1 << draw.randrange(8)
+        case 2:
+            picture[at:] = bytes(size - at)
+        case 3:
+            picture[at:] = draw.randbytes(size - at)
+        case 4:
+            del picture[at : at + draw.randrange(1, 9)]
+        case 5:
+            picture[at:at] = draw.randbytes(draw.randrange(1, 40))
+        case 6:
+            other = draw.randrange(len(data))
+            picture[:] = data[other : other + size]
+    data[begin + 8 : begin + 8 + size] = picture[:size].ljust(size, b"\0")
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     _flip_bits, _flip_bits, _truncate, _edit_header, _edit_header, _edit_chunk_sizes, _edit_index,
-    _wipe, _cut_out, _repeat, _shuffle_blocks,
+    _wipe, _cut_out, _repeat, _shuffle_blocks, *[_damage_a_picture] * 5,
 )  # fmt: skip
 
 

@@ -64,12 +64,19 @@ def read_frames(
         _read_strictly(opened, index, deque(wanted), use, tick)
     except (_ComplaintError, *REFUSALS):
         opened.close()
-        if index.is_proven:
-            _read_groups(opened.file, index, wanted, use, tick)
-        else:
-            _read_from_the_beginning(opened.file, index, deque(wanted), use, tick)
+        read_canonically(opened.file, index, wanted, use, tick)
         return False
     return True
+
+
+def read_canonically(
+    file: VideoFile, index: VideoIndex, wanted: list[int], use: Use, tick: Tick
+) -> None:
+    """As `read_frames`, by the canonical route."""
+    if index.is_proven:
+        _read_groups(file, index, wanted, use, tick)
+    else:
+        _read_from_the_beginning(file, index, deque(wanted), use, tick)
 
 
 def _read_strictly(
