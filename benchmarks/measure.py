@@ -11,12 +11,14 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Timing(NamedTuple):
-    """One timed run. ``memory``: resident bytes of all processes, shared pages counted once."""
+    """One timed run. ``memory``: resident bytes of all processes, shared pages counted once. Of a
+    work of epochs, ``clips_s`` is that of the first, ``later_clips_s`` of the others."""
 
     clips_s: float
     first_batch_s: float
     cpu_s_a_clip: float
     memory: int
+    later_clips_s: float = 0.0
 
 
 def cpu_s() -> float:

@@ -19,10 +19,10 @@ _PACKAGES = (
     "av", "tensorflow", "keras", "torch", "torchcodec",
     "opencv-python-headless", "decord", "spdl-core", "spdl-io",
 )  # fmt: skip
-_HEADINGS = (
-    "clips/s", "from", "to", "of limit", "CPU ms", "first s", "MB", "wrong",
-)  # fmt: skip
-
+_HEADINGS = ("clips/s", "from", "to", "of limit")
+_STEADY = (*_HEADINGS, "CPU ms", "first s", "MB", "wrong")
+_OF_EPOCHS = (*_HEADINGS, "later", "1st/later", "x torchcodec", "wrong")
+_OTHER = "DataLoader torchcodec"  # the fastest other loader as it comes
 
 _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # what is written on the line
 
@@ -38,6 +38,7 @@ class Row(msgspec.Struct):
     first_batch_s: float = 0.0
     cpu_s_a_clip: float = 0.0
     memory: int = 0
+    later_clips_s: float = 0.0
     frames: int = 0
     wrong: int = 0
     missing: int = 0
@@ -55,9 +56,13 @@ class Results(msgspec.Struct):
 
 class Summary:
     """The runs of one loader on one work. ``share`` is the median of each run's rate beside the
-    limit's in the same round (``limits``), since a machine is not equally fast all the time."""
+    limit's in the same round (``limits``), ``times`` beside that of torchcodec's loader
+    (``others``), since a machine is not equally fast all the time. ``first`` is the median of the
+    first epoch's rate beside that of the later ones, in the same run."""
 
-    def __init__(self, loader: str, rows: list[Row], limits: dict[int, float]) -> None:
+    def __init__(
+        self, loader: str, rows: list[Row], limits: dict[int, float], others: dict[int, float]
+    ) -> None:
         self.loader = loader
         self.timed = [row for row in rows if row.round and not row.error]
         self.rates = [row.clips_s for row in self.timed]
@@ -67,8 +72,10 @@ class Summary:
         self.checked = checked is not None
         self.wrong = checked.wrong / max(1, checked.frames) if checked else 0.0
         self.missing = checked.missing if checked else 0
-        shares = [row.clips_s / limits[row.round] for row in self.timed if row.round in limits]
-        self.share = statistics.median(shares) if shares else None
+        self.share = _median_beside(self.timed, limits)
+        self.times = _median_beside(self.timed, others)
+        firsts = [row.clips_s / row.later_clips_s for row in self.timed if row.later_clips_s]
+        self.first = statistics.median(firsts) if firsts else None
 
     def median(self, field: str) -> float:
         """Of a field of the timed rows."""
@@ -101,34 +108,51 @@ def summaries(results: Results, work: str) -> list[Summary]:
     for row in results.rows:
         if row.work == work:
             rows.setdefault(row.loader, []).append(row)
-    limits = {row.round: row.clips_s for row in rows.get(LIMIT, ()) if row.round and not row.error}
-    made = [Summary(loader, mine, limits) for loader, mine in rows.items()]
+    limits, others = (
+        {row.round: row.clips_s for row in rows.get(name, ()) if row.round and not row.error}
+        for name in (LIMIT, _OTHER)
+    )
+    made = [Summary(loader, mine, limits, others) for loader, mine in rows.items()]
     return sorted(made, key=lambda told: (told.loader != LIMIT, -told.clips_s))
 
 
 def tables(results: Results) -> Iterator[Table]:
-    """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames."""
+    """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames. Of a work of
+    epochs, all rates but ``later`` are the first epoch's; ``x torchcodec`` is beside that of a
+    DataLoader over torchcodec."""
     for work, what in results.works.items():
         title = f"{work}: {what}; {results.processes} processes"
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("loader", no_wrap=True)
-        for name in _HEADINGS:
-            table.add_column(name, justify="right", no_wrap=True)
         found = summaries(results, work)
+        of_epochs = any(told.first for told in found)
+        headings = _OF_EPOCHS if of_epochs else _STEADY
+        for name in headings:
+            table.add_column(name, justify="right", no_wrap=True)
         for told in found:
-            cells = [""] * (len(_HEADINGS) - 1)
+            cells = [""] * (len(headings) - 1)
             if told.timed:
                 cells = [
                     f"{told.clips_s:.1f}",
                     f"{min(told.rates):.1f}",
                     f"{max(told.rates):.1f}",
                     _percent(told.share, ".1%"),
-                    f"{told.median('cpu_s_a_clip') * 1e3:.2f}",
-                    f"{told.median('first_batch_s'):.2f}",
-                    f"{told.median('memory') / 1e6:.0f}",
+                    *(_epoch_cells(told) if of_epochs else _steady_cells(told)),
                 ]
             table.add_row(told.loader, *cells, told.verdict)
         yield table
+
+
+def _steady_cells(told: Summary) -> Iterator[str]:
+    yield f"{told.median('cpu_s_a_clip') * 1e3:.2f}"
+    yield f"{told.median('first_batch_s'):.2f}"
+    yield f"{told.median('memory') / 1e6:.0f}"
+
+
+def _epoch_cells(told: Summary) -> Iterator[str]:
+    yield f"{told.median('later_clips_s'):.1f}" if told.first else ""
+    yield _percent(told.first, ".1%")
+    yield "" if told.times is None else f"{told.times:.2f}"
 
 
 def plots(results: Results, folder: Path) -> Iterator[Path]:
@@ -164,6 +188,12 @@ def plots(results: Results, folder: Path) -> Iterator[Path]:
         figure.savefig(file, dpi=150)
         pyplot.close(figure)
         yield file
+
+
+def _median_beside(rows: list[Row], rates: dict[int, float]) -> float | None:
+    """The median of each row's rate beside that of its round."""
+    shares = [row.clips_s / rates[row.round] for row in rows if row.round in rates]
+    return statistics.median(shares) if shares else None
 
 
 def _percent(share: float | None, form: str) -> str:

@@ -1,7 +1,8 @@
 """One run of one loader, in a process of its own: ``python -m benchmarks.run ORDER RESULT``.
 
 The clock runs from a warm batch to a later one while the loader goes on behind it: whatever it had
-made ahead when the clock starts, it has made ahead again when the clock stops.
+made ahead when the clock starts, it has made ahead again when the clock stops. At the end of an
+epoch it stops so many batches earlier, so that none of the next epoch's is made under it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 from benchmarks import check, measure
 from benchmarks.loaders import LIMIT, LOADERS, Batch
 from benchmarks.measure import Timing
-from benchmarks.work import Work, load
+from benchmarks.work import EPOCHS, Work, load
 
 
 class Order(msgspec.Struct):
@@ -52,7 +53,7 @@ def main() -> None:
 def timed(order: Order, work: Work) -> Timing:
     """The loader on the work's list."""
     warm, count, after = _batches(work, order.processes)
-    items = work.items((warm + count + after) * work.batch)
+    items = work.distinct if work.met else work.items((warm + count + after) * work.batch)
     loader = LOADERS[order.loader]
     if loader.name == LIMIT:
         from benchmarks.loaders import limit
@@ -69,8 +70,15 @@ def timed(order: Order, work: Work) -> Timing:
         _skip(batches, count)
         wall_s, cpu_s = time.perf_counter() - start_s, measure.cpu_s() - start_cpu_s
         memory = measure.resident_bytes()
+        later_clips_s = 0.0
+        if work.met:
+            _skip(batches, after)
+            count_later = (EPOCHS - 1) * work.epoch_batches - after
+            start_s = time.perf_counter()
+            _skip(batches, count_later)
+            later_clips_s = count_later * work.batch / (time.perf_counter() - start_s)
     clips = count * work.batch
-    return Timing(clips / wall_s, first_s, cpu_s / clips, memory)
+    return Timing(clips / wall_s, first_s, cpu_s / clips, memory, later_clips_s)
 
 
 def _skip(batches: Iterator[Batch], count: int) -> None:
@@ -86,6 +94,9 @@ def _batches(work: Work, processes: int) -> tuple[int, int, int]:
     processes under it, because some loaders have each process make a batch: they come in bursts.
     """
     ahead = 4 + 2 * processes
+    if work.met:
+        epochs = EPOCHS * work.epoch_batches
+        return len(work.distinct) // work.batch - epochs, work.epoch_batches - ahead, ahead
     count = max(1, round(work.clips / work.batch / processes)) * processes
     return ahead + -(-len(work.files) // work.batch), count, ahead
 

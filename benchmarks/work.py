@@ -2,7 +2,8 @@
 
 A work's files are made once and kept in a folder, with what a complete decode told of each: its
 frame count and its key frames. The list of items is drawn once from a seed: distinct pairs, gone
-round again where a run needs more than there are.
+round again where a run needs more than there are. Where a work is of epochs, it is a warm-up in
+other files, and then a clip of each file, all of them the same clips in each epoch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import shutil
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
@@ -118,8 +120,12 @@ class Kind(NamedTuple):
     # Names that each file has (hard links). With eight there are more than a loader keeps open
     # (videoload: 64), as in a large data set, whose files are not met again so soon.
     names: int = 1
+    # Of epochs: each file is copied so often, to be met for the first time in the first epoch.
+    copies: int = 0
 
 
+EPOCHS = 3  # of a work of epochs
+_WARM_ROUNDS = 3  # through the files that are no copies
 _SMALL, _LARGE = Clip(16, 2, resize=128, crop=112), Clip(16, 4, resize=256, crop=224)
 WORKS = {
     "ucf": Kind(_SMALL, 3200, Recipe("mpeg4")),
@@ -127,15 +133,25 @@ WORKS = {
     "many": Kind(_SMALL, 3200, Recipe("mpeg4"), names=8),
     "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
     "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
+    "first": Kind(_SMALL, 1024, Recipe("mpeg4"), copies=32),
+    "first-hmdb": Kind(
+        _SMALL, 1024, Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True), copies=32
+    ),
     "real": Kind(_SMALL, 1600, None),
     "own": Kind(_SMALL, 1600, None),
     "tiny": Kind(Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4),
+    "tiny-first": Kind(
+        Clip(8, 2, resize=64, crop=56), 64, Recipe("mpeg4", 160, 120, 60), 8, 4, copies=10
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Work:
-    """Files under ``root``, the clip to take from them, and the items."""
+    """Files under ``root``, the clip to take from them, and the items.
+
+    ``met``: of a work of epochs, the files that the warm-up meets, the first ones; else 0.
+    """
 
     name: str
     root: Path
@@ -143,13 +159,15 @@ class Work:
     clip: Clip
     batch: int
     clips: int
+    met: int = 0
 
     def __str__(self) -> str:
         """What it is, for a title."""
         size = Counter(f"{file.codec} {file.width}x{file.height}" for file in self.files)
+        seen = f", never seen before (copies of {self.met})" if self.met else ""
         return (
-            f"{len(self.files)} files of {size.most_common(1)[0][0]}, clips of {self.clip.frames} "
-            f"frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop}"
+            f"{len(self.files) - self.met} files of {size.most_common(1)[0][0]}{seen}, clips of "
+            f"{self.clip.frames} frames x {self.clip.stride} at {self.clip.crop}x{self.clip.crop}"
         )
 
     def path(self, file: File) -> str:
@@ -158,12 +176,14 @@ class Work:
 
     @cached_property
     def distinct(self) -> list[Item]:
-        """The items, each once; a multiple of the batch size.
+        """The items, each once, or those of all epochs; a multiple of the batch size.
 
         Rounds through all files, each in a new order, since a shuffled epoch of a large data set
         has no file twice in a row. They end where too few files have a start that was not used yet.
         """
         draw = random.Random(_SEED)
+        if self.met:
+            return self._epochs(draw)
         starts = [list(range(file.frames - self.clip.span + 1)) for file in self.files]
         for left in starts:
             draw.shuffle(left)
@@ -176,6 +196,29 @@ class Work:
             pairs += [(file, starts[file].pop()) for file in files]
         del pairs[len(pairs) // self.batch * self.batch :]
         return [Item(i, *pair) for i, pair in enumerate(pairs)]
+
+    def _epochs(self, draw: random.Random) -> list[Item]:
+        """In each epoch each copy of a file shows what another showed in the epoch before."""
+        copies = len(self.files) // self.met  # and the file itself
+        starts = [
+            draw.sample(range(file.frames - self.clip.span + 1), copies)
+            for file in self.files[: self.met]
+        ]
+        pairs: list[tuple[int, int]] = []
+        for number in range(_WARM_ROUNDS + EPOCHS):
+            warm = number < _WARM_ROUNDS
+            files = list(range(self.met) if warm else range(self.met, len(self.files)))
+            draw.shuffle(files)
+            pairs += [
+                (file, starts[file % self.met][(file // self.met + number) % copies])
+                for file in files[: len(files) // self.batch * self.batch]
+            ]
+        return [Item(i, *pair) for i, pair in enumerate(pairs)]
+
+    @property
+    def epoch_batches(self) -> int:
+        """Of a work of epochs."""
+        return (len(self.files) - self.met) // self.batch
 
     def items(self, count: int) -> list[Item]:
         """The first ``count`` of the list, gone round where it ends."""
@@ -204,7 +247,7 @@ def load(
         variable, below = _FOLDERS[name]
         root = Path(os.environ[variable], below)
     facts = folder / f"{name}.json"
-    made_by = f"{root} {kind.files} x {kind.names} {kind.recipe}"
+    made_by = f"{root} {kind.files} x {kind.names} {kind.copies} {kind.recipe}"
     try:
         known = msgspec.json.decode(facts.read_bytes(), type=_Facts)
     except (FileNotFoundError, msgspec.ValidationError):
@@ -213,7 +256,8 @@ def load(
         root.mkdir(parents=True, exist_ok=True)
         known = _Facts(made_by, tuple(_make(root, kind, on_file)))
         facts.write_bytes(msgspec.json.encode(known))
-    return Work(name, root, known.files, kind.clip, kind.batch, clips or kind.clips)
+    met = kind.files if kind.copies else 0
+    return Work(name, root, known.files, kind.clip, kind.batch, clips or kind.clips, met)
 
 
 def _make(root: Path, kind: Kind, on_file: Callable[[str], None]) -> list[File]:
@@ -235,6 +279,11 @@ def _make(root: Path, kind: Kind, on_file: Callable[[str], None]) -> list[File]:
             (root / link).unlink(missing_ok=True)
             (root / link).hardlink_to(root / path)
             files.append(replace(files[-1], path=link))
+    for copy, file in itertools.product(range(kind.copies), tuple(files)):
+        path = f"copies-{copy:02d}/{file.path}"
+        (root / path).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / file.path, root / path)
+        files.append(replace(file, path=path))
     return files
 
 

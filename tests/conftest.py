@@ -55,12 +55,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Where and when they run
 
-_MOST_PROCESSES = 4  # many tests start processes of their own
+_MAX_PROCESSES = 4  # many tests start processes of their own
 _GROUPS = {"tensorflow": 0, "timing": 3}
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    return 0 if any("::" in argument for argument in config.args) else min(cores(), _MOST_PROCESSES)
+    return 0 if any("::" in argument for argument in config.args) else min(cores(), _MAX_PROCESSES)
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not slow are chosen

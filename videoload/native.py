@@ -37,6 +37,8 @@ _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in there
 
 _off: set[str] = set()
 
+is_worker = False  # whether this process serves trainers: then it makes no client of its own
+
 
 def switch_off(*names: str) -> None:
     """Leave settings of the process out, here and in the workers that it starts from now on.

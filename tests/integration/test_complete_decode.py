@@ -17,7 +17,6 @@ from videoload.decoding.storage import Storage
 SPLIT = ("cinepak", "mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "ffv1")
 WHOLE = (
     "h264_open_gop",
-    "mpeg4_all_flagged_key",
     "mpeg4_none_flagged_key",
     "mpeg4_no_index",
     "mpeg4_truncated",

@@ -56,7 +56,7 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
         collect_garbage()
         return decoded(client) == before + (1 + slots) * stream.options.batch_size
 
-    wait_until(filled, 5 * SECOND, f"{slots} slots are free again")
+    wait_until(filled, 30 * SECOND, f"{slots} slots are free again")
 
 
 def decoded(client: Client) -> int:

@@ -30,7 +30,7 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("catalog_files", "catalog", "clips", "plan", "quarantine"),
+    "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
         "storage", "picture_headers", "open_files", "packets", "index", "complete_decode",
         "index_cache", "frames", "crop", "scaling", "decoder",
@@ -112,15 +112,14 @@ HOMES = {
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
 WITHOUT_NUMPY = {
-    "errors", "worker.supervisor", "trainer.rate_limited_log", "trainer.own_files",
-    "trainer.interrupts",
-    "commands.scan", "commands.tables", "commands.cli",
+    "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
+    "trainer.own_files", "trainer.interrupts", "commands.scan", "commands.tables", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.clips", "spec.plan", "spec.quarantine", "transport.messages", "trainer.admission",
-    "trainer.leases", "trainer.copies", "decoding.picture_headers",
+    "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
+    "trainer.admission", "trainer.leases", "trainer.copies", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
@@ -27,12 +28,13 @@ from videoload.decoding.open_files import (
     PacketMark,
     UnreadableError,
 )  # fmt: skip
-from videoload.decoding.packets import PacketTable, read_packets
 from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+Ints = npt.NDArray[np.int64]
 
 _LONG_S = 1.0  # what takes longer is split
 _TRIAL_S = 0.2  # so long it is decoded before that is known
@@ -55,20 +57,21 @@ class Report(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A frame that came out: the number of its packet, its position if decoding can start there,
-    else -1; and its checksum."""
+    """A frame that came out: its packet, where decoding can start if its position is not -1; and
+    its checksum."""
 
     packet: int
+    time: int
     position: int
     checksum: int
 
     @classmethod
     def of(cls, mark: PacketMark, frame: VideoFrame) -> _Frame:
         position = mark.position if frame.key_frame else -1
-        return cls(mark.number, position, checksum(frame))
+        return cls(mark.number, mark.time, position, checksum(frame))
 
 
-_UNMARKED = PacketMark(-1, -1)
+_UNMARKED = PacketMark(-1, 0, -1)
 
 
 class _SplitError(Exception):
@@ -87,7 +90,6 @@ def decode_index(
     size, pixels = (0, 0), ""
     frames: list[_Frame] = []
     repaired = 0
-    table = _packets(file, tick)
     began = time.monotonic()
     try:
         for mark, frame in opened.decode_all(tick):
@@ -98,10 +100,10 @@ def decode_index(
             del frame
             if threads > 1 and time.monotonic() - began > _TRIAL_S:
                 sound = not (repaired or opened.refused)
-                in_parts = _in_parts(opened, table, threads, tick) if sound else None
+                in_parts = _in_parts(opened, threads, tick) if sound else None
                 threads = 1  # there is one try
                 if in_parts is not None:
-                    frames, opened.taken = in_parts, len(table.positions)
+                    frames, opened.taken = in_parts
                     break
         if not frames:
             raise UnreadableError("has no frame that can be decoded")
@@ -113,29 +115,44 @@ def decode_index(
     finally:
         opened.close()
     keyframes = [
-        (ordinal, frame.packet, int(table.times[frame.packet]), frame.position)
+        (ordinal, frame.packet, frame.time, frame.position)
         for ordinal, frame in enumerate(frames)
-        if frame.position >= 0 and frame.packet < len(table.times)
+        if frame.position >= 0
     ]
     sums = np.array([frame.checksum for frame in frames], np.int64)
     return VideoIndex(info, np.array(keyframes, np.int64).reshape(-1, 4), sums=sums), report
 
 
-def _packets(file: VideoFile, tick: Tick) -> PacketTable:
+class _Packets(NamedTuple):
+    """Of each packet of a file its position (-1: unknown), its dts, and whether it is flagged as a
+    key frame."""
+
+    positions: Ints
+    times: Ints
+    keys: npt.NDArray[np.bool_]
+
+
+def _read_packets(file: VideoFile, tick: Tick) -> _Packets:
     opened = OpenedVideo(file)
+    rows: list[tuple[int, int, bool]] = []
     try:
-        return read_packets(opened, tick)
+        for packet in opened.packets:
+            if packet.size:
+                position = -1 if packet.pos is None or packet.dts is None else packet.pos
+                rows.append((position, packet.dts or 0, packet.is_keyframe))
+                tick()
     finally:
         opened.close()
+    positions, times, keys = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+    return _Packets(positions, times, keys == 1)
 
 
-def _in_parts(
-    opened: OpenedVideo, table: PacketTable, threads: int, tick: Tick
-) -> list[_Frame] | None:
-    """All frames of a file; None if it cannot be decoded in parts. ``opened`` has decoded for
-    `_TRIAL_S`."""
+def _in_parts(opened: OpenedVideo, threads: int, tick: Tick) -> tuple[list[_Frame], int] | None:
+    """All frames of a file, and how many packets it has; None if it cannot be decoded in parts.
+    ``opened`` has decoded for `_TRIAL_S`."""
     from concurrent.futures import ThreadPoolExecutor  # few processes need it
 
+    table = _read_packets(opened.file, tick)
     packets = len(table.positions)
     if opened.taken * _LONG_S >= packets * _TRIAL_S:
         return None  # it does not take long
@@ -166,7 +183,8 @@ def _in_parts(
         if [frame.checksum for frame in told[: len(shared)]] != [f.checksum for f in shared]:
             return None
         frames = frames[: len(frames) - len(shared)] + told
-    return frames
+    # Time stamps can be others after a seek.
+    return [f._replace(time=int(table.times[f.packet])) for f in frames], packets
 
 
 class _Counted:
@@ -197,7 +215,7 @@ def _are_done(parts: list[Future[list[_Frame]]]) -> bool:
     )
 
 
-def _split(table: PacketTable, parts: int) -> list[int]:
+def _split(table: _Packets, parts: int) -> list[int]:
     """Packets to begin at: the first, and those flagged as key frames that are nearest behind what
     would be equal parts."""
     keys = np.flatnonzero(table.keys & (table.positions >= 0))
@@ -207,7 +225,7 @@ def _split(table: PacketTable, parts: int) -> list[int]:
 
 
 def _decode_part(
-    file: VideoFile, table: PacketTable, start: int, end: int, counted: _Counted
+    file: VideoFile, table: _Packets, start: int, end: int, counted: _Counted
 ) -> list[_Frame]:
     """The frames from packet ``start``'s on to packet ``end``'s, and `_OVERLAP` more. Raises
     _SplitError where anything is not as it should be."""
@@ -221,9 +239,8 @@ def _decode_part(
 
 
 def _frames_of_part(
-    opened: OpenedVideo, table: PacketTable, start: int, end: int, counted: _Counted
+    opened: OpenedVideo, table: _Packets, start: int, end: int, counted: _Counted
 ) -> Iterator[_Frame]:
-    opened.codec.copy_opaque = True
     if start:
         opened.seek(int(table.times[start]))
     begun, left = start == 0, _OVERLAP

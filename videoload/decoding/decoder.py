@@ -80,6 +80,7 @@ class Decoder:
         self._storage = Storage(root)
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._allowed = transforms
+        self._functions: dict[str, Callable[..., object] | TransformError] = {}
         self._files = OpenFiles()
         self._chains = Chains()
 
@@ -112,7 +113,7 @@ class Decoder:
 
         Raises what `decode` raises.
         """
-        transform = None if spec.transform is None else self._function(spec.transform)
+        transform = None if spec.transform is None else self._transform(spec.transform)
         file = self._storage.resolve(path)
         index, opened = self._index(path, file, tick)
         try:
@@ -218,6 +219,19 @@ class Decoder:
         self._indexes.remember(path, file, index)
         return index
 
+    def _transform(self, name: str) -> Callable[..., object]:
+        """The function of that name. It is looked for once: to import a module may take long, and
+        may do anything."""
+        if name not in self._functions:
+            try:
+                self._functions[name] = self._function(name)
+            except TransformError as error:
+                self._functions[name] = error
+        found = self._functions[name]
+        if isinstance(found, TransformError):
+            raise found.with_traceback(None)
+        return found
+
     def _function(self, name: str) -> Callable[..., object]:
         module, _, function = name.partition(":")
         if self._allowed is not None and module not in self._allowed:
@@ -227,7 +241,7 @@ class Decoder:
             )
         try:
             found = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # whatever a module of the user's does when it is imported
             raise TransformError(f"transform {name} cannot be imported: {error}") from None
         if not callable(found):
             raise TransformError(f"transform {name} is not a function")

@@ -5,9 +5,11 @@ that is found there must be the one meant, and a key frame must come out of it),
 decoder is told to refuse whatever is not as it should be. As long as it complains of nothing, all
 ways to a frame give the same pixels.
 
-**Where it complains, one canonical route**: a fresh, tolerant decoder from the file's beginning. It
-skips what it cannot take, keeps what it repairs, and the end of what can be read is the end of the
-video. A picture that it refuses keeps its number and shows the one before it.
+**Where it complains, one canonical route**: a fresh, tolerant decoder that begins at that key
+frame, or at the beginning of a file that proves nothing. It skips what it cannot take and keeps
+what it repairs. A picture that it refuses keeps its number and shows the one before it. Each key
+frame gets a decoder of its own, since one that has met with damage decodes sound pictures wrongly
+after it.
 
 So what comes out depends on the bytes of the file alone: not on what was decoded before, nor by
 whom. Everything runs in one thread, and no frame is kept beyond the call that it is given to.
@@ -15,23 +17,30 @@ whom. Everything runs in one thread, and no frame is kept beyond the call that i
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
-from itertools import chain, count, islice
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, groupby, islice
+from typing import TYPE_CHECKING
 
 from av.video.frame import VideoFrame
 
 from videoload.decoding.index import KeyFrame, Tick, VideoIndex, checksum
 from videoload.decoding.open_files import REFUSALS, OpenedVideo, UnreadableError
+from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
     from videoload.decoding.open_files import VideoPacket
 
 Use = Callable[[int, VideoFrame], None]
 
+# Decoders that say nothing where some pictures are damaged, and leave in them what their memory
+# held before, or go on with what the pictures before a key frame left behind.
+_CARRY_OVER = {
+    "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
+}  # fmt: skip
 _NEAR = 4  # packets that are read on sooner than sought across
+_MAX_GROUPS = 64  # that are looked through for a picture in the place of one that is refused
 
 
 class StaleIndexError(Exception):
@@ -54,7 +63,11 @@ def read_frames(
     try:
         _read_strictly(opened, index, deque(wanted), use, tick)
     except (_ComplaintError, *REFUSALS):
-        _read_canonically(opened, index, wanted, use, tick)
+        opened.close()
+        if index.is_proven:
+            _read_groups(opened.file, index, wanted, use, tick)
+        else:
+            _read_from_the_beginning(opened.file, index, deque(wanted), use, tick)
         return False
     return True
 
@@ -66,8 +79,8 @@ def _read_strictly(
 
     What lies between a wanted frame and the key frame before the next wanted one is not decoded.
     """
-    if not opened.used:
-        opened.codec.copy_opaque = index.ordinals is not None
+    anew = index.is_proven and opened.codec.name in _CARRY_OVER  # at each key frame
+    began = 0  # at which frame
     at = -1 if opened.used else 0  # ordinal of the next frame; -1: who knows
     number = 0  # of the next packet
     held = 0  # packets that the decoder holds back, since a later picture may be shown earlier
@@ -78,11 +91,17 @@ def _read_strictly(
         target = left[0]
         start = index.keyframe_before(target)
         # The decoder has done those already; after a seek it would have to take as many anew.
-        if start is not None and (at < 0 or start.ordinal > at + held):
-            near = at >= 0 and start.ordinal - at - held <= _NEAR
-            first = (_read_on(opened, start, _NEAR) if near else None) or _go_to(opened, start)
-            at, number = start.ordinal, start.packet
-            frames, taken, held = _begin(opened, index, first, number, tick)
+        if start is not None and (
+            at < 0 or start.ordinal > at + held or (anew and start.ordinal > began)
+        ):
+            between = start.packet - number if at >= 0 else -1
+            packet = _read_on(opened, start, between) if 0 <= between <= _NEAR else None
+            at = began = start.ordinal
+            number = start.packet
+            packet = packet or _go_to(opened, start)
+            if anew:
+                opened.renew_decoder()
+            frames, taken, held = _begin(opened, index, packet, number, tick)
             number += taken
         elif at < 0:
             raise _ComplaintError
@@ -90,7 +109,7 @@ def _read_strictly(
             if not frames:
                 if (packet := next(opened.packets, None)) is None:
                     raise _ComplaintError
-                if index.ordinals is not None:
+                if not a_frame_a_packet and packet.size:
                     packet.opaque = number
                 frames = opened.decode(packet)
                 number += 1
@@ -99,7 +118,10 @@ def _read_strictly(
                 if a_frame_a_packet and len(frames) != 1 and packet.size and (at or not may_hold):
                     raise _ComplaintError
                 continue
-            if frames[0].is_corrupt or not _is_in_order(index, at, frames[0]):
+            if index.sums is not None:
+                if at == target and checksum(frames[0]) != index.sums[at]:
+                    raise _ComplaintError
+            elif frames[0].is_corrupt or not _is_in_order(index, at, frames[0]):
                 raise _ComplaintError
             if at == target:
                 use(left.popleft(), frames[0])
@@ -108,37 +130,43 @@ def _read_strictly(
 
 
 def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
-    """Whether a frame is the one that should come now, as far as the index can tell."""
+    """Whether a frame is the one that should come now, as far as its packet's number tells."""
+    if index.gives_a_frame_a_packet:
+        return True
+    packet = frame.opaque
+    if not isinstance(packet, int):
+        return False
     if index.ordinals is not None:
-        return bool(index.ordinals[cast(int, frame.opaque)] == ordinal)
-    return index.sums is None or checksum(frame) == index.sums[ordinal]
+        return bool(index.ordinals[packet] == ordinal)
+    return index.group_of(packet) == index.group_of(ordinal)
 
 
-def _read_on(opened: OpenedVideo, start: KeyFrame, most: int | None) -> VideoPacket | None:
-    """The packet of a key frame that is still to come, one of the next ``most`` or any. The decoder
-    does not see those before it, so it has to begin anew."""
+def _read_on(opened: OpenedVideo, start: KeyFrame, between: int) -> VideoPacket | None:
+    """The packet of a key frame that comes after so many others. The decoder does not see those, so
+    it has to begin anew."""
     if opened.codec.is_open:
         opened.codec.flush_buffers()
-    following = islice(opened.packets, None if most is None else most + 1)
-    return next((packet for packet in following if packet.pos == start.position), None)
+    packet = next(islice(opened.packets, between, None), None)
+    return packet if packet and start.position in (packet.pos, -1) else None
 
 
 def _go_to(opened: OpenedVideo, start: KeyFrame) -> VideoPacket:
-    """The packet of a key frame: by a seek, or where that leads elsewhere (a file without an index)
-    by reading on from the beginning."""
+    """The packet of a key frame: by a seek, or where that leads elsewhere by reading on from the
+    beginning of the file."""
     try:
-        opened.seek(start.time)
-        packet = next(opened.packets, None)
-        while packet is not None and packet.size and (packet.pos or 0) < start.position:
+        if start.position >= 0:
+            opened.seek(start.time)
             packet = next(opened.packets, None)
+            while packet is not None and packet.size and (packet.pos or 0) < start.position:
+                packet = next(opened.packets, None)
+            if packet is not None and packet.pos == start.position:
+                return packet
     except REFUSALS:
-        packet = None
-    if packet is not None and packet.pos == start.position:
-        return packet
-    copy_opaque = opened.codec.copy_opaque
-    opened.reopen()
-    opened.codec.copy_opaque = copy_opaque
-    packet = _read_on(opened, start, None)
+        pass
+    if opened.used:
+        opened.reopen()
+    coded = (packet for packet in opened.packets if packet.size)
+    packet = next(islice(coded, start.packet, None), None)
     if packet is None:
         raise _ComplaintError
     return packet
@@ -151,7 +179,7 @@ def _begin(
     packets that took, and how many of them the decoder holds back then."""
     dropped = 0
     for taken, following in enumerate(chain((packet,), opened.packets), 1):
-        if index.ordinals is not None and following.size:
+        if not index.gives_a_frame_a_packet and following.size:
             following.opaque = number + taken - 1
         frames = opened.decode(following)
         tick()
@@ -166,72 +194,86 @@ def _begin(
     raise _ComplaintError
 
 
-def _read_canonically(
-    opened: OpenedVideo, index: VideoIndex, wanted: list[int], use: Use, tick: Tick
+def _read_from_the_beginning(
+    file: VideoFile, index: VideoIndex, left: deque[int], use: Use, tick: Tick
 ) -> None:
-    """Raises UnreadableError, StaleIndexError."""
-    opened.close()
-    shown = _show(opened, index, {ordinal: [ordinal] for ordinal in wanted}, use, tick)
-    missing = [ordinal for ordinal in wanted if ordinal not in shown]
-    if not missing:
-        return
-    if not index.is_proven:
-        raise StaleIndexError
-    if not shown:
-        raise UnreadableError("has no frame that can be decoded")
-    places: dict[int, list[int]] = {}
-    for ordinal in missing:
-        before = max((other for other in shown if other < ordinal), default=min(shown))
-        places.setdefault(before, []).append(ordinal)
-    _show(opened, index, places, use, tick)
+    """As the index was made. Raises StaleIndexError, UnreadableError."""
+    fresh = OpenedVideo(file, strict=False)
+    at = 0
+    try:
+        for _, frame in fresh.decode_all(tick):  # `enumerate` would keep the frame
+            if at == left[0]:
+                if index.sums is None or checksum(frame) != index.sums[at]:
+                    break
+                use(left.popleft(), frame)
+                if not left:
+                    return
+            del frame  # none is kept while the next one is decoded
+            at += 1
+    finally:
+        fresh.close()
+    raise StaleIndexError
+
+
+def _read_groups(
+    file: VideoFile, index: VideoIndex, wanted: list[int], use: Use, tick: Tick
+) -> None:
+    """Each group of pictures, from one key frame to the next, by itself. Raises UnreadableError."""
+    for group, members in groupby(wanted, index.group_of):
+        ordinals = list(members)
+        came = _show(file, index, group, {ordinal: [ordinal] for ordinal in ordinals}, use, tick)
+        places: dict[tuple[int, int], list[int]] = {}
+        for ordinal in sorted(set(ordinals).difference(came)):
+            before = bisect_left(came, ordinal) - 1
+            shown = (group, came[before]) if before >= 0 else _near(file, index, group, tick)
+            places.setdefault(shown, []).append(ordinal)
+        for (other, shown_ordinal), missing in places.items():
+            _show(file, index, other, {shown_ordinal: missing}, use, tick)
+
+
+def _near(file: VideoFile, index: VideoIndex, group: int, tick: Tick) -> tuple[int, int]:
+    """Group and ordinal of the last picture before a group, or the first one from it on. Raises
+    UnreadableError."""
+    for other in range(group - 1, max(-1, group - 1 - _MAX_GROUPS), -1):
+        if came := _show(file, index, other, {}, _ignore, tick):
+            return other, came[-1]
+    for other in range(group, min(len(index.keyframes), group + _MAX_GROUPS)):
+        if came := _show(file, index, other, {}, _ignore, tick):
+            return other, came[0]
+    raise UnreadableError("has no frame that can be decoded")
+
+
+def _ignore(ordinal: int, frame: VideoFrame) -> None:
+    pass
 
 
 def _show(
-    opened: OpenedVideo, index: VideoIndex, places: dict[int, list[int]], use: Use, tick: Tick
-) -> set[int]:
-    """Decode from the beginning, and have the frames that are keys of ``places`` used in the places
-    of those that are its values; returns the ordinals that came out until that was done."""
-    fresh = OpenedVideo(opened.file, strict=False)
-    last = max(places)
-    shown: set[int] = set()
-    number_of = _numbering(index)
+    file: VideoFile,
+    index: VideoIndex,
+    group: int,
+    places: Mapping[int, Sequence[int]],
+    use: Use,
+    tick: Tick,
+) -> list[int]:
+    """Decode a group of pictures, and have the frames that are keys of ``places`` used in the
+    places that are its values; returns the ordinals that came out until that was done, rising."""
+    start, end = index.keyframe(group), index.end(group)
+    last = max(places, default=end - 1)
+    came: list[int] = []
+    fresh = OpenedVideo(file, strict=False)
     try:
-        for mark, frame in fresh.decode_all(tick):
-            ordinal = number_of(-1 if mark is None else mark.number)
-            if ordinal in shown or not 0 <= ordinal < index.info.frames:
-                continue
-            shown.add(ordinal)
-            for place in places.get(ordinal, ()):
-                if index.sums is not None and checksum(frame) != index.sums[ordinal]:
-                    raise StaleIndexError
-                use(place, frame)
-            del frame
+        packets = chain((_go_to(fresh, start),), fresh.packets)
+        for mark, frame in fresh.decode_all(tick, packets, start.packet):
+            ordinal = -1 if mark is None else index.ordinal(mark.number, group, len(came))
+            if ordinal > (came[-1] if came else start.ordinal - 1) and ordinal < end:
+                came.append(ordinal)
+                for place in places.get(ordinal, ()):
+                    use(place, frame)
+            del frame  # none is kept while the next one is decoded
             if ordinal >= last:
                 break
+    except _ComplaintError:
+        pass  # there is no such packet
     finally:
         fresh.close()
-    return shown
-
-
-def _numbering(index: VideoIndex) -> Callable[[int], int]:
-    """From the number of a frame's packet (-1: unknown) to its ordinal, frame by frame."""
-    counter = count()
-    if index.ordinals is not None:
-        ordinals = index.ordinals.tolist()
-        return lambda packet: ordinals[packet] if 0 <= packet < len(ordinals) else -1
-    if not index.is_proven:
-        return lambda packet: next(counter)
-    if not index.reordered:
-        return lambda packet: packet
-    # Of a group in which some are refused, the last numbers are those that are missing.
-    starts = index.keyframes[:, 1].tolist()
-    shown = [0] * (len(starts) + 1)
-
-    def by_group(packet: int) -> int:
-        group = bisect_right(starts, packet) - 1
-        ordinal = int(starts[group]) + shown[group]
-        shown[group] += 1
-        end = starts[group + 1] if group + 1 < len(starts) else index.info.frames
-        return ordinal if group >= 0 and ordinal < end else -1
-
-    return by_group
+    return came

@@ -4,7 +4,8 @@
 outputs.** Headers lie about it, and so do time stamps. Where container index, packet sizes and
 picture headers prove that every coded picture gives one frame (`picture_headers`), they tell, and
 nothing is decoded: an index takes a fraction of a millisecond, and whoever opens a file makes it.
-Where they prove nothing, one complete decode tells, and a checksum of every frame is kept with it.
+Where they prove nothing, one complete decode tells, and a checksum of every frame is kept with it:
+whatever comes out later has to have it.
 
 An index is a function of the file's bytes alone.
 """
@@ -15,8 +16,8 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache
+from typing import NamedTuple, cast
 from zlib import crc32
 
 import av
@@ -32,13 +33,12 @@ from videoload.spec.clips import VideoInfo
 Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
 
-_LINES = 8  # every so many are looked at to know a frame again
 _HEADER = struct.Struct("<QQQIIQ")
 
 
 class KeyFrame(NamedTuple):
-    """Where decoding can start: the frame that comes out first, the number, dts and position of its
-    packet."""
+    """Where decoding can start: the frame that comes out first, the number, dts and position (-1:
+    it cannot be sought) of its packet."""
 
     ordinal: int
     packet: int
@@ -67,7 +67,7 @@ class VideoIndex:
         self.ordinals = ordinals
         self.reordered = reordered
         self.sums = sums
-        self._starts: list[int] = keyframes[:, 0].tolist()
+        self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
 
     @property
     def is_proven(self) -> bool:
@@ -81,8 +81,30 @@ class VideoIndex:
 
     def keyframe_before(self, ordinal: int) -> KeyFrame | None:
         """The last place to start at, at or before a frame."""
-        at = bisect_right(self._starts, ordinal) - 1
-        return None if at < 0 else KeyFrame(*self.keyframes[at].tolist())
+        group = self.group_of(ordinal)
+        return None if group < 0 else self.keyframe(group)
+
+    def keyframe(self, group: int) -> KeyFrame:
+        """Where a group of pictures starts."""
+        return KeyFrame(*self.keyframes[group].tolist())
+
+    def group_of(self, ordinal: int) -> int:
+        """The number of the group of pictures that a frame is in; -1: before the first one."""
+        return bisect_right(self._starts, ordinal) - 1
+
+    def end(self, group: int) -> int:
+        """The ordinal after the last one of a group."""
+        return [*self._starts[group + 1 : group + 2], self.info.frames][0]
+
+    def ordinal(self, packet: int, group: int, shown: int) -> int:
+        """Of the frame that comes of a packet of a proven video, after so many of its group; what
+        is of no group at or after this one has none (-1)."""
+        if self.ordinals is not None:
+            return int(self.ordinals[packet]) if packet < len(self.ordinals) else -1
+        if not self.reordered or packet >= self.end(group):
+            return packet
+        # If some are refused, the last numbers of the group are those that are missing.
+        return self._starts[group] + shown if packet >= self._starts[group] else -1
 
     @property
     def memory_bytes(self) -> int:
@@ -118,19 +140,19 @@ class VideoIndex:
 
 def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
     """The index of a file that was just opened, if it can be told without decoding."""
-    table = read_packets(opened, tick)
-    pictures, codec = table.pictures, opened.codec
+    codec = opened.codec
     # A palette may come with any packet: a seek would lose it.
-    if pictures is None or codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
+    if codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
         return None
+    table = read_packets(opened, tick)
+    if table is None:
+        return None
+    pictures = table.pictures
     packets = pictures.starts
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
     rows = np.stack((ordinals, packets, table.times[packets], table.positions[packets]), axis=1)
     info = VideoInfo(pictures.frames, frame_rate(opened), codec.width, codec.height)
-    return VideoIndex(
-        info, rows[table.positions[packets] >= 0],
-        ordinals=pictures.ordinals, reordered=pictures.reordered,
-    )  # fmt: skip
+    return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered)
 
 
 def frame_rate(opened: OpenedVideo) -> Fraction:
@@ -139,24 +161,28 @@ def frame_rate(opened: OpenedVideo) -> Fraction:
 
 
 def checksum(frame: VideoFrame) -> int:
-    """The CRC of every eighth line of the first plane (and of the palette): enough to tell a frame
-    from its neighbours, and from one that was decoded without what it refers to, since what refers
-    to other frames does so in blocks of eight lines or more."""
-    plane = VideoPlane(frame, 0)  # `frame.planes` makes all three
+    """The CRC of all that is seen of a frame, its size and format."""
     pixels = frame.format.name
-    shape, strides = _lines(pixels, plane.width, plane.height, abs(plane.line_size))
-    total = crc32(np.ndarray(shape, np.uint8, memoryview(plane), 0, strides).tobytes())
-    return crc32(frame.planes[1], total) if pixels == "pal8" else total
+    total = crc32(f"{pixels} {frame.width} {frame.height}".encode())
+    for i, pixel_bits in enumerate(_plane_bits(pixels)):
+        plane = VideoPlane(frame, i)
+        used = -(-plane.width * pixel_bits // 8)  # the rest of a line may hold anything
+        lines = np.ndarray(
+            (plane.height, used), np.uint8, cast(memoryview, plane), 0, (abs(plane.line_size), 1)
+        )
+        total = crc32(lines.tobytes(), total)
+    return total
 
 
-@lru_cache(256)
-def _lines(
-    pixels: str, width: int, height: int, stride: int
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Shape and strides of what `checksum` looks at, in bytes of the first plane."""
+@cache
+def _plane_bits(pixels: str) -> tuple[int, ...]:
+    """Bits that a pixel takes in each plane."""
     layout = av.VideoFormat(pixels)
-    bits = layout.padded_bits_per_pixel
-    if layout.is_planar:
-        bits = 16 if layout.components[0].bits > 8 else 8
-    used = width * bits // 8  # the rest of a line may hold anything
-    return (-(-height // _LINES), used), (_LINES * stride, 1)
+    if pixels == "pal8":
+        return 8, 32  # indices, colours
+    if not layout.is_planar:
+        return (layout.padded_bits_per_pixel,)
+    bits = [0] * 4
+    for component in layout.components:
+        bits[component.plane] += 16 if component.bits > 8 else 8
+    return tuple(filter(None, bits))

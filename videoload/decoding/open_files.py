@@ -15,10 +15,12 @@ import av
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from cachetools import LRUCache
 
+from videoload.decoding.picture_headers import jpeg_tables
 from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 _CONTAINERS = "avi,mov,mp4,matroska,webm,mpeg,mpegts,mpegvideo,mjpeg,m4v,dv,flv,ogg"
 _TOLERANT = {"max_pixels": str(8192 * 8192)}
 _STRICT = {**_TOLERANT, "err_detect": "explode"}
-_BITEXACT = int(Flags.bitexact)
+_FLAGS = int(Flags.bitexact | Flags.copy_opaque)  # a frame has the mark of its packet
+_TOLD_BY_CONTAINER = (
+    "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample",
+)  # fmt: skip
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MAX_OPEN = 64
 _FRAMES_IN_DECODER = 6
@@ -111,6 +116,7 @@ class OpenedVideo:
     def _open(self) -> None:
         self.used = False
         self.taken = self.refused = 0
+        self._tables: frozenset[tuple[int, int]] | None = None  # that all pictures so far brought
         self.container = _container(self.file.path)
         try:
             self.stream = _video_stream(self.container, strict=self._strict)
@@ -125,6 +131,14 @@ class OpenedVideo:
         self.close()
         self._open()
 
+    def renew_decoder(self) -> None:
+        """A decoder that has decoded nothing, in the place of this one."""
+        decoder = cast(VideoCodecContext, VideoCodecContext.create(self.codec.codec, "r"))
+        for name in _TOLD_BY_CONTAINER:
+            setattr(decoder, name, getattr(self.codec, name))
+        _set_up(decoder, strict=self._strict)
+        self.codec = decoder
+
     def seek(self, time: int) -> None:
         """To the last key frame at or before ``time`` (dts), as far as the container knows.
         Raises one of `REFUSALS`."""
@@ -135,18 +149,26 @@ class OpenedVideo:
     def decode(self, packet: VideoPacket) -> list[VideoFrame]:
         """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
         self.used = True
+        if self._strict and packet.size and self.codec.name == "mjpeg":
+            tables = jpeg_tables(memoryview(packet))
+            if self._tables not in (None, tables):
+                raise ValueError("it would take tables from another picture")
+            self._tables = tables
         return self.codec.decode(packet if packet.size else None)
 
     def decode_all(
-        self, tick: Callable[[], None]
+        self,
+        tick: Callable[[], None],
+        packets: Iterator[VideoPacket] | None = None,
+        number: int = 0,
     ) -> Iterator[tuple[PacketMark | None, VideoFrame]]:
-        """Every frame of a file that was just opened, with a mark of the packet that it is of. What
-        the decoder refuses is passed over. No frame is to be kept while the next one is decoded:
-        what some decoders leave in a broken picture is what its recycled memory held before."""
-        self.codec.copy_opaque = True
-        for packet in self.packets:
+        """Every frame of the packets from here on, with a mark of the packet that it is of; the
+        first one is number ``number``. What the decoder refuses is passed over. No frame is to be
+        kept while the next one is decoded: what some decoders leave in a broken picture is what its
+        recycled memory held before."""
+        for packet in packets or self.packets:
             if packet.size:
-                packet.opaque = PacketMark.of(packet, self.taken)
+                packet.opaque = PacketMark.of(packet, number + self.taken)
                 self.taken += 1
             try:
                 frames = self.decode(packet)
@@ -155,8 +177,7 @@ class OpenedVideo:
                 frames = []
             tick()
             while frames:
-                mark_of_frame = cast("PacketMark | None", frames[0].opaque)
-                yield mark_of_frame, frames.pop(0)
+                yield cast("PacketMark | None", frames[0].opaque), frames.pop(0)
 
     def close(self) -> None:
         """Close the file."""
@@ -164,16 +185,17 @@ class OpenedVideo:
 
 
 class PacketMark(NamedTuple):
-    """A packet: its number, and its position if it can be sought, else -1."""
+    """A packet: its number, its dts, and its position if it can be sought, else -1."""
 
     number: int
+    time: int
     position: int
 
     @classmethod
     def of(cls, packet: VideoPacket, number: int) -> PacketMark:
         """The mark of packet ``number`` of a file."""
         can_be_sought = packet.is_keyframe and packet.dts is not None and packet.pos is not None
-        return cls(number, (packet.pos or 0) if can_be_sought else -1)
+        return cls(number, packet.dts or 0, (packet.pos or 0) if can_be_sought else -1)
 
 
 class _ClosingCache(LRUCache[str, OpenedVideo]):
@@ -213,9 +235,13 @@ def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:
     context = stream.codec_context
     if context is None:
         raise UnreadableError("has a video codec that FFmpeg does not know")
+    _set_up(context, strict=strict)
+    return stream
+
+
+def _set_up(context: VideoCodecContext, *, strict: bool) -> None:
     context.thread_type = "NONE"
     context.thread_count = 1
     # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
-    context.flags |= _BITEXACT  # as an option, in words, it takes FFmpeg 40 microseconds to read
+    context.flags |= _FLAGS  # as an option, in words, FFmpeg takes 40 microseconds to read them
     context.options = _STRICT if strict else _TOLERANT
-    return stream

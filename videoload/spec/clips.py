@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import SpecError
+from videoload.spec.arguments import real, whole
 
 Crop = Literal["center", "random", "resized", "none"]
 Sampling = Literal["random", "center", "uniform", "dense"]
@@ -110,7 +111,7 @@ class ClipSpec:
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video"):
-            _whole(name, getattr(self, name))
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SpecError(
@@ -119,11 +120,11 @@ class ClipSpec:
         if not isinstance(self.flip, bool):
             raise SpecError(f"flip must be True or False, got {self.flip!r}")
         if self.fps is not None:
-            _rate(self.fps)
+            object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
             if self.stride != 1:
                 raise SpecError("give stride or fps, not both")
         if self.resize is not None:
-            _whole("resize", self.resize)
+            object.__setattr__(self, "resize", whole("resize", self.resize))
             if self.resize % 2:
                 raise SpecError(f"resize must be even, got {self.resize}")
         self._check_size()
@@ -143,9 +144,8 @@ class ClipSpec:
             return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:
             raise SpecError(f"size must be (height, width), got {self.size!r}")
-        for length in self.size:
-            _whole("size", length)
-        object.__setattr__(self, "size", tuple(self.size))
+        size = tuple(whole("size", length) for length in self.size)
+        object.__setattr__(self, "size", size)
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
         # The short side is resized: the long one may be as long as the video makes it.
@@ -154,7 +154,7 @@ class ClipSpec:
 
     def _check_dense(self) -> None:
         if self.hop is not None:
-            _whole("hop", self.hop)
+            object.__setattr__(self, "hop", whole("hop", self.hop))
         if self.sampling != "dense":
             if self.hop is not None:
                 raise SpecError('hop is for sampling="dense"')
@@ -370,14 +370,3 @@ def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[
     w = min(width, round(height * _RATIO[1]))
     h = min(height, round(width / _RATIO[0]))
     return (width - w) // 4 * 2, (height - h) // 4 * 2, w, h
-
-
-def _rate(fps: float) -> None:
-    number = isinstance(fps, int | float) and not isinstance(fps, bool)
-    if not number or not 0.001 <= fps < float("inf"):
-        raise SpecError(f"fps must be a number of at least 0.001, got {fps!r}")
-
-
-def _whole(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SpecError(f"{name} must be a whole number of at least 1, got {value!r}")

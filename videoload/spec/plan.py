@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import SpecError
+from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 
@@ -99,27 +100,27 @@ class StreamOptions:
     max_bad: float
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.batch_size) or self.batch_size < 1:
-            raise SpecError(f"batch_size must be at least 1, got {self.batch_size!r}")
-        if not _is_whole(self.seed):
-            raise SpecError(f"seed must be a whole number, got {self.seed!r}")
-        if not (
-            isinstance(self.shard, tuple | list)
-            and len(self.shard) == 2
-            and all(map(_is_whole, self.shard))
-            and 0 <= self.shard[0] < self.shard[1]
-        ):
+        try:
+            rank, world = (whole("shard", part, None) for part in self.shard)
+        except (TypeError, ValueError):  # SpecError is one
+            rank = world = -1
+        if not 0 <= rank < world:
             raise SpecError(
                 f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
             )
         if self.on_error not in ("substitute", "raise"):
             raise SpecError(f'on_error must be "substitute" or "raise", got {self.on_error!r}')
-        if not 0 <= self.max_bad <= 1:
-            raise SpecError(f"max_bad is a share from 0 to 1, got {self.max_bad!r}")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+        for name, value in (
+            ("batch_size", whole("batch_size", self.batch_size)),
+            ("seed", whole("seed", self.seed, None)),
+            ("shard", (rank, world)),
+            ("max_bad", real("max_bad", self.max_bad, 0, 1, what="a share")),
+        ):
+            object.__setattr__(self, name, value)
+        for name in ("shuffle", "drop_remainder", "ordered"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, bool(getattr(self, name)))
 
 
 class Plan:
@@ -181,6 +182,17 @@ class Plan:
         order = _order(self.samples, self._options.seed, epoch) if self._options.shuffle else None
         positions = (self._rank + self._world * i for i in mine)
         return [self._sample(epoch, order[at] if order else at) for at in positions]
+
+    def steps(self, start_step: int, epochs: int) -> range:
+        """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
+        epochs = whole("epochs", epochs, 0)
+        stop = epochs * self._batches
+        start = whole("start_step", start_step, 0)
+        if start > stop:
+            raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start}")
+        if start and not self._options.ordered:
+            raise SpecError("start_step needs ordered=True: else nobody knows which steps are done")
+        return range(start, stop)
 
     def substitute(self, sample: Sample) -> Sample:
         """The substitute for a sample that cannot be decoded; the same in every run."""

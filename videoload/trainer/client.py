@@ -13,10 +13,12 @@ import weakref
 from collections.abc import Sequence
 from typing import Literal
 
+from videoload import native
 from videoload.decoding.index_cache import cache_folder
 from videoload.decoding.storage import Storage
 from videoload.errors import SpecError, WorkerError
 from videoload.native import cores
+from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Plan, StreamOptions
@@ -85,10 +87,16 @@ class Client:
         stall_s: float = 10.0,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
-        count = cores() if workers == "auto" else workers
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise SpecError(f'workers must be a whole number or "auto", got {workers!r}')
-        addresses = [listen] if isinstance(listen, str) else list(listen or ())
+        if native.is_worker:
+            raise SpecError(
+                "a client is made in a worker: the module of a transform runs in workers, so what "
+                "trains stands behind if __name__ == '__main__', or in another module"
+            )
+        auto = isinstance(workers, str) and workers == "auto"
+        count = cores() if auto else whole('workers (or "auto")', workers, 0)
+        addresses = [listen] if isinstance(listen, str) else listen or ()
+        if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
+            raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")
         if not count and not addresses:
             raise SpecError("a client with workers=0 needs an address to listen on: listen=")
         self._workers = count
@@ -97,7 +105,7 @@ class Client:
             listen=addresses,
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
-            stall_s=stall_s,
+            stall_s=real("stall_s", stall_s, 0.1),
             cache=cache_folder(cache),
         )
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
@@ -206,7 +214,10 @@ class Client:
 
         Raises:
             WorkerError: Fewer workers came in that time.
+            ClosedError: The client is closed.
         """
+        self._engine.check()
+        count, timeout_s = whole("count", count, 0), real("timeout_s", timeout_s, 0)
         connected = self._engine.wait_for_workers(count, timeout_s)
         if connected < count:
             where = ", ".join(self.endpoints) or "this host"
@@ -236,8 +247,6 @@ class Client:
 
 def _slots(asked: int | None, batch_size: int, batch_bytes: int, workers: int) -> int:
     if asked is not None:
-        if asked < 2:
-            raise SpecError(f"slots must be at least 2, got {asked}")
-        return asked
+        return whole("slots", asked, 2)
     wanted = _SLOTS + 4 * workers // batch_size
     return max(4, min(wanted, _MAX_BYTES // batch_bytes))

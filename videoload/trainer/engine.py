@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import os
 import secrets
 import socket
 import threading
@@ -102,6 +103,7 @@ class Engine:
         stall_s: float,
         cache: str | None,
     ) -> None:
+        self._pid = os.getpid()
         self._children = workers
         self._listen = listen
         self._keys = keys
@@ -146,6 +148,8 @@ class Engine:
         use it). A call that can do no more than grant a lease, ``about_leases``, does not wake the
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
+        if os.getpid() != self._pid:
+            return
         self._calls.append(call)
         if about_leases and not self.has_credit:
             return
@@ -158,6 +162,8 @@ class Engine:
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
+        if os.getpid() != self._pid:  # a fork's copy: the thread is the parent's
+            return
         self._stopping = True
         self.post(lambda: None)
         if self._thread.ident is not None and self._thread is not threading.current_thread():
@@ -170,6 +176,11 @@ class Engine:
 
     def check(self) -> None:
         """Raise what ended this engine, if it has ended."""
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                "this client is another process's: after a fork only its parent can use it; start "
+                "processes with the method 'spawn' and make a client in each"
+            )
         if self._error is not None:
             raise copy.copy(self._error)
         if self._stopping:

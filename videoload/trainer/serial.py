@@ -136,7 +136,7 @@ def decode_serially(
     if catalog.root is None:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
-    return _batches(catalog, clip, plan, options, range(start_step, epochs * len(plan)), info)
+    return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
 
 
 def _batches(

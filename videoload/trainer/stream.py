@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from videoload.errors import BadVideo, SpecError
+from videoload.errors import BadVideo
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
@@ -153,7 +153,7 @@ class Stream:
             ClosedError: The client is closed.
         """
         batches = self._read(self._steps(start_step, epochs))
-        yield from batches if info else map(_PAIR, batches)
+        return batches if info else map(_PAIR, batches)
 
     def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
@@ -196,10 +196,7 @@ class Stream:
 
     def _steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``."""
-        stop = epochs * len(self)
-        if not 0 <= start_step <= stop:
-            raise SpecError(f"start_step must be in 0..{stop} ({epochs} epochs), got {start_step}")
-        return range(start_step, stop)
+        return self._source.plan.steps(start_step, epochs)
 
     def _read(
         self, steps: range, idle: Callable[[], None] | None = None

@@ -101,7 +101,7 @@ class Window:
 def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """A copy that begins at a multiple of 64 bytes, so that TensorFlow takes it as it is."""
     memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    begin = -memory.ctypes.data % _ALIGNMENT
+    begin = -memory.__array_interface__["data"][0] % _ALIGNMENT
     copy = memory[begin : begin + array.nbytes].reshape(array.shape)
     np.copyto(copy, array)
     return copy

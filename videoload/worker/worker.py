@@ -324,6 +324,7 @@ def serve(
     native.switch_off(*settings.without)
     native.limit_memory()
     native.keep_pages()
+    native.is_worker = True
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
     status = 0
 

@@ -597,7 +597,7 @@ def test_a_clip_has_the_shape_of_its_pixels(
         ({"flip": 0.5}, "flip must be True or False, got 0.5"),
         *(
             ({"fps": fps}, f"fps must be a number of at least 0.001, got {fps!r}")
-            for fps in (0, -25, 1e-9, float("nan"), float("inf"), "25", True, Fraction(25))
+            for fps in (0, -25, 1e-9, float("nan"), float("inf"), "25", True)
         ),
         ({"fps": 10, "stride": 2}, "give stride or fps, not both"),
         ({"resize": 127}, "resize must be even, got 127"),

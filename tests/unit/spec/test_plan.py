@@ -482,11 +482,11 @@ def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("batch_size", 0, "batch_size must be at least 1, got 0"),
-        ("batch_size", -3, "batch_size must be at least 1, got -3"),
-        ("batch_size", 2.0, r"batch_size must be at least 1, got 2\.0"),
-        ("batch_size", "8", "batch_size must be at least 1, got '8'"),
-        ("batch_size", True, "batch_size must be at least 1, got True"),
+        ("batch_size", 0, "batch_size must be a whole number of at least 1, got 0"),
+        ("batch_size", -3, "batch_size must be a whole number of at least 1, got -3"),
+        ("batch_size", 2.0, r"batch_size must be a whole number of at least 1, got 2\.0"),
+        ("batch_size", "8", "batch_size must be a whole number of at least 1, got '8'"),
+        ("batch_size", True, "batch_size must be a whole number of at least 1, got True"),
         ("seed", 1.5, r"seed must be a whole number, got 1\.5"),
         ("seed", None, "seed must be a whole number, got None"),
         ("seed", True, "seed must be a whole number, got True"),
@@ -498,9 +498,11 @@ def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
         ("shard", (0, 2.0), r"0 <= rank < world, got \(0, 2\.0\)"),
         ("shard", 1, "0 <= rank < world, got 1"),
         ("on_error", "skip", 'on_error must be "substitute" or "raise", got \'skip\''),
-        ("max_bad", 1.01, r"max_bad is a share from 0 to 1, got 1\.01"),
-        ("max_bad", -0.1, r"max_bad is a share from 0 to 1, got -0\.1"),
-        ("max_bad", float("nan"), "max_bad is a share from 0 to 1, got nan"),
+        ("max_bad", 1.01, r"max_bad must be a share from 0 to 1, got 1\.01"),
+        ("max_bad", -0.1, r"max_bad must be a share from 0 to 1, got -0\.1"),
+        ("max_bad", "x", "max_bad must be a share from 0 to 1, got 'x'"),
+        ("ordered", 1, "ordered must be True or False, got 1"),
+        ("max_bad", float("nan"), "max_bad must be a share from 0 to 1, got nan"),
     ],
 )
 def test_an_option_that_cannot_be_meant_is_refused(field: str, value: object, words: str) -> None:

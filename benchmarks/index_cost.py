@@ -1,0 +1,124 @@
+"""What it costs to know a file that was never seen: `python -m benchmarks.index_cost`.
+
+On one core, for files of the works `ucf`, `first-hmdb`, `mjpeg` and `h264`, microseconds (medians):
+
+    open        until FFmpeg has opened the file
+    hot         `prove_index`, one file after the other and nothing in between
+    in a lease  so as a worker does it: of four files in a row, before four clips are decoded
+    cold        of one file, between two clips
+    clip        a clip of a file that is known, opened for it
+    share       of "in a lease" in all that the first visit to a file takes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from benchmarks.figures import Row, parser, save, show
+from benchmarks.work import FOLDER, Work, load
+from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.index import prove_index
+from videoload.decoding.open_files import OpenedVideo
+from videoload.decoding.storage import Storage
+
+WORKS = ("ucf", "first-hmdb", "mjpeg", "h264")
+_LEASE_CLIPS = 4
+
+
+class _Worker:
+    """Does to the files of a work what a worker does, and takes the time."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._storage = Storage(work.root)
+        self._decoder = Decoder(work.root)
+        self._out = np.empty((1, *work.clip.spec().shape), np.uint8)
+        self.open_s: list[float] = []
+        self.clip_s: list[float] = []
+
+    def prove(self, number: int) -> float:
+        """Seconds for the index of a file."""
+        file = self._storage.resolve(self._work.files[number].path)
+        began = time.perf_counter()
+        opened = OpenedVideo(file)
+        is_open = time.perf_counter()
+        index = prove_index(opened, lambda: None)
+        proven = time.perf_counter()
+        opened.close()
+        assert index is not None
+        self.open_s.append(is_open - began)
+        return proven - is_open
+
+    def decode(self, number: int, start: int) -> None:
+        """A clip of a file that is not open."""
+        segment = Request(0, start=start, end=start + self._work.clip.span)
+        self._decoder.rest()
+        self._decoder.index(self._work.files[number].path)
+        began = time.perf_counter()
+        self._decoder.decode(
+            self._work.files[number].path, self._work.clip.spec(), [segment], self._out
+        )
+        self.clip_s.append(time.perf_counter() - began)
+
+
+def cost(work: Work, rounds: int) -> Row:
+    """One line of the table."""
+    worker = _Worker(work)
+    files = range(work.met or len(work.files))
+    starts = {item.file: item.start for item in reversed(work.distinct)}
+    hot = [worker.prove(number) for _ in range(rounds) for number in files]
+    cold: list[float] = []
+    leased: list[float] = []
+    worker.open_s.clear()
+    for turn in range(rounds):
+        for at in range(0, len(files), _LEASE_CLIPS):
+            lease = files[at : at + _LEASE_CLIPS]
+            if turn % 2:
+                leased += [worker.prove(number) for number in lease]
+            for number in lease:
+                if not turn % 2:
+                    cold.append(worker.prove(number))
+                worker.decode(number, starts[number])
+    in_a_lease, clip = median(leased), median(worker.clip_s)
+    return {
+        "work": work.name,
+        "frames": work.files[0].frames,
+        "open_us": median(worker.open_s) * 1e6,
+        "hot_us": median(hot) * 1e6,
+        "lease_us": in_a_lease * 1e6,
+        "cold_us": median(cold) * 1e6,
+        "clip_us": clip * 1e6,
+        "share": in_a_lease / (in_a_lease + clip),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, write."""
+    made = parser(__doc__)
+    made.add_argument("--work", choices=WORKS, action="append", help="only this one")
+    made.add_argument("--rounds", type=int, default=20, help="through 32 files")
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where the files are kept")
+    given = made.parse_args(arguments)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    rows = [cost(load(name, given.folder), given.rounds) for name in given.work or WORKS]
+    columns = {
+        "work": "{work}",
+        "frames": "{frames}",
+        "open": "{open_us:.0f}",
+        "hot": "{hot_us:.0f}",
+        "in a lease": "{lease_us:.0f}",
+        "cold": "{cold_us:.0f}",
+        "clip": "{clip_us:,.0f}",
+        "share": "{share:.1%}",
+    }
+    show("the index of a file, microseconds", rows, columns)
+    save(given.json, "index_cost", rows, rounds=given.rounds)
+
+
+if __name__ == "__main__":
+    main()

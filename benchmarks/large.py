@@ -1,0 +1,149 @@
+"""Many videos, each met once in an epoch: `python -m benchmarks.large`.
+
+300 000 names (--videos), hard links, for the 32 files of a work (`ucf`), so that only what goes by
+name is that many: the catalog, the plan, indexes, which files are open. Nothing is kept on disk of
+what the workers learn. Of each of two epochs, shuffled, the first clips are decoded for --seconds,
+and every --every seconds it is noted
+
+    clips/s   since the last time
+    client    megabytes of this process: resident, and with shared pages divided (PSS)
+    worker    the same of the largest worker
+
+With memory bounded, the second epoch's rate is the first's and both columns are flat. The links are
+removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import videoload as vl
+from benchmarks.figures import Row, children, parser, save, show
+from benchmarks.work import FOLDER, WORKS, Work, load
+from videoload.native import cores
+
+BATCH = 8
+EPOCHS = 2
+_NAMES_A_FOLDER = 1000
+
+
+@contextmanager
+def named(work: Work, videos: int) -> Iterator[vl.Catalog]:
+    """A catalog of so many names for the files of a work, as long as the ``with`` lasts."""
+    with TemporaryDirectory(dir=work.root.parent, prefix="large-") as root:
+        paths = []
+        for number in range(videos):
+            folder, name = divmod(number, _NAMES_A_FOLDER)
+            if name == 0:
+                Path(root, f"{folder:04d}").mkdir()
+            paths.append(f"{folder:04d}/{number:07d}.avi")
+            os.link(work.path(work.files[number % len(work.files)]), f"{root}/{paths[-1]}")
+        yield vl.Catalog(paths, [0] * videos, ["all"], root=root)
+
+
+def memory_mb(pid: int) -> tuple[float, float]:
+    """Of a process: resident, and its share of it."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    told = {line.split()[0]: int(line.split()[1]) for line in lines if line.endswith(" kB")}
+    return told["Rss:"] * 1024 / 1e6, told["Pss:"] * 1024 / 1e6
+
+
+def part_of_epoch(stream: vl.Stream, epoch: int, seconds: float, every: float) -> Iterator[Row]:
+    """Decode the beginning of an epoch; a row for every so many seconds."""
+    workers = children(os.getpid())
+    batches = stream.batches(start_step=epoch * len(stream), epochs=epoch + 1)
+    next(batches)
+    began = last = time.perf_counter()
+    clips = clips_before = 0
+    for _ in batches:
+        clips += BATCH
+        now = time.perf_counter()
+        if now - last < every:
+            continue
+        resident, share = memory_mb(os.getpid())
+        of_workers = [memory_mb(worker) for worker in workers]
+        yield {
+            "epoch": epoch + 1,
+            "seconds": now - began,
+            "clips": clips,
+            "clips_s": (clips - clips_before) / (now - last),
+            "all_clips_s": clips / (now - began),
+            "client_rss_mb": resident,
+            "client_pss_mb": share,
+            "worker_rss_mb": max(rss for rss, _ in of_workers),
+            "worker_pss_mb": max(pss for _, pss in of_workers),
+        }
+        last, clips_before = time.perf_counter(), clips
+        if now - began >= seconds:
+            return
+
+
+def plot(file: Path, rows: Sequence[Row]) -> None:
+    """Memory and rate over time, epochs one after the other."""
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(2, 1, figsize=(8, 5), sharex=True)
+    first = max(row["seconds"] for row in rows if row["epoch"] == 1)
+    at = [row["seconds"] + first * (row["epoch"] - 1) for row in rows]
+    for key in ("client_rss_mb", "client_pss_mb", "worker_rss_mb", "worker_pss_mb"):
+        panels[0].plot(at, [row[key] for row in rows], label=key.removesuffix("_mb"))
+    panels[0].set_ylabel("MB")
+    panels[0].legend()
+    panels[1].plot(at, [row["clips_s"] for row in rows])
+    panels[1].set_ylabel("clips/s")
+    panels[1].set_xlabel("s; the second epoch begins at the line")
+    for axes in panels:
+        axes.axvline(first, color="#606060", linestyle="--", linewidth=1)
+        axes.set_ylim(bottom=0)
+    figure.savefig(file, dpi=120, bbox_inches="tight")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    made = parser(__doc__)
+    made.add_argument("--videos", type=int, default=300_000)
+    made.add_argument("--work", choices=WORKS, default="ucf")
+    made.add_argument("--seconds", type=float, default=150.0, help="of each epoch")
+    made.add_argument("--every", type=float, default=15.0, help="so many seconds, a line")
+    made.add_argument("--workers", type=int, default=cores())
+    made.add_argument("--folder", type=Path, default=FOLDER, help="where files are kept")
+    given = made.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the links go then, too
+    given.folder.mkdir(parents=True, exist_ok=True)
+    work = load(given.work, given.folder)
+    rows: list[Row] = []
+    with (
+        named(work, given.videos) as catalog,
+        vl.Client(workers=given.workers, cache=False) as client,
+    ):
+        client.wait_for_workers(given.workers)
+        clip = work.clip.spec(sampling="random")
+        stream = client.stream(catalog, clip, BATCH, shuffle=True, seed=0)
+        for epoch in range(EPOCHS):
+            rows += part_of_epoch(stream, epoch, given.seconds, given.every)
+    columns = {
+        "epoch": "{epoch}",
+        "after s": "{seconds:.0f}",
+        "clips": "{clips:,}",
+        "clips/s": "{clips_s:.0f}",
+        "client RSS": "{client_rss_mb:.1f}",
+        "PSS": "{client_pss_mb:.1f}",
+        "worker RSS": "{worker_rss_mb:.1f}",
+        "PSS ": "{worker_pss_mb:.1f}",
+    }
+    show(f"{given.videos:,} videos; {given.workers} workers", rows, columns)
+    ends = {row["epoch"]: row["all_clips_s"] for row in rows}
+    print(", ".join(f"epoch {epoch}: {rate:.1f} clips/s" for epoch, rate in ends.items()))
+    save(given.json, "large", rows, videos=given.videos, workers=given.workers)
+    if given.plot:
+        plot(given.plot, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What a caller may give as a number: taken where it makes sense, refused in one line where not.
+
+A NumPy integer is a whole number; True is none. Errors come at the call, not at the first batch.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+
+from videoload.errors import SpecError
+
+
+def whole(name: str, value: object, least: int | None = 1) -> int:
+    """``value`` as an int. Raises SpecError if it is no whole number, or below ``least``."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or (least is not None and number < least):
+        bound = "" if least is None else f" of at least {least}"
+        raise SpecError(f"{name} must be a whole number{bound}, got {value!r}")
+    return number
+
+
+def real(name: str, value: object, low: float, high: float = math.inf, *, what: str = "") -> float:
+    """``value`` as a float. Raises SpecError if it is no number, or not in ``low``..``high``."""
+    try:
+        number = math.nan if isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low <= number <= high or math.isinf(number):
+        bounds = f"of at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+        raise SpecError(f"{name} must be {what or 'a number'} {bounds}, got {value!r}")
+    return number
