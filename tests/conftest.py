@@ -36,6 +36,7 @@ from videoload.trainer import interrupts
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01
 _CHECKED = ("integration", "faults")
+_UNIT = Path(__file__).parent / "unit"
 
 _reports = pytest.StashKey[dict[str, bool]]()
 
@@ -69,6 +70,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "tf" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group("tensorflow"))
+        unit = _UNIT in item.path.parents
+        if config.pluginmanager.hasplugin("_cov") and (not unit or item.get_closest_marker("slow")):
+            item.add_marker(pytest.mark.no_cover)  # the floor is that of the quick unit tests
     if hasattr(config, "workerinput"):  # one of several
         items.sort(key=_turn)
 

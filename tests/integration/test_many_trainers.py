@@ -84,6 +84,7 @@ def reading(*streams: Stream) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.xdist_group("timing")
 def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
@@ -110,6 +111,7 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     assert FAIR[0] < second / first < FAIR[1], "both get on, not one after the other"
 
 
+@pytest.mark.xdist_group("timing")
 def test_heavy_clips_do_not_starve_light_ones(
     videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:

@@ -39,6 +39,7 @@ def slow_batches(*seconds: float, clips: int = 3) -> Iterator[tuple[list[int], l
         yield [i] * clips, [0] * clips
 
 
+@pytest.mark.xdist_group("timing")
 def test_waiting_is_told_from_training_and_the_warm_up_is_not_timed() -> None:
     trained: list[int] = []
 
