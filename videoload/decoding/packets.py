@@ -15,14 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.decoding.open_files import OpenedVideo
-from videoload.decoding.picture_headers import (
-    DATA_BYTES,
-    HEAD_BYTES,
-    PROVABLE,
-    Packets,
-    Pictures,
-    prove,
-)
+from videoload.decoding.picture_headers import PROVABLE, prove
+from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Packets, Pictures
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -185,64 +179,53 @@ class _Content:
 def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int, streams: int) -> bool:
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks that FFmpeg skips."""
-    movi = content.read(0, 1 << 20).find(b"movi")
+    movi = content.read(0, _HEADER_BYTES).find(b"movi")
     if movi < 0:
         return False
     rows = np.arange(len(positions))
     if content.size > _WHOLE_BYTES and len(rows) > _MAX_CHECKED:
         rows = np.linspace(0, len(positions) - 1, _MAX_CHECKED).astype(np.int64)
-    names, lengths = _chunks(content, positions[rows] - _CHUNK_BYTES)
-    frames = np.isin(names[:, 2:].copy().view("<u2"), _FRAMES)
-    if (_numbers(names) != stream).any() or not frames.all() or (lengths != sizes[rows]).any():
+    begins = positions - _CHUNK_BYTES
+    heads = content.heads(begins[rows], np.full(len(rows), _CHUNK_BYTES), _CHUNK_BYTES)
+    names, lengths = heads.view("<u4").T
+    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
+    if not (((names == dc) | (names == db)) & (lengths == sizes[rows])).all():
         return False
-    ends = positions + sizes + (sizes & 1)
-    goals = np.append(positions[1:] - _CHUNK_BYTES, content.size)
-    at = np.concatenate(([movi + 4], ends[rows]))
-    goals = np.concatenate((positions[:1] - _CHUNK_BYTES, goals[rows]))
+    ends = np.append(movi + 4, (positions + sizes + (sizes & 1))[rows])
+    goals = np.append(begins[0], np.append(begins[1:], content.size)[rows])
     hops = _MAX_HOPS + 4 * len(rows)
-    while True:
-        under_way = at != goals
-        at, goals = at[under_way], goals[under_way]
-        hops -= len(at)
-        if not len(at) or hops < 0 or (at > goals).any():
-            return not len(at)
-        names, lengths = _chunks(content, at)
-        lists = _is_any(names, b"LIST", b"RIFF")  # what they hold comes next
-        numbers = _numbers(names)
-        others = (numbers >= 0) & (numbers < streams) & ((numbers != stream) | (lengths == 0))
-        indexes = _is_any(names[:, :2], b"ix") & (_numbers(names[:, 2:]) >= 0)
-        if not (lists | others | indexes | _is_any(names, b"JUNK", b"idx1")).all():
-            return False
-        at = at + _CHUNK_BYTES + np.where(lists, 4, lengths + (lengths & 1))
-        last = (goals == content.size) & _is_any(names, b"idx1")
-        if last.any():
-            # There may be anything behind it, but FFmpeg looks for chunks there as well.
-            tail = content.read(int(at[last][0]), _TAIL_BYTES + 1)
-            if len(tail) > _TAIL_BYTES or b"%02d" % stream in tail:
+    under_way = ends != goals
+    for end, goal in zip(ends[under_way].tolist(), goals[under_way].tolist(), strict=True):
+        at = end
+        while at < goal and hops > 0:
+            hops -= 1
+            following = _behind(content, at, stream, streams)
+            if following < 0:
                 return False
-            at[last] = content.size
+            if goal == content.size and content.read(at, 4) == b"idx1":
+                # There may be anything behind it, but FFmpeg looks for chunks there as well.
+                tail = content.read(following, _TAIL_BYTES + 1)
+                if len(tail) > _TAIL_BYTES or b"%02d" % stream in tail:
+                    return False
+                following = goal
+            at = following
+        if at != goal:
+            return False
+    return True
 
 
-_FRAMES = np.frombuffer(b"dbdc", "<u2")
-
-
-def _numbers(names: Bytes) -> Ints:
-    """The number of a stream that a chunk's name begins with, -1 for none."""
-    digits = names[:, :2].astype(np.int64) - ord("0")
-    is_number = ((digits >= 0) & (digits < 10)).all(axis=1)
-    return np.where(is_number, 10 * digits[:, 0] + digits[:, 1], -1)
-
-
-def _is_any(names: Bytes, *wanted: bytes) -> npt.NDArray[np.bool_]:
-    known = np.frombuffer(b"".join(wanted), np.uint8).reshape(-1, names.shape[1])
-    same: npt.NDArray[np.bool_] = (names[:, None] == known).all(axis=2).any(axis=1)
-    return same
-
-
-def _chunks(content: _Content, at: Ints) -> tuple[Bytes, Ints]:
-    """Names, uint8 [n, 4], and lengths of the chunks at these places."""
-    heads = content.heads(at, np.full(len(at), _CHUNK_BYTES), _CHUNK_BYTES)
-    return heads[:, :4], heads[:, 4:].copy().view("<u4")[:, 0].astype(np.int64)
+def _behind(content: _Content, at: int, stream: int, streams: int) -> int:
+    """Where FFmpeg goes on behind a chunk that is no packet of the stream; -1 if it may be one."""
+    head = content.read(at, _CHUNK_BYTES)
+    name, length = head[:4], int.from_bytes(head[4:], "little")
+    if name in (b"LIST", b"RIFF"):
+        return at + _CHUNK_BYTES + 4  # what it holds comes next
+    if name[:2].isdigit():
+        number = int(name[:2])
+        is_skipped = number < streams and (number != stream or not length)
+    else:
+        is_skipped = name in (b"JUNK", b"idx1") or (name[:2] == b"ix" and name[2:].isdigit())
+    return at + _CHUNK_BYTES + length + (length & 1) if is_skipped else -1
 
 
 def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:

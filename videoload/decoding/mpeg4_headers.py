@@ -1,0 +1,203 @@
+"""What the headers of MPEG-4 pictures (VOPs) prove. Pure.
+
+B-VOPs, VOPs that are not coded, two VOPs in a packet ("packed") and the placeholders that follow:
+as FFmpeg takes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.decoding.pictures import (
+    INTER,
+    INTRA,
+    NONE,
+    B,
+    Bits,
+    Packets,
+    Pictures,
+    are_settings_known,
+    by_types,
+)
+
+_UNCODED_BYTES = 32  # of a picture that is not coded, at most
+_PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
+_VOP = b"\0\0\1\xb6"
+_VOL = re.compile(b"\0\0\1[\x20-\x2f]")
+_TIME_CODE = re.compile(b"\0\0\1\xb3(.*?)(?=\0\0\1|$)", re.DOTALL)  # of a group of VOPs
+_DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
+_VOP_TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
+
+
+def prove_mpeg4(packets: Packets) -> Pictures | None:
+    """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
+    first = packets.data(0)
+    divx = _DIVX.search(first) or _DIVX.search(packets.extradata)
+    layer = _video_object_layer(first) or _video_object_layer(packets.extradata)
+    if layer is None:
+        return None
+    heads = packets.heads()
+    types = np.asarray(_VOP_TYPES)[heads[:, 4] >> 6]
+    closed = np.full(len(heads), True)  # not followed by a B-VOP that is kept
+    if divx is not None and divx[1] == b"p":
+        looked_at = _unpack(packets, closed)
+    else:
+        plain = (heads[:, :4] == np.frombuffer(_VOP, np.uint8)).all(axis=1)
+        odd = np.flatnonzero(~plain | (packets.sizes < _UNCODED_BYTES))
+        looked_at = {i: packets.data(i) for i in odd.tolist()}
+    if looked_at is None:
+        return None
+    settings: dict[int, bytes] = {}
+    is_skipped = False
+    for i, data in looked_at.items():
+        if len(data) == 1 and divx is not None:
+            types[i] = NONE  # as FFmpeg takes it
+            continue
+        at = data.find(_VOP)
+        if at < 0:
+            return None
+        types[i] = _VOP_TYPES[data[at + 4] >> 6] if at + 4 < len(data) else NONE
+        if len(data) - at < _UNCODED_BYTES:
+            vop = _vop(data, layer)
+            if vop is None:
+                return None
+            if not vop.is_coded:
+                is_skipped = True
+                types[i] = NONE
+        if before := _TIME_CODE.sub(b"", data[:at]):
+            settings[i] = before
+    pictures = by_types(types.tolist())
+    if pictures is None or not are_settings_known(settings, packets.extradata, pictures.starts):
+        return None
+    if (types != B).all():
+        return pictures
+    # Told of no B-VOPs, a decoder holds nothing back until it meets with one.
+    unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
+    if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
+        return None
+    every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
+    vops = [_vop(data, layer) for data in every if len(data) > 1]
+    # What is kept is not taken at a start, and so the placeholder is, for a picture without time.
+    clean = [start for start in pictures.starts.tolist() if closed[start] or start == 0]
+    pictures = pictures._replace(starts=np.array(clean))
+    return pictures if _are_times_right(vops, layer) else None
+
+
+def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:
+    """What FFmpeg decodes upon each packet, where one with a reference picture may hold a B-VOP as
+    well: FFmpeg keeps that, and decodes it in the place of the next packet, which is a placeholder,
+    or another B-VOP that is kept in its turn."""
+    pictures: dict[int, bytes] = {}
+    kept = b""
+    for i in range(len(packets.sizes)):
+        data = packets.whole(i)
+        if data is None:
+            return None
+        is_small = len(data) <= _PLACEHOLDER_BYTES
+        if is_small and len(data) > 1 and not kept:
+            return None  # not coded, or a tiny picture
+        pictures[i] = kept or data
+        following = data.find(_VOP, 0 if kept else data.find(_VOP) + 4)
+        is_kept = 0 <= following < len(data) - 4 and not data[following + 4] & 0x40
+        if kept and not is_small and not (is_kept and following == 0):
+            return None  # one of two pictures is lost
+        kept = data[following:] if is_kept else b""
+        closed[i] = not kept
+    return pictures  # what is kept at the end is never shown
+
+
+class _Layer(NamedTuple):
+    """Of the header of a video object layer: its type, whether it says that no B-VOPs come (None:
+    nothing), and how many units of time a second has."""
+
+    type: int
+    low_delay: bool | None
+    resolution: int
+
+
+def _video_object_layer(data: bytes) -> _Layer | None:
+    found = _VOL.search(data)
+    if found is None:
+        return None
+    bits = Bits(data[found.end() : found.end() + 64])
+    try:
+        bits.take(1)  # random access
+        layer_type = bits.take(8)
+        if bits.take(1):  # version, priority
+            bits.take(7)
+        if bits.take(4) == 15:  # aspect ratio
+            bits.take(16)
+        low_delay = None
+        if bits.take(1):  # control parameters
+            bits.take(2)  # chroma
+            low_delay = bool(bits.take(1))
+            if bits.take(1):  # buffer sizes
+                bits.take(79)
+        if bits.take(2) != 0:  # a shape
+            return None
+        bits.take(1)
+        resolution = bits.take(16)
+    except EOFError:
+        return None
+    return _Layer(layer_type, low_delay, resolution) if resolution else None
+
+
+class _Vop(NamedTuple):
+    """The type of a VOP; its time in whole seconds after the last ones, and units; the seconds that
+    a time code before it sets, if there is one."""
+
+    type: int
+    seconds: int
+    units: int
+    is_coded: bool
+    time_code: int | None
+
+
+def _vop(data: bytes, layer: _Layer) -> _Vop | None:
+    at = data.find(_VOP)
+    if at < 0:
+        return None
+    time_code = None
+    for code in _TIME_CODE.finditer(data[:at]):
+        hours, minutes, _, seconds = map(Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
+        time_code = seconds + 60 * (minutes + 60 * hours)
+    bits = Bits(data[at + 4 : at + 64])
+    try:
+        vop_type = _VOP_TYPES[bits.take(2)]
+        seconds = 0
+        while bits.take(1):
+            seconds += 1
+        bits.take(1)
+        units = bits.take(max(1, (layer.resolution - 1).bit_length()))
+        if not bits.take(1):
+            return None  # FFmpeg takes that for another resolution
+        is_coded = bool(bits.take(1))
+    except EOFError:
+        return None
+    return _Vop(vop_type, seconds, units, is_coded, time_code)
+
+
+def _are_times_right(vops: Iterable[_Vop | None], layer: _Layer) -> bool:
+    """Whether each B-VOP is between its references in time; FFmpeg passes over others."""
+    second = before = references = 0  # `second` that of the last reference, `before` of that before
+    last = distance = 0  # time of the last reference, and to the one before it
+    for vop in vops:
+        if vop is None:
+            return False
+        if vop.time_code is not None:
+            second = vop.time_code
+        if vop.type == B:
+            time = (before + vop.seconds) * layer.resolution + vop.units
+            if references > 1 and not 0 < distance - (last - time) < distance:
+                return False
+        else:
+            before, second = second, second + vop.seconds
+            time = second * layer.resolution + vop.units
+            distance, last = time - last, time
+            references += 1
+    return True
