@@ -150,7 +150,7 @@ def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
     pictures = table.pictures
     packets = pictures.starts
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
-    rows = np.stack((ordinals, packets, table.times[packets], table.positions[packets]), axis=1)
+    rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T
     info = VideoInfo(pictures.frames, frame_rate(opened), codec.width, codec.height)
     return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered)
 

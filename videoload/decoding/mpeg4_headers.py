@@ -28,10 +28,11 @@ from videoload.decoding.pictures import (
 _UNCODED_BYTES = 32  # of a picture that is not coded, at most
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
 _VOP = b"\0\0\1\xb6"
+_VOP_NUMBER = int.from_bytes(_VOP, "little")
 _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
 _TIME_CODE = re.compile(b"\0\0\1\xb3(.*?)(?=\0\0\1|$)", re.DOTALL)  # of a group of VOPs
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
-_VOP_TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
+_VOP_TYPES = np.array([INTRA, INTER, B, INTER])  # I, P, B, S (a sprite, or global motion)
 
 
 def prove_mpeg4(packets: Packets) -> Pictures | None:
@@ -42,12 +43,12 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     if layer is None:
         return None
     heads = packets.heads()
-    types = np.asarray(_VOP_TYPES)[heads[:, 4] >> 6]
+    types = _VOP_TYPES[heads[:, 4] >> 6]
     closed = np.full(len(heads), True)  # not followed by a B-VOP that is kept
     if divx is not None and divx[1] == b"p":
         looked_at = _unpack(packets, closed)
     else:
-        plain = (heads[:, :4] == np.frombuffer(_VOP, np.uint8)).all(axis=1)
+        plain = np.ascontiguousarray(heads[:, :4]).view("<u4")[:, 0] == _VOP_NUMBER
         odd = np.flatnonzero(~plain | (packets.sizes < _UNCODED_BYTES))
         looked_at = {i: packets.data(i) for i in odd.tolist()}
     if looked_at is None:
@@ -71,7 +72,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
                 types[i] = NONE
         if before := _TIME_CODE.sub(b"", data[:at]):
             settings[i] = before
-    pictures = by_types(types.tolist())
+    pictures = by_types(types)
     if pictures is None or not are_settings_known(settings, packets.extradata, pictures.starts):
         return None
     if (types != B).all():
@@ -168,7 +169,7 @@ def _vop(data: bytes, layer: _Layer) -> _Vop | None:
         time_code = seconds + 60 * (minutes + 60 * hours)
     bits = Bits(data[at + 4 : at + 64])
     try:
-        vop_type = _VOP_TYPES[bits.take(2)]
+        vop_type = int(_VOP_TYPES[bits.take(2)])
         seconds = 0
         while bits.take(1):
             seconds += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ Ints = npt.NDArray[np.int64]
 _WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
 _MAX_PASS_BYTES = 256 << 20  # of all of them
-_MAX_CHECKED = 4096  # chunks of a large file, evenly spread, that are compared with its index
+_MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
 _MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
 _HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
@@ -71,27 +72,27 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         positions, sizes, times = entries
         if sizes.min() < 1 or positions.min() < 0:
             return None
-        if container == "avi":
-            positions += _CHUNK_BYTES
-            streams = len(opened.container.streams)
-            if not _is_whole(content, positions, sizes, opened.stream.index, streams):
-                return None
-        elif len(sizes) != opened.stream.frames:  # a fragment's, or edited
-            return None
+        headed = _CHUNK_BYTES if container == "avi" else 0  # bytes before each packet
+        positions += headed
         if (positions + sizes).max() > content.size:
             return None
+        read_heads = partial(content.heads, positions, sizes, HEAD_BYTES, headed)
+        heads = read_heads() if content.is_small else None  # with those of chunks before them
+        if container != "avi":
+            if len(sizes) != opened.stream.frames:  # a fragment's, or edited
+                return None
+        elif not _is_whole(opened, content, positions, sizes, heads):
+            return None
 
-        def data(i: int) -> bytes:
-            return content.read(int(positions[i]), min(int(sizes[i]), DATA_BYTES))
-
-        def whole(i: int) -> bytes:
-            return content.read(int(positions[i]), int(sizes[i]))
+        def data(i: int, most: int = DATA_BYTES) -> bytes:
+            return content.read(positions.item(i), min(sizes.item(i), most))
 
         context = opened.codec
         pictures = prove(Packets(
             context.name, context.extradata or b"", (context.width, context.height),
             context.has_b_frames, sizes,
-            lambda: content.heads(positions, sizes, HEAD_BYTES), data, whole,
+            lambda: (read_heads() if heads is None else heads)[:, headed:],
+            data, partial(data, most=content.size),
         ))  # fmt: skip
     finally:
         os.close(file)
@@ -133,10 +134,10 @@ def _of_idx1(opened: OpenedVideo, content: _Content) -> tuple[Ints, Ints, Ints] 
         return None
     lines = np.frombuffer(index, "<u4").reshape(-1, 4)
     number = int.from_bytes(b"%02d" % opened.stream.index, "little")
-    lines = lines[lines[:, 0] & 0xFFFF == number]
-    if len(lines) != count:
+    is_ours = np.frombuffer(index, "<u2")[::8] == number
+    if np.count_nonzero(is_ours) != count:
         return None
-    _, flags, positions, sizes = lines.T.astype(np.int64)
+    _, flags, positions, sizes = lines.T.astype(np.int64)[:, is_ours]
     positions += first.pos - positions[0]
     for entry, at in ((first, 0), (last, count - 1)):
         told = positions[at], sizes[at], first.timestamp + at, int(flags[at] & _IDX1_KEY > 0)
@@ -151,7 +152,8 @@ class _Content:
     def __init__(self, file: int, size: int) -> None:
         self.size = size
         self._file = file
-        self._all = os.pread(file, size, 0) if size <= _WHOLE_BYTES else None
+        self.is_small = size <= _WHOLE_BYTES
+        self._all = os.pread(file, size, 0) if self.is_small else None
         if self._all is not None:
             self.size = len(self._all)
 
@@ -161,41 +163,48 @@ class _Content:
             return self._all[at : at + length]
         return os.pread(self._file, length, at)
 
-    def heads(self, positions: Ints, sizes: Ints, length: int) -> Bytes:
-        """The first ``length`` bytes of what lies at each position, zeros behind its size."""
+    def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
+        """The first ``length`` bytes of what lies at each position, zeros behind its size, and
+        ``headed`` bytes before it."""
+        begins, length = positions - headed, length + headed
         found: Bytes
-        if self._all is not None and (not len(positions) or positions.max() + length <= self.size):
+        if self._all is not None and begins.max(initial=0) + length <= self.size:
             # Whatever is `length` bytes long, wherever it begins.
             heads = np.ndarray((self.size - length + 1,), f"V{length}", self._all, 0, (1,))
-            found = heads[positions].view(np.uint8).reshape(-1, length)
+            found = heads[begins].view(np.uint8).reshape(-1, length)
         else:
-            rows = [self.read(at, length).ljust(length, b"\0") for at in positions.tolist()]
+            rows = [self.read(at, length).ljust(length, b"\0") for at in begins.tolist()]
             found = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, length).copy()
-        if len(sizes) and sizes.min() < length:
-            found[np.arange(length) >= sizes[:, None]] = 0
+        if sizes.min(initial=length) < length - headed:
+            found[np.arange(-headed, length - headed) >= sizes[:, None]] = 0
         return found
 
 
-def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int, streams: int) -> bool:
+def _is_whole(
+    opened: OpenedVideo, content: _Content, positions: Ints, sizes: Ints, heads: Bytes | None
+) -> bool:
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
-    same, and from its end one comes to the next by chunks that FFmpeg skips."""
+    same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
+    those headers, with more behind them; if None, some are read."""
     movi = content.read(0, _HEADER_BYTES).find(b"movi")
     if movi < 0:
         return False
-    rows = np.arange(len(positions))
-    if content.size > _WHOLE_BYTES and len(rows) > _MAX_CHECKED:
-        rows = np.linspace(0, len(positions) - 1, _MAX_CHECKED).astype(np.int64)
-    begins = positions - _CHUNK_BYTES
-    heads = content.heads(begins[rows], np.full(len(rows), _CHUNK_BYTES), _CHUNK_BYTES)
-    names, lengths = heads.view("<u4").T
+    stream, streams = opened.stream.index, len(opened.container.streams)
+    rows: slice | Ints = slice(None)
+    if heads is None:
+        rows = _spread(len(positions))
+        heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
+    names, lengths = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<u4").T
     dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
     if not (((names == dc) | (names == db)) & (lengths == sizes[rows])).all():
         return False
-    ends = np.append(movi + 4, (positions + sizes + (sizes & 1))[rows])
-    goals = np.append(begins[0], np.append(begins[1:], content.size)[rows])
-    hops = _MAX_HOPS + 4 * len(rows)
-    under_way = ends != goals
-    for end, goal in zip(ends[under_way].tolist(), goals[under_way].tolist(), strict=True):
+    begin, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
+    gaps = np.flatnonzero(ends[:-1] != begin[1:])
+    if not content.is_small:
+        gaps = gaps[_spread(len(gaps))]
+    between = zip(ends[gaps].tolist(), begin[gaps + 1].tolist(), strict=True)
+    hops = _MAX_HOPS + 4 * len(gaps)
+    for end, goal in ((movi + 4, begin.item(0)), *between, (ends.item(-1), content.size)):
         at = end
         while at < goal and hops > 0:
             hops -= 1
@@ -212,6 +221,11 @@ def _is_whole(content: _Content, positions: Ints, sizes: Ints, stream: int, stre
         if at != goal:
             return False
     return True
+
+
+def _spread(count: int) -> Ints:
+    """So many of ``count`` numbers as are looked at."""
+    return np.linspace(0, count - 1, min(count, _MAX_CHECKED)).astype(np.int64)
 
 
 def _behind(content: _Content, at: int, stream: int, streams: int) -> int:

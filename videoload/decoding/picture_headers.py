@@ -53,7 +53,7 @@ def _without_b(type_of: Callable[[Packets, Bytes], Ints]) -> Callable[[Packets],
         if packets.has_b_frames or packets.sizes.min() < _MIN_BYTES:
             return None
         types = type_of(packets, packets.heads())
-        return None if ((types < 0) | (types > 1)).any() else by_types(types.tolist())
+        return None if ((types < 0) | (types > 1)).any() else by_types(types)
 
     return prove
 
@@ -148,7 +148,7 @@ def _vp8(packets: Packets) -> Pictures | None:
     sizes = heads[:, 6:10].copy().view("<u2")[types == INTRA] & 0x3FFF
     if (packets.sizes < 3).any() or (sizes != packets.size).any():
         return None
-    return by_types(np.where(frame_tags & 0x10, types, NONE).tolist())
+    return by_types(np.where(frame_tags & 0x10, types, NONE))
 
 
 _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {

@@ -6,7 +6,7 @@ the first reference picture of a file are not shown, since a decoder has nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -55,18 +55,17 @@ class Pictures(NamedTuple):
 INTRA, INTER, B, NONE = range(4)
 
 
-def by_types(types: Sequence[int]) -> Pictures | None:
+def by_types(types: Ints) -> Pictures | None:
     """Pictures of these types, one for each packet, in the order of decoding."""
     if types[0] != INTRA:
         return None
-    kinds = np.asarray(types)
-    starts = np.flatnonzero(kinds == INTRA)
-    if (kinds <= INTER).all():
-        return Pictures(len(kinds), starts)
-    ordinals = np.full(len(kinds), -1)
+    starts = np.flatnonzero(types == INTRA)
+    if types.max() <= INTER:
+        return Pictures(len(types), starts)
+    ordinals = np.full(len(types), -1)
     shown = references = 0
     held = -1  # the last reference picture: shown when the next one comes
-    for i, kind in enumerate(kinds.tolist()):
+    for i, kind in enumerate(types.tolist()):
         if kind == B and references > 1:
             ordinals[i] = shown
             shown += 1
