@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from videoload.decoding.pictures import Bits, Packets, Pictures, are_settings_known
+from videoload.decoding.pictures import DATA_BYTES, Bits, Packets, Pictures, are_settings_known
 
 _SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
 _SETTINGS = (_SPS, _PPS, 13, 15)
@@ -31,7 +31,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
     settings: dict[int, frozenset[bytes]] = {}
     for i in np.flatnonzero((kinds != _SLICE) & (kinds != _IDR)).tolist():
         found = set()
-        for kind, unit in _nal_units(packets.data(i), length_bytes):
+        for kind, unit in _nal_units(packets.data(i, DATA_BYTES), length_bytes):
             if kind in _SETTINGS:
                 found.add(unit)
             if _SLICE <= kind <= _IDR:

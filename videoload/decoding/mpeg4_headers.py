@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.decoding.pictures import (
+    DATA_BYTES,
     INTER,
     INTRA,
     NONE,
@@ -26,6 +27,8 @@ from videoload.decoding.pictures import (
 )
 
 _UNCODED_BYTES = 32  # of a picture that is not coded, at most
+_VOP_BYTES = 64  # of a picture's header, at most
+_NEAR_BYTES = 256
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
 _VOP = b"\0\0\1\xb6"
 _VOP_NUMBER = int.from_bytes(_VOP, "little")
@@ -37,7 +40,7 @@ _VOP_TYPES = np.array([INTRA, INTER, B, INTER])  # I, P, B, S (a sprite, or glob
 
 def prove_mpeg4(packets: Packets) -> Pictures | None:
     """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
-    first = packets.data(0)
+    first = packets.data(0, DATA_BYTES)
     divx = _DIVX.search(first) or _DIVX.search(packets.extradata)
     layer = _video_object_layer(first) or _video_object_layer(packets.extradata)
     if layer is None:
@@ -50,7 +53,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     else:
         plain = np.ascontiguousarray(heads[:, :4]).view("<u4")[:, 0] == _VOP_NUMBER
         odd = np.flatnonzero(~plain | (packets.sizes < _UNCODED_BYTES))
-        looked_at = {i: packets.data(i) for i in odd.tolist()}
+        looked_at = {i: _to_vop(packets, i) for i in odd.tolist()}
     if looked_at is None:
         return None
     settings: dict[int, bytes] = {}
@@ -87,6 +90,13 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     clean = [start for start in pictures.starts.tolist() if closed[start] or start == 0]
     pictures = pictures._replace(starts=np.array(clean))
     return pictures if _are_times_right(vops, layer) else None
+
+
+def _to_vop(packets: Packets, i: int) -> bytes:
+    """A packet as far as its VOP's header. That is near its beginning, but for a few; to copy more
+    costs more than to look."""
+    near = packets.data(i, _NEAR_BYTES)
+    return near if _VOP in near[:-_VOP_BYTES] else packets.data(i, DATA_BYTES)
 
 
 def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:
@@ -167,7 +177,7 @@ def _vop(data: bytes, layer: _Layer) -> _Vop | None:
     for code in _TIME_CODE.finditer(data[:at]):
         hours, minutes, _, seconds = map(Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
         time_code = seconds + 60 * (minutes + 60 * hours)
-    bits = Bits(data[at + 4 : at + 64])
+    bits = Bits(data[at + 4 : at + _VOP_BYTES])
     try:
         vop_type = int(_VOP_TYPES[bits.take(2)])
         seconds = 0

@@ -84,7 +84,7 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         elif not _is_whole(opened, content, positions, sizes, heads):
             return None
 
-        def data(i: int, most: int = DATA_BYTES) -> bytes:
+        def data(i: int, most: int) -> bytes:
             return content.read(positions.item(i), min(sizes.item(i), most))
 
         context = opened.codec
@@ -269,7 +269,7 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
     context = opened.codec
     pictures = prove(Packets(
         context.name, context.extradata or b"", (context.width, context.height),
-        context.has_b_frames, np.array(sizes, np.int64), heads, lambda i: kept[i][:DATA_BYTES],
+        context.has_b_frames, np.array(sizes, np.int64), heads, lambda i, most: kept[i][:most],
         whole,
     ))  # fmt: skip
     unknown = np.full(len(sizes), _UNKNOWN)

@@ -20,7 +20,17 @@ import numpy as np
 
 from videoload.decoding.h264_headers import prove_h264
 from videoload.decoding.mpeg4_headers import prove_mpeg4
-from videoload.decoding.pictures import INTER, INTRA, NONE, Bytes, Ints, Packets, Pictures, by_types
+from videoload.decoding.pictures import (
+    DATA_BYTES,
+    INTER,
+    INTRA,
+    NONE,
+    Bytes,
+    Ints,
+    Packets,
+    Pictures,
+    by_types,
+)
 
 Buffer = bytes | memoryview  # of bytes
 
@@ -110,7 +120,7 @@ _HUFFMAN, _QUANTIZATION, _SCAN = 0xC4, 0xDB, 0xDA
 
 
 def _mjpeg(packets: Packets) -> Pictures | None:
-    some = [jpeg_tables(packets.data(i)) for i in range(min(len(packets.sizes), _SOME))]
+    some = [jpeg_tables(packets.data(i, DATA_BYTES)) for i in range(min(len(packets.sizes), _SOME))]
     # Most pictures bring all tables that there are: none takes them from another, unless damaged.
     return _all_intra(packets) if 2 * some.count(frozenset().union(*some)) > len(some) else None
 

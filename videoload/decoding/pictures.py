@@ -23,8 +23,8 @@ class Packets(NamedTuple):
     """The coded packets of a video, in the order of the file.
 
     ``sizes`` int64 [n] in bytes; ``heads()`` uint8 [n, HEAD_BYTES], zeros where a packet is
-    shorter; ``data(i)`` the first DATA_BYTES of packet i, ``whole(i)`` all of it, or None where
-    that would take reading too much.
+    shorter; ``data(i, n)`` the first n bytes of packet i, DATA_BYTES at most; ``whole(i)`` all of
+    it, or None where that would take reading too much.
     """
 
     codec: str
@@ -33,7 +33,7 @@ class Packets(NamedTuple):
     has_b_frames: bool
     sizes: Ints
     heads: Callable[[], Bytes]
-    data: Callable[[int], bytes]
+    data: Callable[[int, int], bytes]
     whole: Callable[[int], bytes | None]
 
 
