@@ -351,11 +351,11 @@ KINDS = [
     Kind("h263", "h263", size=(176, 144)),
     Kind("h263p", "h263p"),
     Kind("flv1", "flv"),
-    Kind("mpeg1", "mpeg1video", is_proven=False),
-    Kind("mpeg2", "mpeg2video", is_proven=False),
-    Kind("mpeg2_bframes", "mpeg2video", options={"bf": "2"}, is_proven=False),
-    Kind("mpeg1_bframes", "mpeg1video", options={"bf": "2"}, is_proven=False),
-    Kind("mpeg2_closed_gop", "mpeg2video", is_proven=False, options={
+    Kind("mpeg1", "mpeg1video"),
+    Kind("mpeg2", "mpeg2video"),
+    Kind("mpeg2_bframes", "mpeg2video", options={"bf": "2"}),
+    Kind("mpeg1_bframes", "mpeg1video", options={"bf": "2"}),
+    Kind("mpeg2_closed_gop", "mpeg2video", options={
         "bf": "2", "flags": "+cgop", "sc_threshold": "1000000000"}),
     Kind("h264", "libx264", options={**_X264, "bf": "0"}),
     Kind("h264_bframes", "libx264", options={**_X264, "preset": "veryfast", "bf": "3"}),
@@ -444,8 +444,8 @@ KINDS = [
     Kind("ts_mpeg4_named_avi", "mpeg4", container="mpegts", options={"bf": "2"}),
     Kind("ps_h264_named_avi", "libx264", container="vob", options={**_X264, "bf": "0"}),
     Kind("mkv_named_avi", "mpeg4", container="matroska"),
-    Kind("mpeg_ps_named_avi", "mpeg2video", container="mpeg", is_proven=False),
-    Kind("mpegts_named_avi", "mpeg2video", container="mpegts", is_proven=False),
+    Kind("mpeg_ps_named_avi", "mpeg2video", container="mpeg"),
+    Kind("mpegts_named_avi", "mpeg2video", container="mpegts"),
     Kind("mjpeg_stream_named_avi", "mjpeg", pixels="yuvj420p", container="mjpeg"),
     Kind("m4v_named_avi", "mpeg4", container="m4v"),
 ]  # fmt: skip
