@@ -423,6 +423,8 @@ KINDS = [
     Kind("raw_gray", "rawvideo", pixels="gray"),
     Kind("raw_pal8", "rawvideo", pixels="pal8", is_proven=False),
     Kind("dv", "dvvideo", size=(720, 576), frames=6),
+    Kind("mp4_tag_not_ascii", "mpeg4", container="mp4", is_proven=False,
+         then=lambda data: data.replace(b"mp4v", b"mp4\xff")),
     Kind("mp4_named_avi", "mpeg4", container="mp4"),
     Kind("mp4_bframes_named_avi", "mpeg4", container="mp4", options={"bf": "2"}),
     Kind("mov_h264_named_avi", "libx264", container="mov", options={**_X264, "bf": "2"}),
