@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,18 +123,29 @@ _HUFFMAN, _QUANTIZATION, _SCAN = 0xC4, 0xDB, 0xDA
 
 
 def _mjpeg(packets: Packets) -> Pictures | None:
-    some = [jpeg_tables(packets.data(i, DATA_BYTES)) for i in range(min(len(packets.sizes), _SOME))]
+    count = min(len(packets.sizes), _SOME)
+    some = [jpeg_header(packets.data(i, DATA_BYTES)).tables for i in range(count)]
     # Most pictures bring all tables that there are: none takes them from another, unless damaged.
     return _all_intra(packets) if 2 * some.count(frozenset().union(*some)) > len(some) else None
 
 
-def jpeg_tables(data: Buffer) -> frozenset[tuple[int, int]]:
-    """Which tables a JPEG picture brings: the others are those of a picture before it."""
+class JpegHeader(NamedTuple):
+    """What stands before the first scan of a JPEG picture: which tables it brings (the others are
+    those of a picture before it), and whether a scan follows."""
+
+    tables: frozenset[tuple[int, int]]
+    has_scan: bool
+
+
+def jpeg_header(data: Buffer) -> JpegHeader:
+    """The header of a picture, as far as ``data`` goes."""
     tables: set[tuple[int, int]] = set()
     at = 0
+    has_scan = False
     while (found := _MARKER.search(data, at)) is not None:
         marker, at = data[found.start() + 1], found.end()
         if marker == _SCAN:
+            has_scan = True
             break
         if marker in _STANDALONE:
             continue
@@ -147,7 +159,7 @@ def jpeg_tables(data: Buffer) -> frozenset[tuple[int, int]]:
             else:
                 at += 129 if data[at] >> 4 else 65
         at = end
-    return frozenset(tables)
+    return JpegHeader(frozenset(tables), has_scan)
 
 
 # VP8

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bitstreams import PAYLOAD, BitWriter, packets
-from videoload.decoding.picture_headers import PROVABLE, jpeg_tables, prove
+from videoload.decoding.picture_headers import PROVABLE, JpegHeader, jpeg_header, prove
 
 INTRA_ONLY = ("asv1", "dvvideo", "ffvhuff", "huffyuv", "magicyuv", "rawvideo", "utvideo")
 
@@ -103,9 +103,10 @@ BARE = b"\xff\xd8" + SCAN
 
 
 def test_jpeg_tables_are_those_before_the_scan() -> None:
-    assert jpeg_tables(WHOLE) == {(0xDB, 0), (0xC4, 0x10)}
-    assert jpeg_tables(BARE + QUANTIZATION) == frozenset()
-    assert jpeg_tables(b"\xff\xd8" + QUANTIZATION[:20]) == {(0xDB, 0)}, "the first bytes tell"
+    assert jpeg_header(WHOLE) == JpegHeader(frozenset({(0xDB, 0), (0xC4, 0x10)}), True)
+    assert jpeg_header(BARE + QUANTIZATION) == JpegHeader(frozenset(), True)
+    cut = JpegHeader(frozenset({(0xDB, 0)}), False)
+    assert jpeg_header(b"\xff\xd8" + QUANTIZATION[:20]) == cut, "the first bytes tell"
 
 
 def test_mjpeg_pictures_that_bring_their_tables_are_key_frames() -> None:
