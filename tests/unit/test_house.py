@@ -37,7 +37,7 @@ PACKAGES = {
         "decoder",
     ),
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
-    "worker": ("trainers", "worker", "supervisor"),
+    "worker": ("trainers", "worker", "restarts", "supervisor"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
@@ -64,7 +64,6 @@ TRIED_ELSEWHERE = {
     "decoding.pictures": "integration/test_every_codec.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
-    "trainer.open_streams": "integration/test_many_streams.py",
     "trainer.own_files": "faults/test_copies.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
@@ -123,7 +122,7 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "decoding.pictures",
+    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "decoding.pictures",
     "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {

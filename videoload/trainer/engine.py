@@ -86,6 +86,7 @@ _REMIND_S = 60.0
 _START_S = 30.0
 _STOP_S = 10.0
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
+_MAX_TEXT = 4096  # of what a worker is told; it refuses more
 _WAKE_BYTES = 4096  # at most so many are taken in one go
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
 
@@ -133,6 +134,7 @@ class Engine:
         self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
         self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
+        self._polled: list[socket.socket] = []  # the children's channels that it looks at
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -244,12 +246,14 @@ class Engine:
         if queue is None:
             return
         self._execute(self._table.end_reader(reader_id))
-        for batch in queue.take_back():
-            self.give_back(stream, batch.slot)
+        for batch in queue.never_handed_over():
+            self.give_back(stream, batch)
 
-    def give_back(self, stream: OpenStream, slot: int) -> None:
-        """A consumer is done with a slot."""
-        self._execute(self._table.slot_back(stream.id, slot))
+    def give_back(self, stream: OpenStream, batch: Ready) -> None:
+        """A consumer is done with a batch's slot. May be said more than once."""
+        if stream.lent.get(batch.slot) is batch:
+            del stream.lent[batch.slot]
+            self._execute(self._table.slot_back(stream.id, batch.slot))
 
     # The thread
 
@@ -317,8 +321,8 @@ class Engine:
     def _poll(self, timeout_s: float) -> Collection[object]:
         """Wait; returns what is ready, after key checks were answered and ended children reaped."""
         children = [] if self._supervisor is None else self._supervisor.watched()
-        if self._poller is None:
-            self._poller = zmq.Poller()
+        if self._poller is None or children != self._polled:
+            self._poller, self._polled = zmq.Poller(), children
             sockets = [router.socket for router in self._routers]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
             for socket_ in (self._wake_out, *sockets, *authenticator, *children):
@@ -398,6 +402,8 @@ class Engine:
         if warning := self._admission.other_software(hello):
             self._mixtures.add(warning, now)
         worker = decision.worker
+        if worker.is_child and self._supervisor is not None:
+            self._supervisor.admitted(worker.pid)
         with self._joined:
             self._workers[peer] = worker
             self._joined.notify_all()
@@ -532,7 +538,6 @@ class Engine:
             return
         for pid, how in self._supervisor.reap():
             _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            self._poller = None
             for peer, worker in list(self._workers.items()):
                 if worker.is_child and worker.pid == pid:
                     self._gone(peer, died=True, crashed=worker.hung or how in _CRASH_SIGNALS)
@@ -563,9 +568,14 @@ class Engine:
                 case Grant():
                     self._send_lease(command)
                 case Ready():
-                    self._stream_of[command.reader].readers[command.reader].put(command)
+                    stream = self._stream_of[command.reader]
+                    stream.lent[command.slot] = command
+                    stream.readers[command.reader].put(command)
                 case Recall():
-                    batches = self._stream_of[command.reader].readers[command.reader].take_back()
+                    stream = self._stream_of[command.reader]
+                    batches = stream.readers[command.reader].take_back()
+                    for batch in batches:
+                        del stream.lent[batch.slot]
                     taken = [(batch.step, batch.slot) for batch in batches]
                     self._execute(self._table.recalled(command.reader, taken))
                 case Evict():
@@ -604,7 +614,7 @@ class Engine:
         text = (
             f"no leases for {command.seconds:g} s, since others can decode this: {command.reason}"
         )
-        command.worker.send(Notice(text))
+        command.worker.send(Notice(text[:_MAX_TEXT]))
         if (worker := self._workers.get(command.worker)) is not None:
             self._mixtures.add(f"worker {worker.name}: {text}", time.monotonic())
 
@@ -612,7 +622,7 @@ class Engine:
         assert isinstance(command.worker, Peer)
         name = self._admission.bar(command.worker, command.reason)
         _log.warning("worker %s is not asked any more: %s", name, command.reason)
-        command.worker.send(Refused(command.reason))
+        command.worker.send(Refused(command.reason[:_MAX_TEXT]))
         self._gone(command.worker, died=False)
 
     def _evict_stuck(self, command: Evict) -> None:

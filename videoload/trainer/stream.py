@@ -210,6 +210,9 @@ class Stream:
         # One number space for all streams of the client.
         reader_id = source.id << 32 | next(self._reader_ids)
         engine.check()
+        reading = _Reading()
+        end = weakref.finalize(reading, engine.post, lambda: engine.end(source, reader_id))
+        end.atexit = False
         engine.post(lambda: engine.begin(source, reader_id, queue, steps))
         try:
             for _ in steps:
@@ -218,9 +221,9 @@ class Stream:
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
                 self._meter.got(asked, len(batch.samples))
-                yield self._hand_over(batch, idle)
+                yield self._hand_over(batch, queue, idle)
         finally:
-            engine.post(lambda: engine.end(source, reader_id))
+            end()
 
     def _close_client(self) -> None:
         """End this stream and all others of its client."""
@@ -248,15 +251,20 @@ class Stream:
                 return batch
             engine.check()
 
-    def _hand_over(self, batch: Ready, idle: Callable[[], None] | None) -> BatchWithInfo:
-        """A batch for the consumer: its slot, or a copy where too many slots are held."""
+    def _hand_over(
+        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None
+    ) -> BatchWithInfo:
+        """A batch for the consumer: its slot, or a copy where too many slots are held.
+
+        A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
+        queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
         source, engine, held = self._source, self._engine, self._held
         shape = (len(batch.samples), *source.spec.shape)
         slot = batch.slot
 
         def give_back() -> None:
             held.slots.discard(slot)
-            engine.post(lambda: engine.give_back(source, slot), about_leases=True)
+            engine.post(lambda: engine.give_back(source, batch), about_leases=True)
 
         if held.full and idle is not None:
             idle()
@@ -271,11 +279,19 @@ class Stream:
                     len(held.slots), source.arena.slots,
                 )  # fmt: skip
         else:
-            held.slots.add(slot)
             clips = source.arena.lend(slot, shape, give_back)
+            held.slots.add(slot)
+        queue.handed_over()
         video = np.array([sample.video for sample in batch.samples], np.int64)
         labels = source.catalog.labels[video]
         return clips, labels, BatchInfo(batch.step, video, batch.frames)
+
+
+class _Reading:
+    """Lives as long as one way through the stream. Its end ends the reader, also where a Ctrl-C
+    strikes before a ``finally`` does."""
+
+    __slots__ = ("__weakref__",)
 
 
 class _Held:
