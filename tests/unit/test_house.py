@@ -36,7 +36,10 @@ PACKAGES = {
         "packets", "index", "complete_decode", "index_cache", "frames", "crop", "scaling",
         "decoder",
     ),
-    "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
+    "transport": (
+        "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
+        "sockets",
+    ),
     "worker": ("trainers", "worker", "restarts", "supervisor"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
@@ -68,6 +71,7 @@ TRIED_ELSEWHERE = {
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
+    "transport.connections": "faults/test_endless.py",
     "worker.supervisor": "faults/test_kill.py",
 }
 
@@ -104,6 +108,7 @@ HOMES = {
     # the loops own a context and a poller
     "zmq": {
         "transport.sockets",
+        "transport.connections",
         "transport.keys",
         "trainer.engine",
         "worker.trainers",
@@ -122,8 +127,9 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "decoding.pictures",
-    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.picture_headers",
+    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts",
+    "transport.limits", "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

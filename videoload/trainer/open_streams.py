@@ -9,9 +9,14 @@ from __future__ import annotations
 import copy
 import threading
 import time
+import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from videoload.decoding.storage import Storage
 from videoload.errors import VideoloadError
@@ -22,6 +27,13 @@ from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
 from videoload.trainer.leases import Ready
 from videoload.transport.slots import Arena
+
+
+class Loan(NamedTuple):
+    """A batch whose slot a consumer has, as this array."""
+
+    batch: Ready
+    array: weakref.ref[npt.NDArray[np.uint8]]
 
 
 @dataclass(eq=False, slots=True)
@@ -40,6 +52,7 @@ class OpenStream:
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     # The batch in each slot that was put into a queue and did not come back.
     lent: dict[int, Ready] = field(default_factory=dict)
+    loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
 
 

@@ -22,7 +22,7 @@ from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
-from videoload.trainer.open_streams import OpenStream, ReaderQueue
+from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.trainer.stats import Meter, StreamStats
 from videoload.transport.slots import aligned_copy
 
@@ -75,7 +75,6 @@ class Stream:
         self._epoch = 0
         self._reader_ids = itertools.count()
         self._meter = Meter()
-        self._held = _Held(source.arena.slots)
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
         self.clip: ClipSpec = source.spec
@@ -235,6 +234,10 @@ class Stream:
             f"{self.catalog!r})"
         )
 
+    def _held(self) -> int:
+        """How many slots consumers reference arrays of."""
+        return sum(loan.array() is not None for loan in list(self._source.loans.values()))
+
     def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
         engine = self._engine
         starved = engine.has_credit  # some worker waits as well, maybe for a slot
@@ -258,17 +261,17 @@ class Stream:
 
         A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
         queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
-        source, engine, held = self._source, self._engine, self._held
+        source, engine = self._source, self._engine
         shape = (len(batch.samples), *source.spec.shape)
         slot = batch.slot
 
         def give_back() -> None:
-            held.slots.discard(slot)
             engine.post(lambda: engine.give_back(source, batch), about_leases=True)
 
-        if held.full and idle is not None:
+        most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
+        if self._held() >= most and idle is not None:
             idle()
-        if held.full:
+        if self._held() >= most:
             clips = aligned_copy(source.arena.view(slot, 0, shape))
             give_back()
             self._meter.copied += 1
@@ -276,11 +279,12 @@ class Stream:
                 _log.warning(
                     "%d of %d batches in memory are still referenced; the stream goes on with "
                     "copies (keep fewer, or give more slots=)",
-                    len(held.slots), source.arena.slots,
+                    self._held(), source.arena.slots,
                 )  # fmt: skip
         else:
             clips = source.arena.lend(slot, shape, give_back)
-            held.slots.add(slot)
+            assert clips.base is not None
+            source.loans[slot] = Loan(batch, weakref.ref(clips.base))
         queue.handed_over()
         video = np.array([sample.video for sample in batch.samples], np.int64)
         labels = source.catalog.labels[video]
@@ -292,16 +296,3 @@ class _Reading:
     strikes before a ``finally`` does."""
 
     __slots__ = ("__weakref__",)
-
-
-class _Held:
-    """The slots that consumers reference arrays of."""
-
-    def __init__(self, slots: int) -> None:
-        self.slots: set[int] = set()
-        self._most = slots - min(_KEPT, slots // 2)
-
-    @property
-    def full(self) -> bool:
-        """Whether the next batch has to be copied."""
-        return len(self.slots) >= self._most
