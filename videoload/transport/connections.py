@@ -49,9 +49,11 @@ class Connections:
         self._children = children
         self._bound = bound
         self._inodes: dict[int, int] = {}
-        self._spare = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        # The family says how long a name may be; one of AF_INET fits where AF_INET6 does.
+        family = socket.AF_INET6 if children is None else socket.AF_UNIX
         self._look = socket.socket(
-            socket.AF_INET, socket.SOCK_STREAM, 0, fileno=os.dup(self._spare.fileno())
+            family, socket.SOCK_STREAM, 0, fileno=os.dup(self._spare.fileno())
         )
         self._told: list[str] = []
         where = f"inproc://connections-{id(self)}"
