@@ -251,9 +251,7 @@ def test_as_many_workers_are_admitted_as_descriptors_allow(
     assert (refused == 0) == all_of_them
     if not all_of_them:
         assert 100 < admitted < 256
-        assert (
-            "workers have dialled in, and that is the most that this trainer takes" in trainer.err
-        )
+        trainer.wait_for("workers have dialled in, and that is the most", 10 * SECOND)
     done = number_after(trainer.out, "epoch")
     trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
     (root / "over").touch()

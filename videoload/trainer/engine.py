@@ -131,6 +131,7 @@ class Engine:
         self._error: VideoloadError | None = None
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
+        self._full = RateLimitedLog(_log)
         self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
         self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
@@ -334,6 +335,7 @@ class Engine:
             self._warn_if_alone(now)
             self._refusals.tell(now)
             self._mixtures.tell(now)
+            self._full.tell(now)
             if now >= next_heartbeat:
                 next_heartbeat = now + _HEARTBEAT_S
                 self._send_heartbeats()
@@ -424,7 +426,7 @@ class Engine:
         if isinstance(decision, Refusal):
             peer.send(Refused(decision.reason))
             if decision.is_full:
-                self._mixtures.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
+                self._full.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
             return
         for other in decision.replaces:
             self._gone(other, died=False)
