@@ -247,10 +247,10 @@ def test_as_many_workers_are_admitted_as_descriptors_allow(
     crowd = programs.script(CROWD, str(port), "300")
     crowd.wait_for("end", 60 * SECOND)
     admitted, refused = number_after(crowd.out, "admitted"), number_after(crowd.out, "refused")
-    assert admitted + refused == 300
-    assert (refused == 0) == all_of_them
+    assert (admitted == 300) == all_of_them
     if not all_of_them:
         assert 100 < admitted < 256
+        assert refused
         trainer.wait_for("workers have dialled in, and that is the most", 10 * SECOND)
     done = number_after(trainer.out, "epoch")
     trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
@@ -280,9 +280,11 @@ CROWD = """
         one.send_multipart(pack(Hello(str(number), "elsewhere", number, "software")))
         poller.register(one, zmq.POLLIN)
         made.append(one)
-    until = time.monotonic() + 50
-    while len(said) < len(made) and time.monotonic() < until:
+    news = time.monotonic()
+    # Who is hung up on, because there is no room, gets no answer.
+    while len(said) < len(made) and time.monotonic() < news + 5:
         for one, _ in poller.poll(1000):
+            news = news if one in said else time.monotonic()
             message = unpack_from_trainer(one.recv_multipart())
             if isinstance(message, Welcome):
                 said[one] = "admitted"
