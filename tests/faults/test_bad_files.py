@@ -77,7 +77,7 @@ def read_until_error(batches: Any) -> tuple[list[str], VideoloadError]:
 
 
 @pytest.mark.parametrize(
-    "fleet", rest_slow(["3 local", "2 remote", "1 local", "3 local, unordered"], quick=2)
+    "fleet", rest_slow(["3 local", "2 remote", "1 local", "3 local, unordered"])
 )
 def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     fleet: str,
@@ -144,6 +144,7 @@ def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
 # Too many
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 3])
 def test_too_many_bad_videos_end_the_stream_with_the_list(
     workers: int, videos: Videos, tmp_path: Path

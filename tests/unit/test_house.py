@@ -32,9 +32,9 @@ PACKAGES = {
     "native": (),
     "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
-        "storage", "pictures", "h264_headers", "mpeg4_headers", "picture_headers", "open_files",
-        "packets", "index", "complete_decode", "index_cache", "frames", "crop", "scaling",
-        "decoder",
+        "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
+        "picture_headers", "open_files", "packets", "index", "complete_decode", "index_cache",
+        "frames", "crop", "scaling", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -60,11 +60,7 @@ TRIED_ELSEWHERE = {
     "decoding.frames": "integration/test_decode.py",
     "decoding.index": "integration/test_every_codec.py",
     "decoding.open_files": "integration/test_decode.py",
-    "decoding.packets": "integration/test_every_codec.py",
-    "decoding.h264_headers": "integration/test_every_codec.py",
-    "decoding.mpeg4_headers": "integration/test_every_codec.py",
-    "decoding.picture_headers": "integration/test_every_codec.py",
-    "decoding.pictures": "integration/test_every_codec.py",
+    "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
     "trainer.own_files": "faults/test_copies.py",
@@ -127,8 +123,9 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts",
-    "transport.limits", "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "transport.limits",
+    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers",
     "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {

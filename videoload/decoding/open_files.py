@@ -126,6 +126,15 @@ class OpenedVideo:
         self.codec = self.stream.codec_context
         self.packets = packets(self.container, self.stream)
 
+    @property
+    def tag(self) -> str | None:
+        """The four characters by which the container names the codec; None if they are not ASCII,
+        so that PyAV can neither tell them nor hand them on to another decoder."""
+        try:
+            return self.codec.codec_tag
+        except UnicodeDecodeError:
+            return None
+
     def reopen(self) -> None:
         """Back to the beginning, where seeking does not lead. Raises UnreadableError."""
         self.close()

@@ -8,6 +8,7 @@ by codec, and where a header leaves a doubt there is none (None), so that a deco
     I or P                   H.263 and its relatives, FFV1
     show_frame               VP8
     VOP types                MPEG-4: B-VOPs, VOPs that are not coded, two VOPs in a packet (packed)
+    picture types            MPEG-1 and MPEG-2: B-pictures; frames only, no fields
     IDR pictures and SPS     H.264: frames only, no gaps; all before an IDR is shown before it
 """
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from videoload.decoding.h264_headers import prove_h264
 from videoload.decoding.mpeg4_headers import prove_mpeg4
+from videoload.decoding.mpeg12_headers import prove_mpeg12
 from videoload.decoding.pictures import (
     DATA_BYTES,
     INTER,
@@ -174,6 +176,8 @@ _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {
     "huffyuv": _all_intra,
     "magicyuv": _all_intra,
     "mjpeg": _mjpeg,
+    "mpeg1video": prove_mpeg12,
+    "mpeg2video": prove_mpeg12,
     "mpeg4": prove_mpeg4,
     "msmpeg4": _without_b(lambda packets, heads: _field(heads, 0, 2)),
     "msmpeg4v1": _without_b(lambda packets, heads: _field(heads, 37, 2)),
