@@ -36,8 +36,11 @@ PACKAGES = {
         "picture_headers", "open_files", "packets", "index", "complete_decode", "index_cache",
         "frames", "crop", "scaling", "decoder",
     ),
-    "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
-    "worker": ("trainers", "worker", "supervisor"),
+    "transport": (
+        "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
+        "sockets",
+    ),
+    "worker": ("trainers", "worker", "restarts", "supervisor"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
@@ -60,11 +63,11 @@ TRIED_ELSEWHERE = {
     "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
-    "trainer.open_streams": "integration/test_many_streams.py",
     "trainer.own_files": "faults/test_copies.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
+    "transport.connections": "faults/test_endless.py",
     "worker.supervisor": "faults/test_kill.py",
 }
 
@@ -101,6 +104,7 @@ HOMES = {
     # the loops own a context and a poller
     "zmq": {
         "transport.sockets",
+        "transport.connections",
         "transport.keys",
         "trainer.engine",
         "worker.trainers",
@@ -119,8 +123,9 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "decoding.pictures",
-    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
+    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "transport.limits",
+    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers",
     "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {

@@ -169,6 +169,8 @@ REACHING = """
     native.avoid_slow_gathers(str(av._core.__file__), lambda: tried.append(1) or 0.0)
     native.limit_memory()
     native.die_with_parent()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
+    native.allow_descriptors()
     native.silence_ffmpeg()
 
     dies_of = ctypes.c_int(0)
@@ -179,6 +181,7 @@ REACHING = """
         "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
         "parent-death": dies_of.value,
         "ffmpeg-log": "off" if av.logging.get_level() is None else "as it was",
+        "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "switched off": native.switched_off(),
     }))
 """
@@ -195,12 +198,13 @@ def found_after(*without: str) -> dict[str, Any]:
 
 
 UNTOUCHED = {
-    "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was",
+    "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was", "descriptors": 100,
     "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
 }  # fmt: skip
 MADE = {
     "malloc": 3, "gathers": 2 if platform.machine() in ("x86_64", "AMD64") else 0,
     "parent-death": signal.SIGKILL, "ffmpeg-log": "off", "memory-limit": 4 << 30,
+    "descriptors": 300,
 }  # fmt: skip
 
 
