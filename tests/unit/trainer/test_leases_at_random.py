@@ -112,6 +112,7 @@ class Fellow:
     alive: bool = True
     silent: bool = False
     sentenced: bool = False  # told to be killed; it may go on until it is
+    clip_s: float = 0.0  # what a clip takes it, as it says
     frames: int = 0  # decoded so far, as it tells in its beats
     lost: int = 0  # messages from or to it
 
@@ -212,9 +213,9 @@ class World:
 
     # Workers
 
-    def join(self, *, local: bool) -> None:
+    def join(self, *, local: bool, clip_s: float = 0.01) -> None:
         self.names += 1
-        worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local)
+        worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local, clip_s=clip_s)
         self.workers[worker.name] = worker
         self.obey(self.table.worker_joined(worker.name, local=local, now=self.now))
 
@@ -259,7 +260,8 @@ class World:
             if not worker.local:
                 for row in range(len(lease.samples)):
                     self.write(lease, row)
-        self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
+        decode_s = worker.clip_s * len(lease.samples)
+        self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples), decode_s))
 
     def come_back(self, worker: Fellow) -> None:
         """A remote worker was only cut off, and says HELLO again."""
@@ -405,19 +407,32 @@ class World:
         """Each worker that takes leases stands where it is looked for."""
         for worker in self.table._workers.values():
             listed = [held for held, row in enumerate(self.table._by_leases) if worker in row]
-            assert listed == ([] if worker.suspect else [len(worker.leases)])
+            # A slow one that has a lease takes no other.
+            full = self.credit if worker.leases else 0
+            assert listed in ([[]] if worker.suspect else [[len(worker.leases)], [full]])
         assert self.table.workers == sum(not w.suspect for w in self.table._workers.values())
 
     def check_nobody_idles(self) -> None:
-        """No worker has room for a lease while there is something to decode."""
-        workers = self.table._workers.values()
-        if self.back_again or all(w.suspect or len(w.leases) >= self.credit for w in workers):
+        """No worker has room for a lease while there is something to decode. (A slow one may.)"""
+        full = self.table._by_leases[-1]
+        room = [
+            worker
+            for worker in self.table._workers.values()
+            if worker.among is not None and worker.among is not full
+            if not self.table._is_slow(worker)
+        ]
+        if self.back_again or not room:
             return
         for stream in self.table._streams.values():
             reader = stream.owner
             if reader is None or stream.stopped:
                 continue
-            assert not any(chunk in chunk.batch.chunks for _, _, chunk in reader.orphans)
+            assert not any(
+                self.table._may_take(worker, chunk)
+                for _, _, chunk in reader.orphans
+                if chunk in chunk.batch.chunks
+                for worker in room
+            )
             assert reader.splitting is None
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
 
@@ -500,7 +515,7 @@ class Play:
                 max_bad=0.0 if draw(4) == 0 else 1.0,
             )  # fmt: skip
         for _ in range(1 + draw(4)):
-            self.world.join(local=draw(2) == 0)
+            self.world.join(local=draw(2) == 0, clip_s=(0.0, 0.01, 0.01, 0.5)[draw(4)])
         # Each play has its own likes and dislikes, so that rare events meet each other.
         self.likes = [draw(4) for _ in EVENTS]
 
