@@ -73,6 +73,7 @@ _SETTLED_S = 2.0  # a remote worker that dies sooner after it joined was not kil
 _SLOW = 2.0
 _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
+_TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
 _RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
 _LONGEST_S = 3600.0  # a worker may say anything
 _LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
@@ -189,6 +190,7 @@ class _Reader:
     filling: dict[int, _Batch] = field(default_factory=dict)
     complete: dict[int, _Batch] = field(default_factory=dict)
     orphans: list[tuple[int, int, _Chunk]] = field(default_factory=list)  # heap by step and row
+    shaken: list[tuple[int, int, _Chunk]] = field(default_factory=list)  # those not for everybody
     splitting: _Batch | None = None
     waiting: bool = False
     owed: bool = False  # it owns the slots and was not handed a batch since
@@ -311,6 +313,8 @@ class LeaseTable:
         self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
         self._lease_ids = count(1)
         self._worker_numbers = count()
+        self._roster = 0  # changes with those that take leases
+        self._seniority: tuple[int, int, set[Hashable]] = (-1, -1, set())
         self._now = -math.inf  # the latest time that was told
         # Of the workers that take leases: what the quick ones take for a clip (None: not known
         # yet), and how many clips all of them finish in the time of one.
@@ -643,6 +647,7 @@ class LeaseTable:
 
     def _file(self, worker: _Worker) -> None:
         """Put a worker where `_grant` looks for it, after its leases or its silence changed."""
+        took = worker.among is not None
         if worker.among is not None:
             del worker.among[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
@@ -653,6 +658,7 @@ class LeaseTable:
         worker.among = None if takes_none else self._by_leases[row]
         if worker.among is not None:
             worker.among[worker] = None
+        self._roster += took is takes_none
 
     def _settle(self, lease: _Lease) -> None:
         """The worker no longer works on this lease."""
@@ -685,7 +691,8 @@ class LeaseTable:
         if not chunk.queued:
             chunk.queued = True
             orphan = (chunk.batch.step, next(self._chunk_ids), chunk)
-            heappush(chunk.batch.reader.orphans, orphan)
+            reader = chunk.batch.reader
+            heappush(reader.shaken if chunk.shaken else reader.orphans, orphan)
 
     # Silence, and deaths
 
@@ -802,7 +809,7 @@ class LeaseTable:
     def _settle_doubts(self, reader: _Reader) -> list[Command]:
         """Those who might have been asked may have left since."""
         commands: list[Command] = []
-        for _, _, chunk in list(reader.orphans):
+        for _, _, chunk in [*reader.orphans, *reader.shaken]:
             if chunk.doubts and chunk in chunk.batch.chunks and any(self._heard_of()):
                 commands += self._settle_or_requeue(chunk)
         return commands
@@ -812,20 +819,33 @@ class LeaseTable:
 
     def _may_take(self, worker: _Worker, chunk: _Chunk) -> bool:
         """Whether a worker may be asked for what was granted before."""
-        if chunk.shaken and worker not in self._seniors(chunk):
+        if chunk.shaken and not (self._is_settled(worker) and self._may_go_on(worker, chunk)):
             return False
         if not (chunk.doubts or chunk.shaken):
             return not self._would_hold_up(worker, chunk.batch.reader.stream)
         return self._may_judge(worker, chunk)
 
-    def _seniors(self, chunk: _Chunk) -> list[_Worker]:
-        """Those that may go on with what a remote worker died over: the quarter that is here for
-        longest, of other copies where there are some. So those that die by themselves as soon as
-        they are started do not condemn what they are given one after the other."""
-        able = [w for w in self._heard_of() if w.among is not None and self._may_judge(w, chunk)]
-        able = [worker for worker in able if worker.copy not in chunk.died_at] or able
-        able.sort(key=lambda worker: worker.number)
-        return able[: max(1, len(able) // 4)]
+    def _is_settled(self, worker: _Worker) -> bool:
+        """Whether a worker is here for a while, or for longer than most. Only such a one goes on
+        with what a remote one died over: so those that die by themselves as soon as they are
+        started do not condemn what they are given in turn."""
+        return self._now - worker.joined >= _SETTLED_S or worker.number <= self._takers()[1]
+
+    def _may_go_on(self, worker: _Worker, chunk: _Chunk) -> bool:
+        """A worker of another copy than that whose workers died over it goes on with it, where
+        there is one."""
+        copies = self._takers()[2] - chunk.died_at - {doubt.worker.copy for doubt in chunk.doubts}
+        return worker.copy not in chunk.died_at or not copies
+
+    def _takers(self) -> tuple[int, int, set[Hashable]]:
+        """Of those that take leases: the number of the last one in the oldest quarter, and all
+        their copies."""
+        if self._seniority[0] != self._roster:
+            takers = [other for other in self._workers.values() if other.among is not None]
+            numbers = sorted(other.number for other in takers)
+            last = numbers[max(0, len(numbers) // 4 - 1)] if numbers else -1
+            self._seniority = self._roster, last, {other.copy for other in takers}
+        return self._seniority
 
     def _may_judge(self, worker: _Worker, chunk: _Chunk) -> bool:
         """Whether a worker may be asked for a doubted clip: nobody twice, and those of a copy that
@@ -892,6 +912,7 @@ class LeaseTable:
         reader.filling.clear()
         reader.complete.clear()
         reader.orphans.clear()
+        reader.shaken.clear()
         reader.splitting = None
 
     def _give_turn(self, reader: _Reader) -> list[Command]:
@@ -941,7 +962,7 @@ class LeaseTable:
             chunk = self._next_chunk(worker)
             if chunk is not None:
                 commands.append(self._grant_to(worker, chunk))
-            elif self._is_slow(worker) or any(reader.orphans for reader in self._by_need()):
+            elif self._is_slow(worker) or any(r.orphans or r.shaken for r in self._by_need()):
                 passed_over.add(worker)
             else:
                 break
@@ -979,7 +1000,7 @@ class LeaseTable:
                 [lease] = chunk.holders
                 due_s = chunk.size * reader.stream.clip_s * (self._quick or 1.0)
                 late = self._now - lease.granted > _LATE * due_s + _LATE_S
-                idle = [w for w in self._by_leases[0] if w.trials and w.pace < lease.worker.pace]
+                idle = [worker for worker in self._by_leases[0] if not self._is_slow(worker)]
                 if late and not lease.worker.local and idle:
                     commands.append(self._grant_to(idle[0], chunk))
         return commands
@@ -1024,10 +1045,16 @@ class LeaseTable:
 
     def _next_orphan(self, reader: _Reader, worker: _Worker) -> _Chunk | None:
         """A chunk that was granted before, and may be granted to this worker."""
-        kept = []
         found = None
-        while reader.orphans and found is None:
-            orphan = heappop(reader.orphans)
+        if reader.shaken and self._is_settled(worker):
+            found = self._next_of(reader.shaken, worker)
+        return found or self._next_of(reader.orphans, worker)
+
+    def _next_of(self, heap: list[tuple[int, int, _Chunk]], worker: _Worker) -> _Chunk | None:
+        kept: list[tuple[int, int, _Chunk]] = []
+        found = None
+        while heap and found is None and len(kept) < _TRIED_ORPHANS:
+            orphan = heappop(heap)
             chunk = orphan[2]
             if chunk not in chunk.batch.chunks:
                 continue
@@ -1045,7 +1072,7 @@ class LeaseTable:
             chunk.queued = False
             found = chunk
         for orphan in kept:
-            heappush(reader.orphans, orphan)
+            heappush(heap, orphan)
         return found
 
     def _next_chunk(self, worker: _Worker) -> _Chunk | None:

@@ -640,7 +640,7 @@ def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
 
 
 class Kernel:
-    """What it tells of silent local workers: what ``share`` of a core they take, and their state."""
+    """What it tells of silent workers: the ``share`` of a core that they take, and their state."""
 
     def __init__(self, desk: Desk, share: float, *, blocked: bool = False) -> None:
         self.desk, self.share, self.blocked = desk, share, blocked

@@ -136,7 +136,7 @@ class World:
     def __init__(self, credit: int) -> None:
         self.credit = credit
         self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=2)
-        self.now = 0.0
+        self.now = self.ticked = 0.0
         self.streams: list[Stream] = []
         self.readers: dict[int, Reader] = {}
         self.workers: dict[str, Fellow] = {}  # those that the table knows
@@ -289,12 +289,14 @@ class World:
             if worker.alive and not worker.silent and not worker.sent:  # answers come before beats
                 worker.frames += bool(worker.queue)  # it is at work
                 assert self.table.heard(worker.name, self.now, worker.frames)
+        self.ticked = self.now
         self.obey(self.table.tick(self.now))
         self.back_again = False
 
     def sleep(self, seconds: float) -> None:
         """This process hears nothing for a while, and learns of the time first."""
         self.now += seconds
+        self.ticked = self.now
         commands = self.table.tick(self.now)
         assert not any(isinstance(command, Evict) for command in commands)
         self.obey(commands)
@@ -429,9 +431,11 @@ class World:
                 continue
             assert not any(
                 self.table._may_take(worker, chunk)
-                for _, _, chunk in reader.orphans
+                for _, _, chunk in [*reader.orphans, *reader.shaken]
                 if chunk in chunk.batch.chunks
                 for worker in room
+                # Who has become old enough for them since, is given them at the next tick.
+                if not chunk.shaken or self.ticked - worker.joined >= 2.0
             )
             assert reader.splitting is None
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
