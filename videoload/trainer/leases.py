@@ -238,6 +238,12 @@ class _Chunk:
     died_at: set[Hashable] = field(default_factory=set)  # copies whose workers died over it
     queued: bool = False  # among its reader's orphans
 
+    @property
+    def waits_in(self) -> list[tuple[int, int, _Chunk]]:
+        """The heap for it, when it is to be granted again."""
+        reader = self.batch.reader
+        return reader.shaken if self.shaken else reader.orphans
+
 
 @dataclass(eq=False, slots=True)
 class _Lease:
@@ -691,8 +697,7 @@ class LeaseTable:
         if not chunk.queued:
             chunk.queued = True
             orphan = (chunk.batch.step, next(self._chunk_ids), chunk)
-            reader = chunk.batch.reader
-            heappush(reader.shaken if chunk.shaken else reader.orphans, orphan)
+            heappush(chunk.waits_in, orphan)
 
     # Silence, and deaths
 
@@ -1072,7 +1077,7 @@ class LeaseTable:
             chunk.queued = False
             found = chunk
         for orphan in kept:
-            heappush(heap, orphan)
+            heappush(orphan[2].waits_in, orphan)
         return found
 
     def _next_chunk(self, worker: _Worker) -> _Chunk | None:
