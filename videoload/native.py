@@ -143,6 +143,18 @@ def silence_ffmpeg() -> None:
         av.logging.set_level(None)
 
 
+def cpu_time(pid: int) -> tuple[float, str] | None:
+    """CPU seconds that a process took so far, and its state: R runs, S sleeps, D waits for a disk,
+    T is stopped (proc_pid_stat(5)). None where the kernel does not tell, or it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *rest = text[text.rindex(")") + 2 :].split()
+    ticks = int(rest[10]) + int(rest[11])  # in user mode, in the kernel
+    return ticks / os.sysconf("SC_CLK_TCK"), state
+
+
 def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
     """Cores that this process may keep busy, by its affinity and its cgroup's CPU quota.
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,16 @@ MADE = {
 def test_each_reach_is_made_and_left_out_where_it_is_switched_off(without: tuple[str, ...]) -> None:
     expected = {name: (UNTOUCHED if name in without else MADE)[name] for name in native.REACHES}
     assert found_after(*without) == {**expected, "switched off": sorted(without)}
+
+
+def test_the_kernel_tells_the_cpu_time_and_the_state_of_a_process() -> None:
+    before = native.cpu_time(os.getpid())
+    spent = time.process_time() + 0.05
+    while time.process_time() < spent:
+        pass
+    after = native.cpu_time(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert after[0] > before[0]
+    assert after[1] == "R"
+    assert native.cpu_time(1 << 30) is None

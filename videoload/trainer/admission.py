@@ -40,7 +40,6 @@ class ConnectedWorker:
     copy: str = ""  # which copy of the videos it reads; of one that dialled in
     clips: int = 0
     decode_s: float = 0.0
-    hung: bool = False  # and was killed for it
 
     @property
     def name(self) -> str:

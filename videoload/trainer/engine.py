@@ -37,11 +37,13 @@ from videoload.spec.plan import Sample
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.copies import MISSING
 from videoload.trainer.leases import (
+    AskStorage,
     Command,
     Dismiss,
     Evict,
     Grant,
     LeaseTable,
+    Look,
     Pause,
     Ready,
     Recall,
@@ -85,6 +87,7 @@ _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
 _STOP_S = 10.0
+_BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _MAX_TEXT = 4096  # of what a worker is told; it refuses more
 _WAKE_BYTES = 4096  # at most so many are taken in one go
@@ -319,6 +322,7 @@ class Engine:
             self.has_credit = self._table.has_credit
             until = min(next_tick, next_look)
             ready = self._poll(0.0 if self._calls else max(0.0, until - time.monotonic()))
+            self._table.clock(time.monotonic())
             self._make_calls()
             for router in self._routers:
                 if router.socket in ready:
@@ -331,6 +335,7 @@ class Engine:
             next_tick = now + _BEAT_S
             self._reap()
             self._take_back_what_is_dead()
+            self._look_at_silent(now)
             self._execute(self._table.tick(now))
             self._warn_if_alone(now)
             self._refusals.tell(now)
@@ -400,10 +405,14 @@ class Engine:
 
     def _take(self, peer: Peer, message: FromWorker) -> None:
         now = time.monotonic()
+        beat = message if isinstance(message, Heartbeat) else None
         if isinstance(message, Hello):
             self._admit(peer, message, now)
         elif not self._table.heard(
-            peer, now, message.progress if isinstance(message, Heartbeat) else None
+            peer,
+            now,
+            None if beat is None else beat.progress,
+            importing=beat is not None and beat.importing,
         ):
             peer.send(Bye("this trainer does not know you"))
         elif isinstance(message, Result):
@@ -449,6 +458,7 @@ class Engine:
         self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
 
     def _take_result(self, peer: Peer, result: Result) -> None:
+        self._table.arrived(peer, result.lease, result.decode_s)
         place = self._table.place(peer, result.lease)
         frames = np.empty((0, 0), np.int64)
         if place is not None:
@@ -583,7 +593,28 @@ class Engine:
             _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             for peer, worker in list(self._workers.items()):
                 if worker.is_child and worker.pid == pid:
-                    self._gone(peer, died=True, crashed=worker.hung or how in _CRASH_SIGNALS)
+                    self._gone(peer, died=True, crashed=how in _CRASH_SIGNALS)
+
+    def _look_at_silent(self, now: float) -> None:
+        """A local worker that hangs burns CPU; one that waits for its storage does not."""
+        for peer in self._table.silent(now):
+            assert isinstance(peer, Peer)
+            told = native.cpu_time(self._workers[peer].pid)
+            if told is not None:
+                cpu_s, state = told
+                self._table.look(peer, Look(cpu_s, blocked=state in _BLOCKED))
+
+    def _ask_storage(self, command: AskStorage) -> None:
+        """Does the storage answer for what a silent worker is at?"""
+        worker, stream = command.worker, self._streams.get(command.stream)
+        if stream is None or stream.storage is None:
+            return
+        if self._own_files is None:
+            self._own_files = OwnFiles()
+        paths = [stream.catalog[video].path for video in command.videos]
+        self._own_files.ask_storage(
+            stream.storage, paths, lambda: self.post(lambda: self._table.storage_answered(worker))
+        )
 
     def _send_heartbeats(self) -> None:
         """Tell the workers that this trainer is alive, and find those that are gone."""
@@ -623,6 +654,8 @@ class Engine:
                     self._execute(self._table.recalled(command.reader, taken))
                 case Evict():
                     self._evict_stuck(command)
+                case AskStorage():
+                    self._ask_storage(command)
                 case Pause():
                     self._pause(command)
                 case Dismiss():
@@ -678,7 +711,6 @@ class Engine:
             return
         if worker.is_child:
             _log.warning("worker process %d hangs; killing it", worker.pid)
-            worker.hung = True
         else:
             _log.warning("worker %s lost its leases; starting afresh with it", worker.name)
         self._evict(command.worker)
