@@ -336,7 +336,7 @@ def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
     assert clips[1] - clips[0] <= 2 * BATCH, "what it had sent before it was stopped"
     assert clips[2] > clips[1], "it works again"
     tell(f"longest pause after SIGSTOP of a remote worker: {longest:.2f} s")
-    assert 1.0 * SECOND < longest < 2 * SECOND + WORST_S + starting_s
+    assert longest < 2 * SECOND + WORST_S + starting_s
 
 
 @pytest.mark.slow
