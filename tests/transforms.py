@@ -34,6 +34,13 @@ def raises(clip: Clip, rng: np.random.Generator) -> Clip:
     raise RuntimeError("no luck")
 
 
+def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:
+    """On one clip in 100, the same in every run."""
+    if rng.integers(100) == 0:
+        raise RuntimeError("no luck")
+    return clip
+
+
 def crash_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
     """What a decoder's bug would do."""
     if clip.mean() > 240:

@@ -246,6 +246,11 @@ class Catalog:
         return self._columns["label"]
 
     @property
+    def files(self) -> int:
+        """How many files there are; several segments of one count once."""
+        return len(set(self._paths))
+
+    @property
     def segment_frames(self) -> Ints:
         """Length of each segment in source frames: int64 [N], -1 where neither its end nor the
         file's frame count is known."""

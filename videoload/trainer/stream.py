@@ -11,6 +11,7 @@ import itertools
 import logging
 import weakref
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -218,7 +219,10 @@ class Stream:
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
                 self._meter.got(asked, len(batch.samples))
-                yield self._hand_over(batch, idle)
+                if batch.samples:
+                    yield self._hand_over(batch, idle)
+                else:  # all of it was left out
+                    engine.post(partial(engine.give_back, source, batch.slot), about_leases=True)
         finally:
             engine.post(lambda: engine.end(source, reader_id))
 
@@ -253,6 +257,11 @@ class Stream:
         source, engine, held = self._source, self._engine, self._held
         shape = (len(batch.samples), *source.spec.shape)
         slot = batch.slot
+        if batch.rows is not None:  # close the gaps: nobody else writes into this slot any more
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, *source.spec.shape))
+            for to, row in enumerate(batch.rows):
+                if to != row:
+                    whole[to] = whole[row]
 
         def give_back() -> None:
             held.slots.discard(slot)
