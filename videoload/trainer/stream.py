@@ -7,8 +7,11 @@ shared memory itself, and the slot goes back when the last array that looks into
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
+import random
+import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from videoload.errors import BadVideo
+from videoload.errors import BadVideo, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
@@ -38,6 +41,9 @@ _WAIT_S = 0.2  # a waiting consumer sees Ctrl-C after this long at most
 _IDLE_WAIT_S = 0.05  # the same with a call to make meanwhile
 # So many slots are never lent: a consumer that holds all others gets copies.
 _KEPT = 2
+# Behind a dataset it is looked, at random moments so far apart on average, whether the trainer
+# waits. A look takes 50 microseconds.
+_LOOK_S = 0.02
 _PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 
 
@@ -77,6 +83,8 @@ class Stream:
         self._reader_ids = itertools.count()
         self._meter = Meter()
         self._held = _Held(source.arena.slots)
+        self._moments = random.Random()  # the user's own draws are left alone
+        self._error: VideoloadError | None = None
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
         self.clip: ClipSpec = source.spec
@@ -186,6 +194,20 @@ class Stream:
         """The videos that could not be decoded so far, each once, as `BadVideo` (path, reason)."""
         return self._source.quarantine.videos
 
+    @property
+    def error(self) -> VideoloadError | None:
+        """What ended the last reading of this stream, or None.
+
+        Behind a dataset an error arrives as one of TensorFlow's, with pages around its text. This
+        is the error itself:
+
+            try:
+                model.fit(stream.dataset())
+            except Exception as error:
+                raise stream.error or error from None
+        """
+        return copy.copy(self._error)  # one that was raised holds its consumer's frames
+
     def stats(self) -> StreamStats:
         """What the stream did so far.
 
@@ -200,29 +222,37 @@ class Stream:
         return self._source.plan.steps(start_step, epochs)
 
     def _read(
-        self, steps: range, idle: Callable[[], None] | None = None
+        self,
+        steps: range,
+        idle: Callable[[], None] | None = None,
+        trainer_waits: Callable[[], bool] | None = None,
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot.
+        where a worker waits for a slot. Who asks ahead of the trainer gives ``trainer_waits``:
+        whether that waits as well.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
         engine, source, queue = self._engine, self._source, ReaderQueue()
         # One number space for all streams of the client.
         reader_id = source.id << 32 | next(self._reader_ids)
-        engine.check()
-        engine.post(lambda: engine.begin(source, reader_id, queue, steps))
+        self._error = None
         try:
+            engine.check()
+            engine.post(lambda: engine.begin(source, reader_id, queue, steps))
             for _ in steps:
                 asked = self._meter.asked()
                 batch = queue.take(0)
                 if batch is None:
-                    batch = self._wait(queue, reader_id, idle)
-                self._meter.got(asked, len(batch.samples))
+                    batch = self._wait(queue, reader_id, idle, trainer_waits)
+                self._meter.got(asked, len(batch.samples), ahead=trainer_waits is not None)
                 if batch.samples:
                     yield self._hand_over(batch, idle)
                 else:  # all of it was left out
                     engine.post(partial(engine.give_back, source, batch.slot), about_leases=True)
+        except VideoloadError as error:
+            self._error = copy.copy(error)
+            raise
         finally:
             engine.post(lambda: engine.end(source, reader_id))
 
@@ -236,7 +266,13 @@ class Stream:
             f"{self.catalog!r})"
         )
 
-    def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
+    def _wait(
+        self,
+        queue: ReaderQueue,
+        reader_id: int,
+        idle: Callable[[], None] | None,
+        trainer_waits: Callable[[], bool] | None,
+    ) -> Ready:
         engine = self._engine
         starved = engine.has_credit  # some worker waits as well, maybe for a slot
         while True:
@@ -244,13 +280,31 @@ class Stream:
             engine.post(lambda: engine.want(reader_id), about_leases=True)
             if idle is not None and starved:
                 idle()
-            batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
+            wait_s = _WAIT_S if idle is None else _IDLE_WAIT_S
+            batch = self._take(queue, wait_s, trainer_waits)
             starved = True  # by now, probably
             if batch is None and engine.stopped:
                 batch = queue.take(_WAIT_S)  # it, or the error, may just have come
             if batch is not None:
                 return batch
             engine.check()
+
+    def _take(
+        self, queue: ReaderQueue, wait_s: float, trainer_waits: Callable[[], bool] | None
+    ) -> Ready | None:
+        """The next batch, or None if there is none in time; meanwhile, see whether the trainer
+        waits. At random moments, as many of the looks find it waiting as it waits of the time;
+        and exponential times know no beginning, so each wait may draw them anew."""
+        if trainer_waits is None:
+            return queue.take(wait_s)
+        end = time.monotonic() + wait_s
+        batch = None
+        while batch is None and (left_s := end - time.monotonic()) > 0:
+            look_s = self._moments.expovariate(1 / _LOOK_S)
+            batch = queue.take(min(look_s, left_s))
+            if batch is None and look_s < left_s and trainer_waits():
+                self._meter.waited_s += _LOOK_S
+        return batch
 
     def _hand_over(self, batch: Ready, idle: Callable[[], None] | None) -> BatchWithInfo:
         """A batch for the consumer: its slot, or a copy where too many slots are held."""

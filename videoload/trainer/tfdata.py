@@ -6,6 +6,11 @@ is emptied when a py_func finishes or an eager tensor is freed. A generator that
 slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
+The thread that asks for batches is TensorFlow's and runs ahead, so that it waits for one is no
+sign that the trainer does. The trainer waits when the batches ahead of it are gone: when TensorFlow
+holds none at all (`fit` lets go of a batch with its step), or when a loop in Python, which still
+holds its last one, is inside `next`.
+
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
 then never returns. So at exit the clients are closed first, and the threads are waited for.
@@ -19,6 +24,7 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -48,8 +54,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     iterator that was left early does not count. Cardinality is asserted, two batches are
     prefetched, and auto-sharding is off, since the stream has its own ``shard``.
 
-    What goes wrong while it is read reaches the caller as TensorFlow's error; the original stands
-    in its text and in the log.
+    What goes wrong while it is read reaches the caller as TensorFlow's error; the original is
+    `Stream.error`, and stands in the log.
 
     Args:
         stream: Made by `Client.stream`; the dataset keeps it alive.
@@ -58,7 +64,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
     Returns:
         A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static with
-        ``drop_remainder``, else None.
+        ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number of batches
+        is known.
 
     Raises:
         SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -73,6 +80,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
     steps = stream._steps(start_step, epochs)
     finished = 0  # iterations read to their end
+    warned = False
     interrupts.listen()
     _streams.add(stream)
 
@@ -80,7 +88,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     home = weakref.ref(stream)
 
     def batches() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
-        nonlocal finished
+        nonlocal finished, warned
         turn = finished
         ahead = turn * len(steps)
         asked = time.monotonic()
@@ -92,18 +100,37 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
         if (stream := home()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
-        reader = stream._read(range(steps.start + ahead, steps.stop + ahead), idle)
+        if turn and len(steps) > len(stream) and not warned:
+            warned = True
+            _log.warning(
+                "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on "
+                "all of it in each of its epochs; give steps_per_epoch=%d as well, or a dataset of "
+                "one epoch", -(-len(steps) // len(stream)), len(stream),
+            )  # fmt: skip
+        held = stream._held
+
+        def trainer_waits() -> bool:
+            tf.constant(0)  # so that what TensorFlow is done with is given back
+            return not held.slots or any(map(_in_next, sys._current_frames().values()))
+
+        numbers = range(steps.start + ahead, steps.stop + ahead)
+        reader = stream._read(numbers, idle, trainer_waits)
         try:
-            for _ in steps:
-                yield next(reader)[:2]  # no variable: it would hold on to the batch's slot
-                asked = time.monotonic()
-            reader.close()
+            with suppress(StopIteration):
+                while True:
+                    yield next(reader)[:2]  # no variable: it would hold on to the batch's slot
+                    asked = time.monotonic()
         except VideoloadError as error:
-            _log.error("the stream stopped: %s", str(error))  # a kept record keeps no frames
+            # To leave `with Client` while a dataset lives is no error. A kept record keeps no
+            # frames: hence the text.
+            level = logging.INFO if isinstance(error, ClosedError) else logging.ERROR
+            _log.log(level, "the stream stopped: %s", str(error))
             raise
         finished = max(finished, turn + 1)
 
-    rows = stream.options.batch_size if stream.options.drop_remainder else None
+    skips = stream.options.on_error == "skip"
+    whole = stream.options.drop_remainder and not skips
+    rows = stream.options.batch_size if whole else None
     made = tf.data.Dataset.from_generator(
         batches,
         output_signature=(
@@ -112,7 +139,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         ),
     )
     made.stream = stream
-    made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
+    if not skips:
+        made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return made.prefetch(_PREFETCH).with_options(options)
@@ -131,8 +159,17 @@ def _leave_python() -> None:
 
 
 def _in_generator(frame: FrameType | None) -> bool:
+    return _is_inside(frame, "script_ops.py")  # TensorFlow's way into Python
+
+
+def _in_next(frame: FrameType | None) -> bool:
+    """Whether a loop in Python waits for the next batch of a dataset."""
+    return _is_inside(frame, "iterator_ops.py")
+
+
+def _is_inside(frame: FrameType | None, module: str) -> bool:
     while frame is not None:
-        if frame.f_code.co_filename.endswith("script_ops.py"):  # TensorFlow's way into Python
+        if frame.f_code.co_filename.endswith(module):
             return True
         frame = frame.f_back
     return False
