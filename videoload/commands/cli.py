@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -141,6 +142,8 @@ def worker(
         check_dial(address, keys=keys, insecure=insecure)
     if not root.is_dir():
         raise VideoloadError(f"--root {root}: no such folder")
+    for module in allow or []:
+        _check_module(module)
     settings = WorkerSettings(
         connect,
         root=os.path.realpath(root),
@@ -262,6 +265,18 @@ def keygen(
     trainer, workers = make_keys(folder)
     print(f"for the trainer:  Client(listen=..., keys={str(trainer)!r})")
     print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
+
+
+def _check_module(name: str) -> None:
+    try:
+        found = find_spec(name)
+    except Exception:  # whatever the package that it is in does when it is imported
+        found = None
+    if found is None:
+        raise VideoloadError(
+            f"--allow {name}: there is no such module on this host; install it, or name its folder "
+            "in PYTHONPATH"
+        )
 
 
 def _reaches(names: list[str]) -> list[str]:
