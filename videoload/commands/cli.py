@@ -171,7 +171,8 @@ def scan(
         typer.Option(
             metavar="CSV",
             help="Write what was found, for Catalog.from_csv. A scan that was stopped goes on "
-            "where it was; files that cannot be decoded go to CSV's .bad.csv.",
+            "where it was; files that cannot be decoded go to CSV's .bad.csv. A file with rows of "
+            "other videos is left alone.",
         ),
     ] = None,
     processes: Annotated[
@@ -203,6 +204,15 @@ def scan(
     from videoload.native import cores
 
     catalog = scanning.load(videos, root)
+    parts = scanning.parts(videos, catalog)
+    notice = (
+        f"{', '.join(parts)} in {videos} are parts of a data set, not classes; for a catalog, scan "
+        f"each: videoload scan {videos}/{parts[0]} --root {videos} --output {parts[0]}.csv"
+        if parts
+        else ""
+    )
+    if notice and output is not None:
+        raise VideoloadError(notice)
     journal = None if output is None else scanning.Journal(output)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -219,6 +229,8 @@ def scan(
     console = Console(emoji=False)
     console.print(scan_table(rows, every=every))
     console.print(scan_verdict(rows, output), highlight=False)
+    if notice:
+        console.print(notice, markup=False, highlight=False, soft_wrap=True)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
