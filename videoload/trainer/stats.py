@@ -38,11 +38,9 @@ class StreamStats:
         batches: Batches handed over.
         clips: Clips in them.
         clips_per_s: Clips per second of that time.
-        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches. Behind
-            a dataset, which runs ahead, it is an estimate: of whether the batches ahead of the
-            trainer are all gone, looked at some 50 times a second. What the caller puts behind the
-            dataset (a cast, another prefetch) runs ahead as well, and its waiting is taken for the
-            trainer's.
+        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches. What is
+            put behind a dataset (``map``, another ``prefetch``) asks ahead of the trainer, and its
+            waiting is taken for the trainer's.
         copied: Batches that were copied because the trainer kept nearly all slots.
         workers: The workers connected now, of all streams of the client.
         bad_videos: The videos that could not be decoded.
@@ -78,8 +76,8 @@ class Meter:
         return now
 
     def got(self, asked: float, clips: int, *, ahead: bool = False) -> None:
-        """It got one, ``asked`` at that time. ``ahead``: it asks before it needs one, so that its
-        waiting was looked at meanwhile."""
+        """It got one, ``asked`` at that time. ``ahead``: before the trainer needed one, so that
+        its waiting is added to ``waited_s`` elsewhere."""
         self.ended = time.monotonic()
         if not ahead:
             self.waited_s += self.ended - asked

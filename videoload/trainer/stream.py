@@ -10,8 +10,6 @@ from __future__ import annotations
 import copy
 import itertools
 import logging
-import random
-import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -41,9 +39,6 @@ _WAIT_S = 0.2  # a waiting consumer sees Ctrl-C after this long at most
 _IDLE_WAIT_S = 0.05  # the same with a call to make meanwhile
 # So many slots are never lent: a consumer that holds all others gets copies.
 _KEPT = 2
-# Behind a dataset it is looked, at random moments so far apart on average, whether the trainer
-# waits. A look takes 50 microseconds.
-_LOOK_S = 0.02
 _PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 
 
@@ -53,7 +48,7 @@ class Stream:
     ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
     [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
     ``catalog.classes``. B is ``batch_size``, or less in the last batch of an epoch without
-    ``drop_remainder``.
+    ``drop_remainder`` and where ``on_error="skip"`` leaves clips out.
 
     Both arrays are the caller's and stay valid for as long as they are referenced, also after the
     client is closed. While they are, their slot is not filled anew: who keeps nearly all slots gets
@@ -83,7 +78,6 @@ class Stream:
         self._reader_ids = itertools.count()
         self._meter = Meter()
         self._held = _Held(source.arena.slots)
-        self._moments = random.Random()  # the user's own draws are left alone
         self._error: VideoloadError | None = None
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
@@ -170,7 +164,8 @@ class Stream:
         Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
         stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
         that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
-        it: `batches` gives it.
+        it: `batches` gives it. What goes wrong arrives as TensorFlow's error; `error` is the
+        original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
@@ -179,7 +174,8 @@ class Stream:
 
         Returns:
             A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static
-            with ``drop_remainder``, else None.
+            with ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number
+            of batches is known.
 
         Raises:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -225,11 +221,12 @@ class Stream:
         self,
         steps: range,
         idle: Callable[[], None] | None = None,
-        trainer_waits: Callable[[], bool] | None = None,
+        *,
+        ahead: bool = False,
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot. Who asks ahead of the trainer gives ``trainer_waits``:
-        whether that waits as well.
+        where a worker waits for a slot. ``ahead``: batches are asked for before the trainer needs
+        them; the caller tells the meter of the trainer's waiting.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -244,8 +241,8 @@ class Stream:
                 asked = self._meter.asked()
                 batch = queue.take(0)
                 if batch is None:
-                    batch = self._wait(queue, reader_id, idle, trainer_waits)
-                self._meter.got(asked, len(batch.samples), ahead=trainer_waits is not None)
+                    batch = self._wait(queue, reader_id, idle)
+                self._meter.got(asked, len(batch.samples), ahead=ahead)
                 if batch.samples:
                     yield self._hand_over(batch, idle)
                 else:  # all of it was left out
@@ -266,13 +263,7 @@ class Stream:
             f"{self.catalog!r})"
         )
 
-    def _wait(
-        self,
-        queue: ReaderQueue,
-        reader_id: int,
-        idle: Callable[[], None] | None,
-        trainer_waits: Callable[[], bool] | None,
-    ) -> Ready:
+    def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
         engine = self._engine
         starved = engine.has_credit  # some worker waits as well, maybe for a slot
         while True:
@@ -280,31 +271,13 @@ class Stream:
             engine.post(lambda: engine.want(reader_id), about_leases=True)
             if idle is not None and starved:
                 idle()
-            wait_s = _WAIT_S if idle is None else _IDLE_WAIT_S
-            batch = self._take(queue, wait_s, trainer_waits)
+            batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
             starved = True  # by now, probably
             if batch is None and engine.stopped:
                 batch = queue.take(_WAIT_S)  # it, or the error, may just have come
             if batch is not None:
                 return batch
             engine.check()
-
-    def _take(
-        self, queue: ReaderQueue, wait_s: float, trainer_waits: Callable[[], bool] | None
-    ) -> Ready | None:
-        """The next batch, or None if there is none in time; meanwhile, see whether the trainer
-        waits. At random moments, as many of the looks find it waiting as it waits of the time;
-        and exponential times know no beginning, so each wait may draw them anew."""
-        if trainer_waits is None:
-            return queue.take(wait_s)
-        end = time.monotonic() + wait_s
-        batch = None
-        while batch is None and (left_s := end - time.monotonic()) > 0:
-            look_s = self._moments.expovariate(1 / _LOOK_S)
-            batch = queue.take(min(look_s, left_s))
-            if batch is None and look_s < left_s and trainer_waits():
-                self._meter.waited_s += _LOOK_S
-        return batch
 
     def _hand_over(self, batch: Ready, idle: Callable[[], None] | None) -> BatchWithInfo:
         """A batch for the consumer: its slot, or a copy where too many slots are held."""

@@ -6,10 +6,9 @@ is emptied when a py_func finishes or an eager tensor is freed. A generator that
 slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
-The thread that asks for batches is TensorFlow's and runs ahead, so that it waits for one is no
-sign that the trainer does. The trainer waits when the batches ahead of it are gone: when TensorFlow
-holds none at all (`fit` lets go of a batch with its step), or when a loop in Python, which still
-holds its last one, is inside `next`.
+The generator is asked by TensorFlow's prefetching, so that it waits for a batch is no sign that
+the trainer does. What does tell is a second generator, asked right before each batch that the
+trainer takes out of the prefetched ones: it waits from then until its batch is handed over.
 
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
@@ -23,10 +22,11 @@ import logging
 import sys
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,19 @@ from videoload.trainer import interrupts
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from videoload.trainer.stats import Meter
     from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
+BatchT = TypeVar("BatchT")
+
 _PREFETCH = 2  # tf.data itself runs one further ahead
 _LEAVE_S = 2.0
+_BEGINS_ANEW = (
+    "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
+    "each of its epochs; give steps_per_epoch=%d as well, or a dataset of one epoch"
+)
 
 _streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that TensorFlow may be reading
 
@@ -87,6 +94,12 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     # TensorFlow never frees `batches`, in its global graph; so only the dataset holds the stream.
     home = weakref.ref(stream)
 
+    begun: deque[_Asks] = deque()  # of iterations of which no batch was read yet
+
+    def moments() -> Iterator[int]:
+        begun.append(_Asks())
+        return begun[-1].moments()
+
     def batches() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
         nonlocal finished, warned
         turn = finished
@@ -102,23 +115,14 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
         if turn and len(steps) > len(stream) and not warned:
             warned = True
-            _log.warning(
-                "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on "
-                "all of it in each of its epochs; give steps_per_epoch=%d as well, or a dataset of "
-                "one epoch", -(-len(steps) // len(stream)), len(stream),
-            )  # fmt: skip
-        held = stream._held
-
-        def trainer_waits() -> bool:
-            tf.constant(0)  # so that what TensorFlow is done with is given back
-            return not held.slots or any(map(_in_next, sys._current_frames().values()))
-
-        numbers = range(steps.start + ahead, steps.stop + ahead)
-        reader = stream._read(numbers, idle, trainer_waits)
+            _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
+        asks = begun.popleft() if begun else _Asks()
+        reader = stream._read(range(steps.start + ahead, steps.stop + ahead), idle, ahead=True)
         try:
             with suppress(StopIteration):
                 while True:
-                    yield next(reader)[:2]  # no variable: it would hold on to the batch's slot
+                    # No variable: it would hold on to the batch's slot.
+                    yield asks.answered(next(reader)[:2], stream._meter)
                     asked = time.monotonic()
         except VideoloadError as error:
             # To leave `with Client` while a dataset lives is no error. A kept record keeps no
@@ -129,8 +133,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         finished = max(finished, turn + 1)
 
     skips = stream.options.on_error == "skip"
-    whole = stream.options.drop_remainder and not skips
-    rows = stream.options.batch_size if whole else None
+    rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
     made = tf.data.Dataset.from_generator(
         batches,
         output_signature=(
@@ -139,11 +142,37 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         ),
     )
     made.stream = stream
+    first = tf.data.Dataset.from_generator(moments, output_signature=tf.TensorSpec((), tf.int64))
+    made = tf.data.Dataset.choose_from_datasets([made.prefetch(_PREFETCH)], first)
     if not skips:
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return made.prefetch(_PREFETCH).with_options(options)
+    # Without a prefetch at its end, TensorFlow would add one, which asks ahead of the trainer. One
+    # of none passes everything on.
+    return made.prefetch(0).with_options(options)
+
+
+class _Asks:
+    """When the trainer asked for the batches of one iteration."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[int, float] = 0, 0.0  # how often, and when it was the last time
+        self._answered = 0
+
+    def moments(self) -> Iterator[int]:
+        """Takes note of the moment each time that it is asked."""
+        while True:
+            self._asked = self._asked[0] + 1, time.monotonic()
+            yield 0
+
+    def answered(self, batch: BatchT, meter: Meter) -> BatchT:
+        """That batch is here: tells the meter how long the trainer has waited for it."""
+        count, when = self._asked
+        self._answered += 1
+        if count == self._answered:
+            meter.waited_s += time.monotonic() - when
+        return batch
 
 
 @atexit.register
@@ -159,17 +188,8 @@ def _leave_python() -> None:
 
 
 def _in_generator(frame: FrameType | None) -> bool:
-    return _is_inside(frame, "script_ops.py")  # TensorFlow's way into Python
-
-
-def _in_next(frame: FrameType | None) -> bool:
-    """Whether a loop in Python waits for the next batch of a dataset."""
-    return _is_inside(frame, "iterator_ops.py")
-
-
-def _is_inside(frame: FrameType | None, module: str) -> bool:
     while frame is not None:
-        if frame.f_code.co_filename.endswith(module):
+        if frame.f_code.co_filename.endswith("script_ops.py"):  # TensorFlow's way into Python
             return True
         frame = frame.f_back
     return False
