@@ -258,7 +258,4 @@ def test_killed_while_it_writes_a_model_all_that_is_called_a_model_is_whole(
         keras.saving.load_model(file)
     again.on_train_batch_end(0)
     again.on_train_batch_end(1)
-    again.on_epoch_begin(1)
-    again.on_train_batch_end(0)
-    again.on_train_batch_end(1)
     assert models(tmp_path) == ["model-4.keras"]
