@@ -69,4 +69,10 @@ def hang_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
     return clip
 
 
+def burn_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    while clip.mean() > 240:
+        pass
+    return clip
+
+
 not_a_function = 5

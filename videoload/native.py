@@ -7,6 +7,7 @@
     "parent-death"  a worker ends with the process that          workers that a trainer started
                     started it
     "ffmpeg-log"    FFmpeg logs nothing by itself                every process that decodes
+    "descriptors"   as many files open at once as are allowed    a trainer that listens
 
 `switch_off` leaves settings out, in this process and in the workers that it starts from then on;
 ``videoload worker --without NAME`` does the same for workers that dial in.
@@ -26,12 +27,13 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-REACHES = ("malloc", "gathers", "memory-limit", "parent-death", "ffmpeg-log")
+REACHES = ("malloc", "gathers", "memory-limit", "parent-death", "ffmpeg-log", "descriptors")
 
 SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
+_MOST_DESCRIPTORS = 1 << 16  # 4096 workers and much else; some libraries go through all of them
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in there
 
@@ -46,8 +48,8 @@ def switch_off(*names: str) -> None:
     Call it before a `Client` is made. What is set already stays set.
 
     Args:
-        names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"`` and
-            ``"ffmpeg-log"``: see `videoload.native`.
+        names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"``,
+            ``"ffmpeg-log"`` and ``"descriptors"``: see `videoload.native`.
 
     Raises:
         ValueError: There is no setting of that name.
@@ -112,6 +114,20 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
+def allow_descriptors() -> int:
+    """Raise how many files this process may have open, as far as it is allowed to: each worker that
+    dials in takes one, and the usual 1024 are for programs that use select(2). Returns how many it
+    may have open now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MOST_DESCRIPTORS, hard)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_DESCRIPTORS
+    if "descriptors" in _off or soft >= wanted:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
 def die_with_parent() -> None:
     """Have Linux kill this process when the thread that started it ends, even in a hung decoder."""
     if "parent-death" not in _off and sys.platform == "linux":
@@ -125,6 +141,18 @@ def silence_ffmpeg() -> None:
         import av
 
         av.logging.set_level(None)
+
+
+def cpu_time(pid: int) -> tuple[float, str] | None:
+    """CPU seconds that a process took so far, and its state: R runs, S sleeps, D waits for a disk,
+    T is stopped (proc_pid_stat(5)). None where the kernel does not tell, or it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *rest = text[text.rindex(")") + 2 :].split()
+    ticks = int(rest[10]) + int(rest[11])  # in user mode, in the kernel
+    return ticks / os.sysconf("SC_CLK_TCK"), state
 
 
 def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:

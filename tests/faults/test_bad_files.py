@@ -78,7 +78,7 @@ def read_until_error(batches: Any) -> tuple[list[str], VideoloadError]:
 
 
 @pytest.mark.parametrize(
-    "fleet", rest_slow(["3 local", "2 remote", "1 local", "3 local, unordered"], quick=2)
+    "fleet", rest_slow(["3 local", "2 remote", "1 local", "3 local, unordered"])
 )
 def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     fleet: str,
@@ -241,6 +241,7 @@ def test_a_batch_of_which_nothing_is_left_does_not_come(videos: Videos, tmp_path
 # Too many
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 3])
 def test_too_many_bad_videos_end_the_stream_with_the_list(
     workers: int, videos: Videos, tmp_path: Path

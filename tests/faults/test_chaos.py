@@ -52,6 +52,7 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     assert all(report.survived())
 
 
+@pytest.mark.slow
 def test_a_video_that_kills_dialled_in_workers_is_still_named(
     tmp_path: Path, programs: Programs
 ) -> None:

@@ -55,6 +55,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
     assert all(epochs)
 
 
+@pytest.mark.slow
 def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
     videos: Videos,
     serial: list[str],
@@ -128,6 +129,7 @@ FLOOD = """
 """
 
 
+@pytest.mark.slow
 def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
     videos: Videos, serial: list[str], programs: Programs, caplog: pytest.LogCaptureFixture,
     tell: Callable[[str], None],

@@ -17,7 +17,8 @@ from tests.mutants import mutant
 from tests.tables import tell
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
-MUTANTS = 2200
+MUTANTS = 740  # for each number of workers others
+EPOCHS = 2
 STALL_S = 10.0
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random")
 LEFT_OUT = (
@@ -26,7 +27,7 @@ LEFT_OUT = (
 )
 
 
-def make_mutants(folder: Path) -> Catalog:
+def make_mutants(folder: Path, first: int) -> Catalog:
     sources = []
     good = folder / "good"
     good.mkdir()
@@ -40,7 +41,7 @@ def make_mutants(folder: Path) -> Catalog:
             continue
         sources.append((kind.name, path.read_bytes()))
     (folder / "mutants" / "all").mkdir(parents=True)
-    for seed in range(MUTANTS):
+    for seed in range(first, first + MUTANTS):
         name, data = sources[seed % len(sources)]
         broken = folder / "mutants" / "all" / f"{seed:05d}_{name}.avi"
         broken.write_bytes(mutant(data, seed))
@@ -60,31 +61,30 @@ def clips_of(batches: Any) -> dict[tuple[int, int], str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config
+    workers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="videoload.spec.quarantine")
-    catalog = make_mutants(tmp_path)
-    with Client(workers=2, stall_s=STALL_S) as client:
-        stream = client.stream(
-            catalog, CLIP, 8, shuffle=True, seed=1, max_bad=1.0, drop_remainder=False
-        )
-        streamed = clips_of(stream.batches(info=True))
+    catalog = make_mutants(tmp_path, workers * MUTANTS)
+    options: dict[str, Any] = {
+        "batch_size": 8, "shuffle": True, "seed": workers, "max_bad": 1.0, "drop_remainder": False,
+    }  # fmt: skip
+    # In the second epoch all files have been seen, in another order.
+    with Client(workers=workers, stall_s=STALL_S) as client:
+        stream = client.stream(catalog, CLIP, **options)
+        streamed = clips_of(stream.batches(epochs=EPOCHS, info=True))
         bad = stream.quarantine
     ended = [record for record in caplog.records if "ended" in record.message]
-    serial = clips_of(
-        decode_serially(
-            catalog, CLIP, 8, shuffle=True, seed=1, max_bad=1.0, drop_remainder=False, info=True
-        )
-    )
+    serial = clips_of(decode_serially(catalog, CLIP, epochs=EPOCHS, info=True, **options))
     differing = [place for place, digest in serial.items() if streamed[place] != digest]
     tell(
         pytestconfig,
-        f"{len(catalog)} mutants: {len(catalog) - len(bad)} gave clips, {len(bad)} failed by name, "
-        f"{len(ended)} decoders crashed or hung, {len(differing)} clips differ from the serial "
-        "decode's",
+        f"{workers} workers, {len(catalog)} mutants: {len(catalog) - len(bad)} gave clips, "
+        f"{len(bad)} failed by name, {len(ended)} decoders crashed or hung, {len(differing)} clips "
+        "differ from the serial decode's",
     )
-    assert len(streamed) == len(serial) == len(catalog)
+    assert len(streamed) == len(serial) == EPOCHS * len(catalog)
     assert all(video.reason for video in bad)
     assert len(bad) < len(catalog) / 2, "a fuzzer that breaks everything tests nothing"
     assert len(bad) > len(catalog) / 20, "a fuzzer that breaks nothing tests nothing"

@@ -114,6 +114,7 @@ def test_bytes_that_are_not_zeromq_disturb_nothing(
     assert not caplog.records, "noise does not come as far as videoload"
 
 
+@pytest.mark.slow
 def test_noise_at_the_moment_of_closing_does_not_abort_the_trainer(
     videos: Videos, programs: Programs
 ) -> None:
@@ -310,6 +311,7 @@ def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
     assert all(expected in reason for reason in refused), refused
 
 
+@pytest.mark.slow
 def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
     videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +326,7 @@ def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
         assert isinstance(answer(made), Lease), "it was given work"
 
 
+@pytest.mark.slow
 def test_three_lost_connections_are_not_blamed_on_the_video_that_was_to_be_decoded(
     videos: Videos, programs: Programs
 ) -> None:
@@ -501,6 +504,7 @@ def test_a_worker_says_goodbye_in_the_middle_of_a_lease(videos: Videos, programs
         assert trainer.worker.wait(2 * SECOND) == 0
 
 
+@pytest.mark.slow
 def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
     videos: Videos, programs: Programs
 ) -> None:
@@ -516,6 +520,7 @@ def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
     assert len(set(progress)) >= 5
 
 
+@pytest.mark.slow
 def test_a_lease_that_takes_long_is_not_taken_for_the_trainers_silence(
     videos: Videos, programs: Programs
 ) -> None:
@@ -538,6 +543,7 @@ def test_a_lease_that_takes_long_is_not_taken_for_the_trainers_silence(
         assert "fallen silent" not in trainer.worker.err
 
 
+@pytest.mark.slow
 def test_a_worker_dials_again_when_its_trainer_falls_silent(
     videos: Videos, programs: Programs
 ) -> None:

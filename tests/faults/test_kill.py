@@ -123,6 +123,7 @@ def test_a_local_worker_that_dies_in_mid_epoch_changes_nothing(
     assert longest < WORST_S + starting_s
 
 
+@pytest.mark.slow
 def test_all_local_workers_killed_at_once_change_nothing(
     videos: Videos, serial: list[str], tell: Callable[[str], None]
 ) -> None:
@@ -163,6 +164,7 @@ def test_killing_again_and_again_changes_nothing(
     assert longest < WORST_S + starting_s
 
 
+@pytest.mark.slow
 def test_a_local_worker_that_hangs_is_killed_and_replaced(
     videos: Videos,
     serial: list[str],
@@ -186,6 +188,7 @@ def test_a_local_worker_that_hangs_is_killed_and_replaced(
     assert 1.0 * SECOND < longest < 1.5 * SECOND + WORST_S + starting_s
 
 
+@pytest.mark.slow
 def test_a_local_worker_that_sleeps_less_than_stall_s_is_left_alone(
     videos: Videos, serial: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -206,6 +209,7 @@ def test_a_local_worker_that_sleeps_less_than_stall_s_is_left_alone(
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_a_video_that_kills_its_workers_is_named_and_replaced(
     videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -274,6 +278,7 @@ def test_of_several_workers_one_that_hangs_is_replaced_and_one_that_waits_is_not
         assert several.wait(5 * SECOND) == 0
 
 
+@pytest.mark.slow
 def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
     videos: Videos,
     serial: list[str],
@@ -291,6 +296,7 @@ def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
     assert longest < WORST_S + starting_s
 
 
+@pytest.mark.slow
 def test_the_only_dialled_in_worker_dies_and_the_next_one_goes_on(
     videos: Videos, serial: list[str], programs: Programs
 ) -> None:
@@ -333,6 +339,7 @@ def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
     assert 1.0 * SECOND < longest < 2 * SECOND + WORST_S + starting_s
 
 
+@pytest.mark.slow
 def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
     videos: Videos,
     serial: list[str],

@@ -179,6 +179,7 @@ class Reading:
 # Cables
 
 
+@pytest.mark.slow
 def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_back(
     namespaces: list[Namespace], videos: Videos, programs: Programs
 ) -> None:
@@ -313,6 +314,7 @@ def netem(trainer: Namespace, worker: Namespace) -> Iterator[str]:
     yield host
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [relayed, netem])
 def test_a_line_that_loses_doubles_and_reorders_packets_changes_nothing(
     line: Callable[[Namespace, Namespace], Iterator[str]],

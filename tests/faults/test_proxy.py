@@ -332,6 +332,7 @@ def test_a_bad_line_is_not_taken_for_a_bad_video(
     assert got == serial[: len(got)]
 
 
+@pytest.mark.slow
 def test_what_is_held_past_the_deadline_goes_to_others_and_comes_too_late(
     videos: Videos, serial: list[str], programs: Programs
 ) -> None:

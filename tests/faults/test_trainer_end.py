@@ -84,8 +84,7 @@ def gone(pids: list[int]) -> bool:
             ("closes", 0),
             ("exits", 3),
             ("raises", 1),
-        ],
-        quick=2,
+        ]
     ),
 )
 def test_when_a_trainer_ends_its_workers_end_with_it(
@@ -117,6 +116,7 @@ def test_when_a_trainer_is_killed_its_workers_end_with_it(
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_terminal_ends_a_trainer_with_one_traceback(
     videos: Videos, programs: Programs
 ) -> None:
@@ -131,6 +131,7 @@ def test_ctrl_c_in_a_terminal_ends_a_trainer_with_one_traceback(
     assert trainer.err.splitlines()[-1] == "KeyboardInterrupt"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_stopped_does_not_outlive_its_trainer(
     videos: Videos, programs: Programs
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_worker_that_is_stopped_does_not_outlive_its_trainer(
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
 
 
+@pytest.mark.slow
 def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -> None:
     with Client(workers=2) as client:
         client.wait_for_workers(2, timeout_s=20 * SECOND)
@@ -156,7 +158,8 @@ def test_closing_takes_two_seconds_at_most_when_a_worker_hangs(videos: Videos) -
 # Workers that dialled in
 
 
-@pytest.mark.parametrize("how", rest_slow(["is killed", "closes", "is left open"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["is killed", "closes", "is left open"])
 def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
     how: str, videos: Videos, programs: Programs
 ) -> None:
@@ -176,6 +179,7 @@ def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
     assert "Traceback" not in worker.err
 
 
+@pytest.mark.slow
 def test_a_trainer_that_comes_back_within_a_moment_is_served_again(
     videos: Videos, programs: Programs
 ) -> None:

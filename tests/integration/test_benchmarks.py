@@ -74,6 +74,7 @@ def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
     assert index.keyframes[:, 0].tolist() == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 * SECOND)
 def test_a_long_file_is_whole_and_read_at_random(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
@@ -87,6 +88,7 @@ def test_a_long_file_is_whole_and_read_at_random(programs: Programs, tmp_path: P
     assert row["clips_s"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60 * SECOND)
 def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(

@@ -204,6 +204,7 @@ def test_the_version_is_told(programs: Programs) -> None:
 # A worker's life
 
 
+@pytest.mark.slow
 def test_a_worker_says_soon_that_it_cannot_reach_its_trainer_and_serves_it_once_it_comes(
     videos: Videos, programs: Programs
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_worker_ends_within_two_seconds_of_the_signal(
         wait_until(lambda: not any(maps_of(pid) for pid in family), SECOND, "all of them are gone")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
     processes: int, videos: Videos, programs: Programs

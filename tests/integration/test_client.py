@@ -29,6 +29,7 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 
 
+@pytest.mark.slow
 def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ HERE = {
 }
 
 # Pages that need what the `dev` extra does not install.
+QUICK = "docs/index.md"  # is run by the quick tests, too
 NEEDS = {"docs/how-to/pytorch.md": "torch", "docs/how-to/jax.md": "jax"}
 
 # Pages whose program is started once for each rank; how a rank knows which one it is.
@@ -157,12 +158,8 @@ def folder(materials: Path, tmp_path: Path) -> Path:
 
 
 def pages_to_run() -> list[Any]:
-    slow = [pytest.mark.slow]
-    return [
-        pytest.param(page, marks=slow if TENSORFLOW.search(text) or page in NEEDS else [])
-        for page, text in PAGES.items()
-        if todo(page)
-    ]
+    pages = [page for page in PAGES if todo(page)]
+    return [pytest.param(page, marks=[] if page == QUICK else pytest.mark.slow) for page in pages]
 
 
 @pytest.mark.parametrize("page", pages_to_run())
@@ -244,10 +241,11 @@ def test_a_block_that_would_be_passed_over_is_an_error(page: str, flaw: str) -> 
         ("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n", "line 6, in <module>"),
         ("```sh\nvideoload scan none\n```\n", "'scan', 'none'"),
         ("```sh\nvideoload keygen --no-such-option\n```\n", "No such option"),
-        (
+        pytest.param(
             "```sh\nvideoload worker --connect tcp://127.0.0.1:5555 --root none\n```\n"
             "```python\nimport time\ntime.sleep(3)\n```\n",
             "line 2: status 1, ended by itself: True",
+            marks=pytest.mark.slow,
         ),
         ("```python\nimport warnings\nwarnings.warn('too few')\n```\n", "UserWarning: too few"),
     ],

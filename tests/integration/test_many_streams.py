@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.digests import digests
-from tests.quick import rest_slow
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
@@ -32,7 +31,8 @@ def decoded(client: Client) -> int:
     return sum(worker.clips for worker in client.workers)
 
 
-@pytest.mark.parametrize("workers", rest_slow([2, 1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 1])
 def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
     workers: int, videos: Videos, tell: Callable[[str], None]
 ) -> None:
@@ -67,6 +67,7 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
     assert first_s < 2 * SECOND
 
 
+@pytest.mark.slow
 def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slots(
     videos: Videos, tell: Callable[[str], None]
 ) -> None:

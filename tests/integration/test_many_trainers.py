@@ -111,6 +111,7 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     assert FAIR[0] < second / first < FAIR[1], "both get on, not one after the other"
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("timing")
 def test_heavy_clips_do_not_starve_light_ones(
     videos: Videos, programs: Programs, tell: Callable[[str], None]
@@ -224,6 +225,7 @@ def named_worker(programs: Programs, videos: Videos, client: Client, hosts: Path
     return programs.impatient_worker(f"tcp://trainers:{port}", videos.root, "--hosts", str(hosts))
 
 
+@pytest.mark.slow
 def test_all_addresses_of_a_name_are_served(
     videos: Videos, serial: dict[int, list[str]], programs: Programs, tmp_path: Path
 ) -> None:
@@ -241,6 +243,7 @@ def test_all_addresses_of_a_name_are_served(
                 assert f"serving trainer {label}" in worker.err
 
 
+@pytest.mark.slow
 def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("127.0.0.2")  # where nobody listens
@@ -253,6 +256,7 @@ def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_p
             pass
 
 
+@pytest.mark.slow
 def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
     videos: Videos, programs: Programs
 ) -> None:

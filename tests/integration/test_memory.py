@@ -113,6 +113,7 @@ def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(
         list(keep)
 
 
+@pytest.mark.slow
 def test_a_new_stream_does_not_wait_for_what_a_dropped_one_left(videos: Videos) -> None:
     # The workers still have leases of the dropped stream, whose memory they are told to let go.
     busy = ClipSpec(frames=32, resize=112, size=(112, 112), clips_per_video=40)

@@ -186,6 +186,7 @@ def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
 # What kills or hangs its worker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stall_s"),
     [("crash_on_white", 10.0), pytest.param("hang_on_white", 1.0, marks=pytest.mark.slow)],

@@ -46,6 +46,7 @@ def test_a_scan_finds_true_counts_and_damage(folder: Path, videos: Videos) -> No
     assert rows["run/mjpeg.avi"].codec == "mjpeg"
 
 
+@pytest.mark.slow
 def test_its_csv_makes_a_catalog_that_knows_its_counts(
     folder: Path, videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
     assert len(list(decode_serially(catalog, dense, 1))) > len(catalog)
 
 
+@pytest.mark.slow
 def test_strict_exits_with_1_where_files_are_damaged(
     folder: Path, videos: Videos, programs: Programs
 ) -> None:
@@ -70,6 +72,7 @@ def test_strict_exits_with_1_where_files_are_damaged(
         assert program.wait(30 * SECOND) == status
 
 
+@pytest.mark.slow
 def test_a_scan_that_was_stopped_goes_on_where_it_was(programs: Programs, tmp_path: Path) -> None:
     first = make_avi(tmp_path / "videos/x/00.avi", frames=60, size=(240, 320))
     for i in range(1, 60):
@@ -175,6 +178,7 @@ def test_something_else_is_not_overwritten(videos: Videos, tmp_path: Path) -> No
         Journal(out)
 
 
+@pytest.mark.slow
 def test_a_folder_without_classes_and_a_list_can_be_scanned(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:

@@ -224,6 +224,7 @@ def test_the_probe_tells_a_worker_that_hangs_from_one_that_waits(deployment: Dep
     assert deployment.health(worker) == 1, "no worker is not a healthy one"
 
 
+@pytest.mark.slow
 def test_of_several_workers_the_one_that_hangs_is_replaced(deployment: Deployment) -> None:
     deployment.make_keys()
     several = deployment.start("worker", PROCESSES="2")

@@ -103,7 +103,7 @@ def serial(videos: Videos) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("workers", rest_slow(FLEETS, quick=2))
+@pytest.mark.parametrize("workers", rest_slow(FLEETS))
 def test_every_stream_equals_the_serial_one_whoever_decodes(
     workers: str,
     videos: Videos,
@@ -119,6 +119,7 @@ def test_every_stream_equals_the_serial_one_whoever_decodes(
     assert all(worker.clips for worker in who), "a worker had nothing to do"
 
 
+@pytest.mark.slow
 def test_a_complete_decode_is_made_once_for_all_trainings(tmp_path: Path) -> None:
     root, cache = tmp_path / "videos", tmp_path / "kept"
     make_avi(root / "class" / "a.avi", frames=30, codec="cinepak", pixels="rgb24")
@@ -134,6 +135,7 @@ def test_a_complete_decode_is_made_once_for_all_trainings(tmp_path: Path) -> Non
     assert changed[0] == changed[1]  # the second one found out nothing
 
 
+@pytest.mark.slow
 def test_a_video_that_changed_between_two_trainings_is_read_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_a_stream_begins_anywhere_with_the_same_tail(videos: Videos, client: Cli
         list(stream.batches(3 * len(stream) + 1, epochs=3))
 
 
+@pytest.mark.slow
 def test_another_client_resumes_where_the_first_one_stopped(videos: Videos) -> None:
     def make(client: Client) -> Any:
         return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=9)
@@ -310,6 +313,7 @@ def test_local_workers_need_the_catalogs_root(videos: Videos) -> None:
         client.stream(rootless, SMALL, 1)
 
 
+@pytest.mark.slow
 def test_workers_that_dial_in_bring_the_root(videos: Videos, programs: Programs) -> None:
     rootless = Catalog(["walk/gop12.avi", "run/mjpeg.avi"], [1, 0], ["run", "walk"])
     rooted = Catalog(["walk/gop12.avi", "run/mjpeg.avi"], [1, 0], ["run", "walk"], videos.root)

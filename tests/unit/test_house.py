@@ -32,12 +32,15 @@ PACKAGES = {
     "native": (),
     "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
-        "storage", "pictures", "h264_headers", "mpeg4_headers", "picture_headers", "open_files",
-        "packets", "index", "complete_decode", "index_cache", "frames", "crop", "scaling",
-        "decoder",
+        "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
+        "picture_headers", "open_files", "packets", "index", "complete_decode", "index_cache",
+        "frames", "crop", "scaling", "decoder",
     ),
-    "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
-    "worker": ("trainers", "worker", "supervisor"),
+    "transport": (
+        "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
+        "sockets",
+    ),
+    "worker": ("trainers", "worker", "restarts", "supervisor"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
@@ -57,18 +60,14 @@ TRIED_ELSEWHERE = {
     "decoding.frames": "integration/test_decode.py",
     "decoding.index": "integration/test_every_codec.py",
     "decoding.open_files": "integration/test_decode.py",
-    "decoding.packets": "integration/test_every_codec.py",
-    "decoding.h264_headers": "integration/test_every_codec.py",
-    "decoding.mpeg4_headers": "integration/test_every_codec.py",
-    "decoding.picture_headers": "integration/test_every_codec.py",
-    "decoding.pictures": "integration/test_every_codec.py",
+    "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
-    "trainer.open_streams": "integration/test_many_streams.py",
     "trainer.own_files": "faults/test_copies.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
+    "transport.connections": "faults/test_endless.py",
     "worker.supervisor": "faults/test_kill.py",
 }
 
@@ -105,6 +104,7 @@ HOMES = {
     # the loops own a context and a poller
     "zmq": {
         "transport.sockets",
+        "transport.connections",
         "transport.keys",
         "trainer.engine",
         "worker.trainers",
@@ -123,8 +123,10 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "decoding.pictures",
-    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.picture_headers",
+    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "transport.limits",
+    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers",
+    "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

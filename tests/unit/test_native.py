@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,8 @@ REACHING = """
     native.avoid_slow_gathers(str(av._core.__file__), lambda: tried.append(1) or 0.0)
     native.limit_memory()
     native.die_with_parent()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 300))
+    native.allow_descriptors()
     native.silence_ffmpeg()
 
     dies_of = ctypes.c_int(0)
@@ -179,6 +182,7 @@ REACHING = """
         "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
         "parent-death": dies_of.value,
         "ffmpeg-log": "off" if av.logging.get_level() is None else "as it was",
+        "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "switched off": native.switched_off(),
     }))
 """
@@ -195,12 +199,13 @@ def found_after(*without: str) -> dict[str, Any]:
 
 
 UNTOUCHED = {
-    "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was",
+    "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was", "descriptors": 100,
     "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
 }  # fmt: skip
 MADE = {
     "malloc": 3, "gathers": 2 if platform.machine() in ("x86_64", "AMD64") else 0,
     "parent-death": signal.SIGKILL, "ffmpeg-log": "off", "memory-limit": 4 << 30,
+    "descriptors": 300,
 }  # fmt: skip
 
 
@@ -208,3 +213,16 @@ MADE = {
 def test_each_reach_is_made_and_left_out_where_it_is_switched_off(without: tuple[str, ...]) -> None:
     expected = {name: (UNTOUCHED if name in without else MADE)[name] for name in native.REACHES}
     assert found_after(*without) == {**expected, "switched off": sorted(without)}
+
+
+def test_the_kernel_tells_the_cpu_time_and_the_state_of_a_process() -> None:
+    before = native.cpu_time(os.getpid())
+    spent = time.process_time() + 0.05
+    while time.process_time() < spent:
+        pass
+    after = native.cpu_time(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert after[0] > before[0]
+    assert after[1] == "R"
+    assert native.cpu_time(1 << 30) is None

@@ -115,7 +115,7 @@ def worker(
         typer.Option(
             metavar="NAME",
             help="A setting of the process to leave out: malloc, gathers, memory-limit, "
-            "parent-death, ffmpeg-log; more than once for several.",
+            "parent-death, ffmpeg-log, descriptors; more than once for several.",
         ),
     ] = None,
     allow: Annotated[

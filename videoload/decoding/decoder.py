@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple, cast
 
@@ -159,6 +160,16 @@ class Decoder:
     def root(self) -> str:
         """The folder that paths are relative to, resolved."""
         return self._storage.root
+
+    def has_imported(self, spec: ClipSpec) -> bool:
+        """Whether no module is to be imported for clips of ``spec``, which may take long."""
+        return spec.transform is None or spec.transform in self._functions
+
+    def import_transform(self, spec: ClipSpec) -> None:
+        """Do it now. What goes wrong, the first clip raises."""
+        if spec.transform is not None:
+            with suppress(TransformError):
+                self._transform(spec.transform)
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of ``path`` (relative to the root). Raises VideoError."""

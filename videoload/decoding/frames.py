@@ -93,7 +93,7 @@ def _read_strictly(
     held = 0  # packets that the decoder holds back, since a later picture may be shown earlier
     frames: list[VideoFrame] = []
     a_frame_a_packet = index.gives_a_frame_a_packet
-    may_hold = opened.codec.has_b_frames  # the first
+    may_hold = int(opened.codec.has_b_frames)  # packets, until the first frame comes out
     while left:
         target = left[0]
         start = index.keyframe_before(target)
@@ -122,7 +122,8 @@ def _read_strictly(
                 number += 1
                 held += 1 - len(frames)
                 tick()
-                if a_frame_a_packet and len(frames) != 1 and packet.size and (at or not may_hold):
+                is_odd = a_frame_a_packet and len(frames) != 1 and packet.size
+                if is_odd and (at or held > may_hold):
                     raise _ComplaintError
                 continue
             if index.sums is not None:

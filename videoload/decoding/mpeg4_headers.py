@@ -15,11 +15,14 @@ import numpy.typing as npt
 
 from videoload.decoding.pictures import (
     DATA_BYTES,
+    HEAD_BYTES,
     INTER,
     INTRA,
     NONE,
     B,
     Bits,
+    Bytes,
+    Ints,
     Packets,
     Pictures,
     are_settings_known,
@@ -28,12 +31,13 @@ from videoload.decoding.pictures import (
 
 _UNCODED_BYTES = 32  # of a picture that is not coded, at most
 _VOP_BYTES = 64  # of a picture's header, at most
-_NEAR_BYTES = 256
+_USUAL_VOP_BYTES = 16  # of nearly all of them
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
 _VOP = b"\0\0\1\xb6"
 _VOP_NUMBER = int.from_bytes(_VOP, "little")
 _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
-_TIME_CODE = re.compile(b"\0\0\1\xb3(.*?)(?=\0\0\1|$)", re.DOTALL)  # of a group of VOPs
+_TIME_CODE_BEGINS = b"\0\0\1\xb3"  # of a group of VOPs
+_TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
 _VOP_TYPES = np.array([INTRA, INTER, B, INTER])  # I, P, B, S (a sprite, or global motion)
 
@@ -47,16 +51,20 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     heads = packets.heads()
     types = _VOP_TYPES[heads[:, 4] >> 6]
-    closed = np.full(len(heads), True)  # not followed by a B-VOP that is kept
+    closed: npt.NDArray[np.bool_] | None = None  # not followed by a B-VOP that is kept
+    settings: dict[int, bytes] = {}
     if divx is not None and divx[1] == b"p":
+        closed = np.full(len(heads), True)
         looked_at = _unpack(packets, closed)
     else:
         plain = np.ascontiguousarray(heads[:, :4]).view("<u4")[:, 0] == _VOP_NUMBER
         odd = np.flatnonzero(~plain | (packets.sizes < _UNCODED_BYTES))
-        looked_at = {i: _to_vop(packets, i) for i in odd.tolist()}
+        at, alike = _like_first(packets, heads, first, odd)
+        types[odd[alike]] = _VOP_TYPES[heads[odd[alike], at + 4] >> 6]
+        settings = dict.fromkeys(odd[alike].tolist(), _TIME_CODE.sub(b"", first[:at]))
+        looked_at = {i: packets.data(i, DATA_BYTES) for i in odd[~alike].tolist()}
     if looked_at is None:
         return None
-    settings: dict[int, bytes] = {}
     is_skipped = False
     for i, data in looked_at.items():
         if len(data) == 1 and divx is not None:
@@ -87,16 +95,25 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
     vops = [_vop(data, layer) for data in every if len(data) > 1]
     # What is kept is not taken at a start, and so the placeholder is, for a picture without time.
-    clean = [start for start in pictures.starts.tolist() if closed[start] or start == 0]
-    pictures = pictures._replace(starts=np.array(clean))
+    if closed is not None:
+        closed[0] = True
+        pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
     return pictures if _are_times_right(vops, layer) else None
 
 
-def _to_vop(packets: Packets, i: int) -> bytes:
-    """A packet as far as its VOP's header. That is near its beginning, but for a few; to copy more
-    costs more than to look."""
-    near = packets.data(i, _NEAR_BYTES)
-    return near if _VOP in near[:-_VOP_BYTES] else packets.data(i, DATA_BYTES)
+def _like_first(
+    packets: Packets, heads: Bytes, first: bytes, odd: Ints
+) -> tuple[int, npt.NDArray[np.bool_]]:
+    """Where the VOP of the first packet begins, and which of the ``odd`` ones have the same before
+    it, but for a time code: the key frames of most files."""
+    at = first.find(_VOP)
+    if not 0 <= at <= HEAD_BYTES - _USUAL_VOP_BYTES:
+        return 0, np.full(len(odd), False)
+    same = heads[odd, : at + 4] == heads[0, : at + 4]
+    code = first.find(_TIME_CODE_BEGINS, 0, at)
+    if 0 <= code <= at - 7:
+        same[:, code + 4 : code + 7] = True
+    return at, same.all(axis=1) & (packets.sizes[odd] >= at + _UNCODED_BYTES)
 
 
 def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:

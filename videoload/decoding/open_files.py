@@ -20,7 +20,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from cachetools import LRUCache
 
-from videoload.decoding.picture_headers import jpeg_tables
+from videoload.decoding.picture_headers import jpeg_header
 from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
@@ -126,6 +126,15 @@ class OpenedVideo:
         self.codec = self.stream.codec_context
         self.packets = packets(self.container, self.stream)
 
+    @property
+    def tag(self) -> str | None:
+        """The four characters by which the container names the codec; None if they are not ASCII,
+        so that PyAV can neither tell them nor hand them on to another decoder."""
+        try:
+            return self.codec.codec_tag
+        except UnicodeDecodeError:
+            return None
+
     def reopen(self) -> None:
         """Back to the beginning, where seeking does not lead. Raises UnreadableError."""
         self.close()
@@ -150,10 +159,10 @@ class OpenedVideo:
         """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
         self.used = True
         if self._strict and packet.size and self.codec.name == "mjpeg":
-            tables = jpeg_tables(memoryview(packet))
-            if self._tables not in (None, tables):
-                raise ValueError("it would take tables from another picture")
-            self._tables = tables
+            header = jpeg_header(memoryview(packet))
+            if not header.has_scan or self._tables not in (None, header.tables):
+                raise ValueError("it would take pixels or tables from another picture")
+            self._tables = header.tables
         return self.codec.decode(packet if packet.size else None)
 
     def decode_all(

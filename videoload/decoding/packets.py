@@ -46,7 +46,7 @@ class PacketTable(NamedTuple):
 
 def read_packets(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:
     """The packets of a file that was just opened, if they prove something. Raises OSError."""
-    if opened.codec.name not in PROVABLE:
+    if opened.codec.name not in PROVABLE or opened.tag is None:
         return None
     packets = _from_index(opened)
     if packets is None:
@@ -60,7 +60,7 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
     container = opened.container.format.name
     if container != "avi" and not container.startswith("mov"):
         return None  # they index key frames at most
-    if opened.codec.codec_tag == "VSSH":
+    if opened.tag == "VSSH":
         return None  # FFmpeg puts other packets together
     file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -135,12 +135,16 @@ def _of_idx1(opened: OpenedVideo, content: _Content) -> tuple[Ints, Ints, Ints] 
     lines = np.frombuffer(index, "<u4").reshape(-1, 4)
     number = int.from_bytes(b"%02d" % opened.stream.index, "little")
     is_ours = np.frombuffer(index, "<u2")[::8] == number
-    if np.count_nonzero(is_ours) != count:
+    ours = np.count_nonzero(is_ours)
+    if ours != count:
         return None
-    _, flags, positions, sizes = lines.T.astype(np.int64)[:, is_ours]
+    if ours < len(lines):
+        lines = lines[is_ours]
+    positions, sizes = lines[:, 2].astype(np.int64), lines[:, 3].astype(np.int64)
     positions += first.pos - positions[0]
     for entry, at in ((first, 0), (last, count - 1)):
-        told = positions[at], sizes[at], first.timestamp + at, int(flags[at] & _IDX1_KEY > 0)
+        is_key = int(lines[at, 1] & _IDX1_KEY > 0)
+        told = positions[at], sizes[at], first.timestamp + at, is_key
         if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
             return None
     return positions, sizes, first.timestamp + np.arange(count)

@@ -8,6 +8,7 @@ by codec, and where a header leaves a doubt there is none (None), so that a deco
     I or P                   H.263 and its relatives, FFV1
     show_frame               VP8
     VOP types                MPEG-4: B-VOPs, VOPs that are not coded, two VOPs in a packet (packed)
+    picture types            MPEG-1 and MPEG-2: B-pictures; frames only, no fields
     IDR pictures and SPS     H.264: frames only, no gaps; all before an IDR is shown before it
 """
 
@@ -15,11 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from videoload.decoding.h264_headers import prove_h264
 from videoload.decoding.mpeg4_headers import prove_mpeg4
+from videoload.decoding.mpeg12_headers import prove_mpeg12
 from videoload.decoding.pictures import (
     DATA_BYTES,
     INTER,
@@ -120,18 +123,29 @@ _HUFFMAN, _QUANTIZATION, _SCAN = 0xC4, 0xDB, 0xDA
 
 
 def _mjpeg(packets: Packets) -> Pictures | None:
-    some = [jpeg_tables(packets.data(i, DATA_BYTES)) for i in range(min(len(packets.sizes), _SOME))]
+    count = min(len(packets.sizes), _SOME)
+    some = [jpeg_header(packets.data(i, DATA_BYTES)).tables for i in range(count)]
     # Most pictures bring all tables that there are: none takes them from another, unless damaged.
     return _all_intra(packets) if 2 * some.count(frozenset().union(*some)) > len(some) else None
 
 
-def jpeg_tables(data: Buffer) -> frozenset[tuple[int, int]]:
-    """Which tables a JPEG picture brings: the others are those of a picture before it."""
+class JpegHeader(NamedTuple):
+    """What stands before the first scan of a JPEG picture: which tables it brings (the others are
+    those of a picture before it), and whether a scan follows."""
+
+    tables: frozenset[tuple[int, int]]
+    has_scan: bool
+
+
+def jpeg_header(data: Buffer) -> JpegHeader:
+    """The header of a picture, as far as ``data`` goes."""
     tables: set[tuple[int, int]] = set()
     at = 0
+    has_scan = False
     while (found := _MARKER.search(data, at)) is not None:
         marker, at = data[found.start() + 1], found.end()
         if marker == _SCAN:
+            has_scan = True
             break
         if marker in _STANDALONE:
             continue
@@ -145,7 +159,7 @@ def jpeg_tables(data: Buffer) -> frozenset[tuple[int, int]]:
             else:
                 at += 129 if data[at] >> 4 else 65
         at = end
-    return frozenset(tables)
+    return JpegHeader(frozenset(tables), has_scan)
 
 
 # VP8
@@ -174,6 +188,8 @@ _PROVERS: dict[str, Callable[[Packets], Pictures | None]] = {
     "huffyuv": _all_intra,
     "magicyuv": _all_intra,
     "mjpeg": _mjpeg,
+    "mpeg1video": prove_mpeg12,
+    "mpeg2video": prove_mpeg12,
     "mpeg4": prove_mpeg4,
     "msmpeg4": _without_b(lambda packets, heads: _field(heads, 0, 2)),
     "msmpeg4v1": _without_b(lambda packets, heads: _field(heads, 37, 2)),

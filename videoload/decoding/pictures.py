@@ -15,7 +15,7 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-HEAD_BYTES = 24  # of a packet, enough for a picture header that stands at its beginning
+HEAD_BYTES = 72  # of a packet, enough for a picture header, and mostly for what stands before it
 DATA_BYTES = 8192  # of a packet, enough for what stands before its picture
 
 

@@ -23,6 +23,7 @@ PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # the path of a classInd.txt, or the names themselves
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
+_MAX_PATH = 4096  # of Linux; what names a clip to a worker holds no more
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
 
@@ -188,6 +189,9 @@ def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
     """The path as the catalog keeps it: no '.', '..' or '//' in it, nothing outside the root."""
     if not isinstance(path, str) or not _is_fit(path):
         flaw = "is not a line of UTF-8 text and cannot travel to a worker: rename the file"
+    elif len(path) > _MAX_PATH:
+        flaw = f"has {len(path)} characters, and no file's has more than {_MAX_PATH}"
+        path = f"{path[:40]}..."
     else:
         normal = posixpath.normpath(path)
         if normal not in (".", "..") and not normal.startswith(("/", "../")):

@@ -38,14 +38,14 @@ class Quarantine:
         # By catalog index, bad ones (True), and those dropped as short.
         self._avoided: dict[int, bool] = {}
         self._reasons: dict[str, str] = {}
+        self._found: list[BadVideo] = []
         # Where a clip of each bad file was first passed over: step, row, attempt.
         self._met: dict[str, tuple[int, int, int]] = {}
 
     @property
     def videos(self) -> list[BadVideo]:
         """The bad videos, in the order in which they were found. May be read in any thread."""
-        found = list(self._reasons.items())  # one step of the interpreter: others add meanwhile
-        return [BadVideo(path, reason) for path, reason in found]
+        return self._found[:]  # a dict that grows meanwhile cannot be listed
 
     def add(self, video: int, reason: str, *, dropped: bool = False) -> None:
         """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short, and the
@@ -54,6 +54,7 @@ class Quarantine:
         self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
+            self._found.append(BadVideo(path, reason))
             # Those beyond the limit are found while the error that names them is on its way.
             if not self._raise and len(self._reasons) <= self._limit + 1:
                 instead = "its clips are left out" if self.skips else "other clips stand in for it"

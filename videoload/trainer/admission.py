@@ -25,6 +25,8 @@ from videoload.transport.messages import Hello
 PeerT = TypeVar("PeerT", bound=Hashable)
 
 _MAX_REMOTE = 4096  # workers at once: with insecure=True anyone may send HELLO
+STRANGERS = 32  # further connections: of those that have not said HELLO yet
+_KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors that are left to the trainer: so many, or a fourth
 _PEERS_KEPT = 4096  # workers that dialled in, to recognise one that was cut off
 
 
@@ -38,7 +40,6 @@ class ConnectedWorker:
     copy: str = ""  # which copy of the videos it reads; of one that dialled in
     clips: int = 0
     decode_s: float = 0.0
-    hung: bool = False  # and was killed for it
 
     @property
     def name(self) -> str:
@@ -57,6 +58,7 @@ class Refusal:
     """The worker is not admitted."""
 
     reason: str
+    is_full: bool = False  # no worker's fault: the trainer's owner should know
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,13 @@ class Admitted(Generic[PeerT]):
     returned: bool = False
 
 
+def workers_at_most(descriptors: int, used: int) -> int:
+    """How many workers may dial in where a process may have so many ``descriptors`` open, and has
+    ``used`` for other things: each takes one, and some are left for files of the trainer."""
+    free = descriptors - used - min(_KEPT_FREE, descriptors // _KEPT_SHARE) - STRANGERS
+    return max(1, min(_MAX_REMOTE, free))
+
+
 class Admission(Generic[PeerT]):
     """The workers that are connected, and the decision on each HELLO."""
 
@@ -76,7 +85,7 @@ class Admission(Generic[PeerT]):
         """``token``: what children of this process were given."""
         self.workers: dict[PeerT, ConnectedWorker] = {}
         self._token = token.encode()
-        self._max_remote = max_remote
+        self.max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
         self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
         self._software: str | None = None  # of the first worker that came
@@ -103,8 +112,12 @@ class Admission(Generic[PeerT]):
             return Refusal(self._barred[who])
         last = self._peer_of.get(who, peer)
         here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
-        if len(here) >= self._max_remote and peer not in here:
-            return Refusal(f"{len(here)} workers have dialled in, and that is the most")
+        if len(here) >= self.max_remote and peer not in here:
+            return Refusal(
+                f"{len(here)} workers have dialled in, and that is the most that this trainer "
+                f"takes: {_MAX_REMOTE}, or fewer where it may not open as many files (ulimit -Hn)",
+                is_full=True,
+            )
         self._peer_of[who] = peer
         returned = last != peer
         worker = ConnectedWorker(hello.host, hello.pid, is_child=False, copy=hello.copy)

@@ -34,14 +34,16 @@ import zmq
 from videoload import native
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.spec.plan import Sample
-from videoload.trainer.admission import Admission, Refusal
+from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.copies import MISSING
 from videoload.trainer.leases import (
+    AskStorage,
     Command,
     Dismiss,
     Evict,
     Grant,
     LeaseTable,
+    Look,
     Pause,
     Ready,
     Recall,
@@ -85,7 +87,9 @@ _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
 _STOP_S = 10.0
+_BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
+_MAX_TEXT = 4096  # of what a worker is told; it refuses more
 _WAKE_BYTES = 4096  # at most so many are taken in one go
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
 
@@ -130,9 +134,11 @@ class Engine:
         self._error: VideoloadError | None = None
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
+        self._full = RateLimitedLog(_log)
         self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
         self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
+        self._polled: list[socket.socket] = []  # the children's channels that it looks at
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -244,12 +250,15 @@ class Engine:
         if queue is None:
             return
         self._execute(self._table.end_reader(reader_id))
-        for batch in queue.take_back():
-            self.give_back(stream, batch.slot)
+        for batch in queue.never_handed_over():
+            self.give_back(stream, batch)
 
-    def give_back(self, stream: OpenStream, slot: int) -> None:
-        """A consumer is done with a slot."""
-        self._execute(self._table.slot_back(stream.id, slot))
+    def give_back(self, stream: OpenStream, batch: Ready) -> None:
+        """A consumer is done with a batch's slot. May be said more than once."""
+        if stream.lent.get(batch.slot) is batch:
+            del stream.lent[batch.slot]
+            stream.loans.pop(batch.slot, None)
+            self._execute(self._table.slot_back(stream.id, batch.slot))
 
     # The thread
 
@@ -273,13 +282,21 @@ class Engine:
     def _open(self, context: zmq.Context[zmq.Socket[bytes]]) -> list[str]:
         if self._keys is not None:
             self._authenticator = KeyAuthenticator(context, self._keys)
+        if self._listen:
+            used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
+            self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
         for address in self._listen:
-            self._routers.append(Router(context, address, keys=self._keys, insecure=self._insecure))
+            self._routers.append(
+                Router(
+                    context, address, keys=self._keys, insecure=self._insecure,
+                    most=self._admission.max_remote // len(self._listen) + STRANGERS,
+                )
+            )  # fmt: skip
         endpoints = [router.endpoint for router in self._routers]
         if endpoints:
             self._own_files = OwnFiles()
         if self._children:
-            self._private = Router(context, private_endpoint())
+            self._private = Router(context, private_endpoint(), children=self._child_pids)
             self._routers.append(self._private)
             settings = WorkerSettings(
                 [self._private.endpoint],
@@ -291,25 +308,39 @@ class Engine:
             self._supervisor = Supervisor(self._children, settings)
         return endpoints
 
+    def _child_pids(self) -> set[int]:
+        return (
+            set()
+            if self._supervisor is None
+            else {child.pid for child in self._supervisor.children}
+        )
+
     def _loop(self) -> None:
-        next_tick = next_heartbeat = time.monotonic()
+        next_tick = next_heartbeat = next_look = time.monotonic()
         while not self._stopping:
             # Before the look for calls: `post` leaves its call first, and then looks at this.
             self.has_credit = self._table.has_credit
-            ready = self._poll(0.0 if self._calls else max(0.0, next_tick - time.monotonic()))
+            until = min(next_tick, next_look)
+            ready = self._poll(0.0 if self._calls else max(0.0, until - time.monotonic()))
+            self._table.clock(time.monotonic())
             self._make_calls()
             for router in self._routers:
                 if router.socket in ready:
                     self._receive(router)
             now = time.monotonic()
+            if now >= next_look or any(router.events in ready for router in self._routers):
+                next_look = self._inspect(now)
             if now < next_tick:
                 continue
             next_tick = now + _BEAT_S
             self._reap()
+            self._take_back_what_is_dead()
+            self._look_at_silent(now)
             self._execute(self._table.tick(now))
             self._warn_if_alone(now)
             self._refusals.tell(now)
             self._mixtures.tell(now)
+            self._full.tell(now)
             if now >= next_heartbeat:
                 next_heartbeat = now + _HEARTBEAT_S
                 self._send_heartbeats()
@@ -317,9 +348,10 @@ class Engine:
     def _poll(self, timeout_s: float) -> Collection[object]:
         """Wait; returns what is ready, after key checks were answered and ended children reaped."""
         children = [] if self._supervisor is None else self._supervisor.watched()
-        if self._poller is None:
-            self._poller = zmq.Poller()
+        if self._poller is None or children != self._polled:
+            self._poller, self._polled = zmq.Poller(), children
             sockets = [router.socket for router in self._routers]
+            sockets += [router.events for router in self._routers if router.events is not None]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
             for socket_ in (self._wake_out, *sockets, *authenticator, *children):
                 self._poller.register(socket_, zmq.POLLIN)
@@ -361,12 +393,26 @@ class Engine:
             finally:
                 router.skip()
 
+    def _inspect(self, now: float) -> float:
+        """Hang up on connections that cost too much; returns when to look again."""
+        again = math.inf
+        for router in self._routers:
+            told, when = router.inspect(now)
+            again = min(again, when)
+            for line in told:
+                self._refusals.add(f"{line} ({router.endpoint})", now)
+        return again
+
     def _take(self, peer: Peer, message: FromWorker) -> None:
         now = time.monotonic()
+        beat = message if isinstance(message, Heartbeat) else None
         if isinstance(message, Hello):
             self._admit(peer, message, now)
         elif not self._table.heard(
-            peer, now, message.progress if isinstance(message, Heartbeat) else None
+            peer,
+            now,
+            None if beat is None else beat.progress,
+            importing=beat is not None and beat.importing,
         ):
             peer.send(Bye("this trainer does not know you"))
         elif isinstance(message, Result):
@@ -383,13 +429,13 @@ class Engine:
 
     def _admit(self, peer: Peer, hello: Hello, now: float) -> None:
         if peer.router is self._private:
-            assert self._supervisor is not None
-            pids = {child.pid for child in self._supervisor.children}
-            decision = self._admission.child(peer, hello, pids)
+            decision = self._admission.child(peer, hello, self._child_pids())
         else:
             decision = self._admission.remote(peer, hello)
         if isinstance(decision, Refusal):
             peer.send(Refused(decision.reason))
+            if decision.is_full:
+                self._full.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
             return
         for other in decision.replaces:
             self._gone(other, died=False)
@@ -398,9 +444,12 @@ class Engine:
         if warning := self._admission.other_software(hello):
             self._mixtures.add(warning, now)
         worker = decision.worker
+        if worker.is_child and self._supervisor is not None:
+            self._supervisor.admitted(worker.pid)
         with self._joined:
             self._workers[peer] = worker
             self._joined.notify_all()
+        peer.admitted()
         if not worker.is_child:
             _log.info("worker %s joined", worker.name)
         peer.send(Welcome(_BEAT_S))
@@ -409,6 +458,7 @@ class Engine:
         self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
 
     def _take_result(self, peer: Peer, result: Result) -> None:
+        self._table.arrived(peer, result.lease, result.decode_s)
         place = self._table.place(peer, result.lease)
         frames = np.empty((0, 0), np.int64)
         if place is not None:
@@ -508,6 +558,8 @@ class Engine:
     def _gone(self, peer: Peer, *, died: bool, crashed: bool = False) -> None:
         with self._joined:
             worker = self._workers.pop(peer, None)
+        if worker is not None:
+            peer.left()
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed))
@@ -527,15 +579,42 @@ class Engine:
         else:
             self._gone(peer, died=False)
 
+    def _take_back_what_is_dead(self) -> None:
+        """A Ctrl-C that strikes while an array dies keeps its slot from being given back."""
+        for stream in self._streams.values():
+            for loan in list(stream.loans.values()):
+                if loan.array() is None:
+                    self.give_back(stream, loan.batch)
+
     def _reap(self) -> None:
         if self._supervisor is None:
             return
         for pid, how in self._supervisor.reap():
             _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            self._poller = None
             for peer, worker in list(self._workers.items()):
                 if worker.is_child and worker.pid == pid:
-                    self._gone(peer, died=True, crashed=worker.hung or how in _CRASH_SIGNALS)
+                    self._gone(peer, died=True, crashed=how in _CRASH_SIGNALS)
+
+    def _look_at_silent(self, now: float) -> None:
+        """A local worker that hangs burns CPU; one that waits for its storage does not."""
+        for peer in self._table.silent(now):
+            assert isinstance(peer, Peer)
+            told = native.cpu_time(self._workers[peer].pid)
+            if told is not None:
+                cpu_s, state = told
+                self._table.look(peer, Look(cpu_s, blocked=state in _BLOCKED))
+
+    def _ask_storage(self, command: AskStorage) -> None:
+        """Does the storage answer for what a silent worker is at?"""
+        worker, stream = command.worker, self._streams.get(command.stream)
+        if stream is None or stream.storage is None:
+            return
+        if self._own_files is None:
+            self._own_files = OwnFiles()
+        paths = [stream.catalog[video].path for video in command.videos]
+        self._own_files.ask_storage(
+            stream.storage, paths, lambda: self.post(lambda: self._table.storage_answered(worker))
+        )
 
     def _send_heartbeats(self) -> None:
         """Tell the workers that this trainer is alive, and find those that are gone."""
@@ -563,13 +642,20 @@ class Engine:
                 case Grant():
                     self._send_lease(command)
                 case Ready():
-                    self._stream_of[command.reader].readers[command.reader].put(command)
+                    stream = self._stream_of[command.reader]
+                    stream.lent[command.slot] = command
+                    stream.readers[command.reader].put(command)
                 case Recall():
-                    batches = self._stream_of[command.reader].readers[command.reader].take_back()
+                    stream = self._stream_of[command.reader]
+                    batches = stream.readers[command.reader].take_back()
+                    for batch in batches:
+                        del stream.lent[batch.slot]
                     taken = [(batch.step, batch.slot) for batch in batches]
                     self._execute(self._table.recalled(command.reader, taken))
                 case Evict():
                     self._evict_stuck(command)
+                case AskStorage():
+                    self._ask_storage(command)
                 case Pause():
                     self._pause(command)
                 case Dismiss():
@@ -590,6 +676,9 @@ class Engine:
         if self._workers[peer].is_child:
             offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
             place = Place(stream.id, offset)
+        if place is None or not SHARED:
+            frames_bytes = 9 * stream.spec.frames  # at most, in a message
+            peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
         clips = [self._clip(stream, sample) for sample in grant.samples]
         lease = Lease(grant.lease, stream.spec, clips, place)
         if not peer.send(lease) and place is None:
@@ -604,7 +693,7 @@ class Engine:
         text = (
             f"no leases for {command.seconds:g} s, since others can decode this: {command.reason}"
         )
-        command.worker.send(Notice(text))
+        command.worker.send(Notice(text[:_MAX_TEXT]))
         if (worker := self._workers.get(command.worker)) is not None:
             self._mixtures.add(f"worker {worker.name}: {text}", time.monotonic())
 
@@ -612,7 +701,7 @@ class Engine:
         assert isinstance(command.worker, Peer)
         name = self._admission.bar(command.worker, command.reason)
         _log.warning("worker %s is not asked any more: %s", name, command.reason)
-        command.worker.send(Refused(command.reason))
+        command.worker.send(Refused(command.reason[:_MAX_TEXT]))
         self._gone(command.worker, died=False)
 
     def _evict_stuck(self, command: Evict) -> None:
@@ -622,7 +711,6 @@ class Engine:
             return
         if worker.is_child:
             _log.warning("worker process %d hangs; killing it", worker.pid)
-            worker.hung = True
         else:
             _log.warning("worker %s lost its leases; starting afresh with it", worker.name)
         self._evict(command.worker)
@@ -644,8 +732,7 @@ class Engine:
         for peer in self._workers:
             peer.send(Bye("this trainer is closing"))
         for router in self._routers:
-            router.socket.setsockopt(zmq.LINGER, 200)
-            router.socket.close()
+            router.close(linger_ms=200)
         if self._authenticator is not None:
             self._authenticator.close()
         if self._supervisor is not None:
@@ -666,6 +753,7 @@ class Engine:
             self._joined.notify_all()
 
 
+_DESCRIPTORS = "/proc/self/fd"
 _NO_FRAMES = np.empty((0, 0), np.int64)
 
 

@@ -21,6 +21,11 @@ a *lease*. The invariants:
     own copy has the last word at once.
   * Read-ahead decides nothing: what ends a stream (too many bad videos, a transform that failed)
     ends it at the batch that it belongs to, after all batches before that one.
+  * Silence is no crime: a clip is blamed for a silent local worker only if that burns CPU, or
+    sleeps while the storage answers. Where nobody is heard of, it is the storage or the host.
+  * No worker makes a stream slower than it is without: who is measured to be slow gets short
+    leases, one at a time, and none where its one clip would hold up all slots. What a remote worker
+    is late with while a consumer waits is asked of another one as well.
 
 Events are the methods; each returns the commands that the I/O loop has to carry out.
 """
@@ -57,6 +62,23 @@ _IDLE_TICKS = 12
 _MISTAKES, _AMENDS = 3, 0.1
 _PAUSE_S, _MAX_PAUSES = 2.0, 5
 _TRIES = 3  # of a worker whose answers are not taken, where there is no other
+# A local worker that is silent, and of which nothing tells why, is killed after so much longer. No
+# clip is blamed: storage that is away for a minute comes back.
+_PATIENCE_S = 60.0
+_IMPORT_S = 60.0  # a worker that imports the user's module says so, and may take so much longer
+# Shares of stall_s, of CPU time. A silent worker that took more than the one does not wait; one
+# that took less than the other does nothing else.
+_BURNS, _RESTS = 0.1, 0.01
+_SETTLED_S = 2.0  # a remote worker that dies sooner after it joined was not killed by a clip
+# Measured: how long a worker takes for a clip, in units of what its stream's clips take. One that
+# takes twice as long as the quick ones is slow.
+_SLOW = 2.0
+_TRIALS = 3  # so many leases tell how quick a worker is
+_TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
+_TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
+_RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
+_LONGEST_S = 3600.0  # a worker may say anything
+_LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +121,16 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
+class AskStorage:
+    """This local worker is silent: find out whether the storage answers for the videos that it is
+    at, and report `storage_answered` if it does. It may take for ever."""
+
+    worker: WorkerId
+    stream: int
+    videos: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """This worker goes on failing where others do not: it gets no leases for ``seconds``. Tell it,
     and people, why."""
@@ -124,7 +156,7 @@ class Stop:
     error: VideoloadError
 
 
-Command = Grant | Ready | Recall | Evict | Pause | Dismiss | Stop
+Command = Grant | Ready | Recall | Evict | AskStorage | Pause | Dismiss | Stop
 
 
 @dataclass(eq=False, slots=True)
@@ -137,9 +169,11 @@ class _Stream:
     lease_clips: int
     slots: int
     free: list[int]
+    batch_clips: int = 1
     readers: dict[int, _Reader] = field(default_factory=dict)
     owner: _Reader | None = None
     stopped: bool = False
+    granted: int = 0  # the number of its last grant, of all grants
     clip_s: float = math.inf  # what decoding a clip takes, a moving average
 
     def note_clip_time(self, seconds: float) -> None:
@@ -159,6 +193,7 @@ class _Reader:
     filling: dict[int, _Batch] = field(default_factory=dict)
     complete: dict[int, _Batch] = field(default_factory=dict)
     orphans: list[tuple[int, int, _Chunk]] = field(default_factory=list)  # heap by step and row
+    shaken: list[tuple[int, int, _Chunk]] = field(default_factory=list)  # those not for everybody
     splitting: _Batch | None = None
     waiting: bool = False
     owed: bool = False  # it owns the slots and was not handed a batch since
@@ -204,7 +239,15 @@ class _Chunk:
     doubts: list[_Doubt] = field(default_factory=list)  # of a chunk of one clip
     deaths: int = 0
     crashes: int = 0  # deaths that look like a decoder's doing
+    shaken: bool = False  # a remote worker died over it: those that are here for long go on with it
+    died_at: set[Hashable] = field(default_factory=set)  # copies whose workers died over it
     queued: bool = False  # among its reader's orphans
+
+    @property
+    def waits_in(self) -> list[tuple[int, int, _Chunk]]:
+        """The heap for it, when it is to be granted again."""
+        reader = self.batch.reader
+        return reader.shaken if self.shaken else reader.orphans
 
 
 @dataclass(eq=False, slots=True)
@@ -212,7 +255,20 @@ class _Lease:
     id: int
     worker: _Worker
     chunk: _Chunk | None  # None: void, the answer will be dropped
+    stream: int
+    videos: tuple[int, ...]  # of its clips
+    granted: float
     drains: _Batch | None = None  # the cancelled batch that waits for this writer
+    arrived: bool = False  # its answer has
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the kernel tells of a silent local worker: the CPU time that it took since it began, and
+    whether it is blocked now, which is to say stopped, or in a wait that nothing interrupts."""
+
+    cpu_s: float
+    blocked: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -221,15 +277,30 @@ class _Worker:
     local: bool
     copy: Hashable  # which copy of the videos it reads; None: the trainer's own
     heard: float
+    joined: float
+    number: int  # in the order in which they joined
     leases: dict[int, _Lease] = field(default_factory=dict)
     among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
+    evicted: bool = False
+    blameless: bool = False  # ... and nothing says that a clip did it
+    importing: bool = False  # it said that it imports a module
+    looked: Look | None = None  # the first look at it since it was heard of
+    seen: Look | None = None  # the last one
+    stuck: int = 0  # ticks in a row that found a reason to kill it
+    asked: bool = False  # whether the storage answers, since it was heard of
+    storage_answers: bool = False
+    progressed: float = -math.inf  # when it last had decoded something
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
     idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
     mistakes: float = 0.0  # clips that it failed at and others did not, less what it did well
     pauses: int = 0
     paused_until: float = -math.inf
+    begun: float = 0.0  # when its first lease was
+    pace: float = 1.0  # what a clip takes it, in units of its stream's `clip_s`; a moving average
+    trials: int = 0  # leases that this was measured on
+    retry_at: float = -math.inf
 
 
 class LeaseTable:
@@ -253,6 +324,14 @@ class LeaseTable:
         self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
         self._opened_empty: list[_Reader] = []  # of a batch, all clips are known to be bad
         self._lease_ids = count(1)
+        self._worker_numbers = count()
+        self._roster = 0  # changes with those that take leases
+        self._seniority: tuple[int, int, set[Hashable]] = (-1, -1, set())
+        self._now = -math.inf  # the latest time that was told
+        # Of the workers that take leases: what the quick ones take for a clip (None: not known
+        # yet), and how many clips all of them finish in the time of one.
+        self._quick: float | None = None
+        self._rate = 0.0
         self._chunk_ids = count()
         self._ticked: float | None = None
 
@@ -340,24 +419,42 @@ class LeaseTable:
 
     # Workers
 
+    def clock(self, now: float) -> None:
+        """The time of the events that follow, where it matters how long a worker takes."""
+        self._now = max(self._now, now)
+
     def worker_joined(
         self, worker: WorkerId, *, local: bool, now: float, copy: Hashable = None
     ) -> list[Command]:
         """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
         the videos it reads; None is the trainer's own, whose word is final."""
+        self.clock(now)
         if worker not in self._workers:
-            self._workers[worker] = _Worker(worker, local, copy, now)
+            number = next(self._worker_numbers)
+            self._workers[worker] = _Worker(worker, local, copy, now, now, number)
             self._file(self._workers[worker])
         return self._grant()
 
-    def heard(self, worker: WorkerId, now: float, progress: int | None = None) -> bool:
+    def heard(
+        self,
+        worker: WorkerId,
+        now: float,
+        progress: int | None = None,
+        *,
+        importing: bool = False,
+    ) -> bool:
         """A message of a worker came; False if it is not known. ``progress``: of a heartbeat, how
-        many packets it has decoded."""
+        many packets it has decoded. ``importing``: it will be silent for as long as that takes."""
+        self.clock(now)
         known = self._workers.get(worker)
         if known is None:
             return False
         known.heard = now
-        if known.suspect:
+        known.importing = importing
+        self._forget_looks(known)
+        if progress is None or progress != known.progress:
+            known.progressed = now
+        if known.suspect and not known.evicted:
             known.suspect = False
             self._file(known)
         known.idle_beat = progress is not None and progress == known.progress
@@ -373,17 +470,24 @@ class LeaseTable:
         gone = self._workers.pop(worker, None)
         if gone is None:
             return []
+        said_bye = not died
+        if gone.evicted:
+            died = crashed = died and not gone.blameless
+        died = died and not self._died_of_itself(gone)
         gone.suspect = True  # takes no more
         self._file(gone)
         commands: list[Command] = []
         leases = list(gone.leases.values())
-        at_work = leases[0] if leases and died else None
+        at_work = leases[0] if leases else None
         for lease in leases:
             chunk = lease.chunk
             self._settle(lease)
             if chunk is None:
                 continue
-            if lease is at_work and not chunk.holders:
+            if lease is at_work and not gone.local and not said_bye:
+                chunk.shaken = True
+                chunk.died_at.add(gone.copy)
+            if lease is at_work and died and not chunk.holders:
                 if chunk.size == 1 and not gone.local:
                     self._blamed[worker] = chunk
                 commands += self._blame(chunk, crashed=crashed)
@@ -397,6 +501,33 @@ class LeaseTable:
         chunk = self._blamed.pop(worker, None)
         if chunk is not None and chunk.deaths:
             chunk.deaths -= 1
+
+    def storage_answered(self, worker: WorkerId) -> None:
+        """What `AskStorage` asked for was read."""
+        known = self._workers.get(worker)
+        if known is not None and known.asked:
+            known.storage_answers = True
+
+    def silent(self, now: float) -> list[WorkerId]:
+        """The local workers that are silent for long enough to be looked at: see `look`."""
+        return [
+            worker.id
+            for worker in self._workers.values()
+            if worker.local and not worker.evicted and now - worker.heard > self._stall_s / 2
+        ]
+
+    def look(self, worker: WorkerId, look: Look) -> None:
+        """What the kernel tells of a worker in `silent`. Without any look, it counts as hung."""
+        known = self._workers[worker]
+        known.looked = known.looked or look
+        known.seen = look
+
+    def arrived(self, worker: WorkerId, lease: int, decode_s: float = 0.0) -> None:
+        """The answer to ``lease`` has come, valid or not; what becomes of it may take a while."""
+        found = self._lease(worker, lease)
+        if found is not None and not found.arrived:
+            found.arrived = True
+            self._measure(found, decode_s)
 
     def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
         """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
@@ -420,6 +551,7 @@ class LeaseTable:
     ) -> list[Command]:
         """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T],
         ``decode_s`` is what the decoding took."""
+        self.arrived(worker, lease, decode_s)
         found = self._lease(worker, lease)
         if found is None:
             return []
@@ -480,25 +612,34 @@ class LeaseTable:
         a lease or its answer was lost on the way."""
         pause = 0.0 if self._ticked is None else now - self._ticked
         self._ticked = now
+        self.clock(now)
         commands: list[Command] = []
         for worker in self._workers.values():
             if pause > self._silence_s / 2:  # this process was stopped, not all the workers
                 worker.heard += pause
+                worker.looked, worker.stuck = worker.seen, 0
             silent = now - worker.heard
             worker.idle_ticks += worker.idle_beat and bool(worker.leases)
             worker.idle_beat = False
             lost = worker.idle_ticks >= _IDLE_TICKS
-            deadline_s = self._stall_s if worker.local else self._silence_s
-            if worker.suspect or (silent <= deadline_s and not lost):
+            if worker.evicted or (worker.suspect and not worker.local):
+                continue
+            if worker.local and silent > self._stall_s / 2:
+                commands += self._ask_storage(worker)
+            if silent <= (self._stall_s if worker.local else self._silence_s) and not lost:
                 continue
             worker.suspect = True
             self._file(worker)
-            if worker.local or lost:
+            if lost:
+                worker.blameless = True
+            if lost or (worker.local and self._is_stuck(worker, silent)):
+                worker.evicted = True
                 commands.append(Evict(worker.id))
-                continue
-            for lease in worker.leases.values():
-                if lease.chunk is not None:
-                    self._requeue_if_abandoned(lease.chunk)
+            elif not worker.local:
+                for lease in worker.leases.values():
+                    if lease.chunk is not None:
+                        self._requeue_if_abandoned(lease.chunk)
+        self._compare_paces()
         for worker in self._workers.values():
             if worker.among is None:  # its pause may be over
                 self._file(worker)
@@ -506,7 +647,7 @@ class LeaseTable:
             commands += self._pass_turn(stream)
             if stream.owner is not None:
                 commands += self._settle_doubts(stream.owner)
-        return commands + self._grant()
+        return commands + self._grant() + self._ask_others_too()
 
     # What follows from the events
 
@@ -516,17 +657,24 @@ class LeaseTable:
 
     def _file(self, worker: _Worker) -> None:
         """Put a worker where `_grant` looks for it, after its leases or its silence changed."""
+        took = worker.among is not None
         if worker.among is not None:
             del worker.among[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
         takes_none = worker.suspect or paused
-        worker.among = None if takes_none else self._by_leases[len(worker.leases)]
+        # A slow worker takes one lease at a time: the next would only wait.
+        full = worker.leases and self._is_slow(worker)
+        row = self._credit if full else len(worker.leases)
+        worker.among = None if takes_none else self._by_leases[row]
         if worker.among is not None:
             worker.among[worker] = None
+        self._roster += took is takes_none
 
     def _settle(self, lease: _Lease) -> None:
         """The worker no longer works on this lease."""
         del lease.worker.leases[lease.id]
+        if not lease.arrived:
+            lease.worker.begun = self._now
         self._file(lease.worker)
         if lease.chunk is not None:
             lease.chunk.holders.discard(lease)
@@ -553,7 +701,55 @@ class LeaseTable:
         if not chunk.queued:
             chunk.queued = True
             orphan = (chunk.batch.step, next(self._chunk_ids), chunk)
-            heappush(chunk.batch.reader.orphans, orphan)
+            heappush(chunk.waits_in, orphan)
+
+    # Silence, and deaths
+
+    @staticmethod
+    def _forget_looks(worker: _Worker) -> None:
+        worker.looked = worker.seen = None
+        worker.stuck = 0
+        worker.asked = worker.storage_answers = False
+
+    def _ask_storage(self, worker: _Worker) -> list[Command]:
+        """Once in a silence: a worker that sleeps may wait for its disk, or for ever."""
+        if worker.asked or worker.seen is None or worker.seen.blocked or not worker.leases:
+            return []
+        worker.asked = True
+        lease = next(iter(worker.leases.values()))
+        return [AskStorage(worker.id, lease.stream, lease.videos)]
+
+    def _is_stuck(self, worker: _Worker, silent: float) -> bool:
+        """Whether a local worker, silent for longer than it may be, is to be killed now; and
+        whether that speaks against what it is at."""
+        first, last = worker.looked, worker.seen
+        if worker.importing:
+            worker.blameless = True
+            return silent > self._stall_s + _IMPORT_S
+        worker.blameless = False
+        if first is None or last is None or not (worker.leases or last.blocked):
+            return True
+        burnt = last.cpu_s - first.cpu_s
+        hangs = burnt > _BURNS * self._stall_s or (worker.storage_answers and not last.blocked)
+        since = worker.heard + self._stall_s / 2
+        alone = not any(other.heard > since for other in self._workers.values() if other.local)
+        rests = burnt < _RESTS * self._stall_s
+        found = hangs or (rests and not alone) or silent > self._stall_s + _PATIENCE_S
+        # Twice: when storage comes back, one worker is heard of before the next.
+        worker.stuck = worker.stuck + 1 if found else 0
+        worker.blameless = not hangs
+        return worker.stuck > 1
+
+    def _died_of_itself(self, gone: _Worker) -> bool:
+        """Whether a remote worker's death tells nothing of the clip that it was at."""
+        if gone.local:
+            return False
+        others = [worker for worker in self._heard_of() if worker is not gone]
+        if self._now - gone.joined < _SETTLED_S:
+            return any(other.number < gone.number for other in others)
+        # It was silent, and so are all that read the same files: who killed it for that was wrong.
+        peers = [w for w in self._workers.values() if w.copy == gone.copy and w is not gone]
+        return gone.suspect and bool(peers) and all(w.progressed <= gone.heard for w in peers)
 
     def _blame(self, chunk: _Chunk, *, crashed: bool) -> list[Command]:
         """A worker died over this chunk. Its clips are granted again one by one; one that then
@@ -569,7 +765,7 @@ class LeaseTable:
         batch = chunk.batch
         batch.chunks.discard(chunk)
         for row in range(chunk.first, chunk.first + chunk.size):
-            one = _Chunk(batch, row, 1)
+            one = _Chunk(batch, row, 1, shaken=chunk.shaken, died_at=set(chunk.died_at))
             batch.chunks.add(one)
             self._requeue(one)
         return []
@@ -627,7 +823,7 @@ class LeaseTable:
         """A doubted clip: it is decided on, or asked of another worker."""
         said = [doubt for doubt in chunk.doubts if not doubt.of_worker]
         agreed = len({doubt.worker.copy for doubt in said}) > 1
-        if not agreed and any(self._may_take(worker, chunk) for worker in self._heard_of()):
+        if not agreed and any(self._may_judge(worker, chunk) for worker in self._heard_of()):
             self._requeue(chunk)
             return []
         doubt = (said or chunk.doubts)[0]
@@ -639,7 +835,7 @@ class LeaseTable:
     def _settle_doubts(self, reader: _Reader) -> list[Command]:
         """Those who might have been asked may have left since."""
         commands: list[Command] = []
-        for _, _, chunk in list(reader.orphans):
+        for _, _, chunk in [*reader.orphans, *reader.shaken]:
             if reader.stream.stopped:
                 break
             if chunk.doubts and chunk in chunk.batch.chunks and any(self._heard_of()):
@@ -650,6 +846,36 @@ class LeaseTable:
         return (worker for worker in self._workers.values() if not worker.suspect)
 
     def _may_take(self, worker: _Worker, chunk: _Chunk) -> bool:
+        """Whether a worker may be asked for what was granted before."""
+        if chunk.shaken and not (self._is_settled(worker) and self._may_go_on(worker, chunk)):
+            return False
+        if not (chunk.doubts or chunk.shaken):
+            return not self._would_hold_up(worker, chunk.batch.reader.stream)
+        return self._may_judge(worker, chunk)
+
+    def _is_settled(self, worker: _Worker) -> bool:
+        """Whether a worker is here for a while, or for longer than most. Only such a one goes on
+        with what a remote one died over: so those that die by themselves as soon as they are
+        started do not condemn what they are given in turn."""
+        return self._now - worker.joined >= _SETTLED_S or worker.number <= self._takers()[1]
+
+    def _may_go_on(self, worker: _Worker, chunk: _Chunk) -> bool:
+        """A worker of another copy than that whose workers died over it goes on with it, where
+        there is one."""
+        copies = self._takers()[2] - chunk.died_at - {doubt.worker.copy for doubt in chunk.doubts}
+        return worker.copy not in chunk.died_at or not copies
+
+    def _takers(self) -> tuple[int, int, set[Hashable]]:
+        """Of those that take leases: the number of the last one in the oldest quarter, and all
+        their copies."""
+        if self._seniority[0] != self._roster:
+            takers = [other for other in self._workers.values() if other.among is not None]
+            numbers = sorted(other.number for other in takers)
+            last = numbers[max(0, len(numbers) // 4 - 1)] if numbers else -1
+            self._seniority = self._roster, last, {other.copy for other in takers}
+        return self._seniority
+
+    def _may_judge(self, worker: _Worker, chunk: _Chunk) -> bool:
         """Whether a worker may be asked for a doubted clip: nobody twice, and those of a copy that
         was asked before only if there are no others."""
         asked = [doubt.worker for doubt in chunk.doubts]
@@ -725,6 +951,7 @@ class LeaseTable:
         reader.filling.clear()
         reader.complete.clear()
         reader.orphans.clear()
+        reader.shaken.clear()
         reader.splitting = None
 
     def _give_turn(self, reader: _Reader) -> list[Command]:
@@ -787,33 +1014,103 @@ class LeaseTable:
         # First one lease to each idle worker, then a second.
         while worker := next((w for w in chain(*with_credit) if w not in passed_over), None):
             chunk = self._next_chunk(worker)
-            if chunk is None and any(reader.orphans for reader in self._by_need()):
+            if chunk is not None:
+                commands.append(self._grant_to(worker, chunk))
+            elif self._is_slow(worker) or any(r.orphans or r.shaken for r in self._by_need()):
                 passed_over.add(worker)
-                continue
-            if chunk is None:
+            else:
                 break
-            if worker.local:
-                for other in list(chunk.holders):
-                    self._void(other)
-            lease = _Lease(next(self._lease_ids), worker, chunk)
-            worker.leases[lease.id] = lease
-            self._file(worker)
-            chunk.holders.add(lease)
-            batch = chunk.batch
-            samples = tuple(batch.samples[chunk.first : chunk.first + chunk.size])
-            commands.append(
-                Grant(worker.id, lease.id, batch.reader.stream.id, batch.slot, chunk.first, samples)
-            )
         while self._opened_empty:
             commands += self._deliver(self._opened_empty.pop())
         return commands
 
+    def _grant_to(self, worker: _Worker, chunk: _Chunk) -> Grant:
+        if worker.local:
+            for other in list(chunk.holders):
+                self._void(other)
+        batch = chunk.batch
+        stream = batch.reader.stream
+        samples = tuple(batch.samples[chunk.first : chunk.first + chunk.size])
+        videos = tuple(sample.video for sample in samples)
+        lease = _Lease(next(self._lease_ids), worker, chunk, stream.id, videos, self._now)
+        if not worker.leases:
+            worker.begun = self._now
+        worker.leases[lease.id] = lease
+        self._file(worker)
+        chunk.holders.add(lease)
+        stream.granted = lease.id
+        return Grant(worker.id, lease.id, stream.id, batch.slot, chunk.first, samples)
+
+    def _ask_others_too(self) -> list[Command]:
+        """What a consumer waits for, and a remote worker is late with, is asked of one that idles
+        as well. A local worker writes where no other may, and so keeps what it has."""
+        commands: list[Command] = []
+        for reader in self._by_need():
+            if not reader.waiting or not reader.filling or not self._by_leases[0]:
+                continue
+            step = reader.due if reader.stream.ordered else min(reader.filling)
+            batch = reader.filling.get(step)
+            for chunk in () if batch is None else list(batch.chunks):
+                if len(chunk.holders) != 1 or chunk.queued or chunk.doubts or chunk.shaken:
+                    continue
+                [lease] = chunk.holders
+                due_s = chunk.size * reader.stream.clip_s * (self._quick or 1.0)
+                late = self._now - lease.granted > _LATE * due_s + _LATE_S
+                idle = [worker for worker in self._by_leases[0] if not self._is_slow(worker)]
+                if late and not lease.worker.local and idle:
+                    commands.append(self._grant_to(idle[0], chunk))
+        return commands
+
+    # How quick each worker is
+
+    def _measure(self, lease: _Lease, decode_s: float) -> None:
+        """An answer came: how long did its worker have for it?"""
+        worker, stream = lease.worker, self._streams.get(lease.stream)
+        took = min(max(decode_s, self._now - worker.begun), _LONGEST_S)
+        worker.begun = self._now
+        worker.retry_at = self._now + _RETRY * took
+        if stream is None or math.isinf(stream.clip_s) or took <= 0:
+            return
+        worker.trials += 1
+        pace = took / len(lease.videos) / stream.clip_s
+        worker.pace = pace if worker.trials == 1 else worker.pace + (pace - worker.pace) / 4
+
+    def _compare_paces(self) -> None:
+        """Which of them are quick is found out at each tick, not at each grant."""
+        paces = sorted(
+            worker.pace
+            for worker in self._workers.values()
+            if worker.trials >= _TRIALS and worker.among is not None
+        )
+        self._quick = paces[(len(paces) - 1) // 4] if paces else None
+        self._rate = sum(1 / pace for pace in paces)
+
+    def _is_slow(self, worker: _Worker) -> bool:
+        """Also one that has not shown yet how quick it is, where others have."""
+        if self._quick is None:
+            return False
+        return worker.trials < _TRIALS or worker.pace > _SLOW * self._quick
+
+    def _would_hold_up(self, worker: _Worker, stream: _Stream) -> bool:
+        """Whether a clip takes a worker longer than the others need for half of what the slots
+        hold: then they would wait for it. Now and then it may try."""
+        if not self._is_slow(worker) or worker.trials < _TRIALS or self._now > worker.retry_at:
+            return False
+        others = self._rate - (0.0 if worker.among is None else 1 / worker.pace)
+        return worker.pace * max(0.0, others) > stream.slots * stream.batch_clips / 2
+
     def _next_orphan(self, reader: _Reader, worker: _Worker) -> _Chunk | None:
         """A chunk that was granted before, and may be granted to this worker."""
-        kept = []
         found = None
-        while reader.orphans and found is None:
-            orphan = heappop(reader.orphans)
+        if reader.shaken and self._is_settled(worker):
+            found = self._next_of(reader.shaken, worker)
+        return found or self._next_of(reader.orphans, worker)
+
+    def _next_of(self, heap: list[tuple[int, int, _Chunk]], worker: _Worker) -> _Chunk | None:
+        kept: list[tuple[int, int, _Chunk]] = []
+        found = None
+        while heap and found is None and len(kept) < _TRIED_ORPHANS:
+            orphan = heappop(heap)
             chunk = orphan[2]
             if chunk not in chunk.batch.chunks:
                 continue
@@ -822,24 +1119,28 @@ class LeaseTable:
                 self._choose_substitutes(chunk.batch, chunk.first, chunk.size)
             if samples != chunk.batch.samples[chunk.first : chunk.first + chunk.size]:
                 chunk.deaths = chunk.crashes = 0
+                chunk.shaken = False
+                chunk.died_at.clear()
                 chunk.doubts.clear()
-            if chunk.doubts and not self._may_take(worker, chunk):
+            if not self._may_take(worker, chunk):
                 kept.append(orphan)
                 continue
             chunk.queued = False
             found = chunk
         for orphan in kept:
-            heappush(reader.orphans, orphan)
+            heappush(orphan[2].waits_in, orphan)
         return found
 
     def _next_chunk(self, worker: _Worker) -> _Chunk | None:
         for reader in self._by_need():
             if (orphan := self._next_orphan(reader, worker)) is not None:
                 return orphan
+            if self._would_hold_up(worker, reader.stream):
+                continue
             batch = reader.splitting or self._open_batch(reader)
             if batch is None:
                 continue
-            size = min(self._chunk_size(batch), len(batch.samples) - batch.next_row)
+            size = min(self._chunk_size(batch, worker), len(batch.samples) - batch.next_row)
             self._choose_substitutes(batch, batch.next_row, size)
             chunk = _Chunk(batch, batch.next_row, size)
             batch.chunks.add(chunk)
@@ -849,10 +1150,15 @@ class LeaseTable:
         return None
 
     def _by_need(self) -> Iterator[_Reader]:
-        """Readers that may decode: those with a waiting consumer first, then those least ahead."""
-        owners = [s.owner for s in self._streams.values() if s.owner and not s.stopped]
+        """Readers that may decode: those with a waiting consumer first, by turns; then those least
+        ahead."""
+
+        def need(reader: _Reader) -> tuple[bool, int, int]:
+            ahead = 0 if reader.waiting else reader.opened - reader.due
+            return not reader.waiting, ahead, reader.stream.granted
+
         return iter(
-            sorted(owners, key=lambda reader: (not reader.waiting, reader.opened - reader.due))
+            sorted((s.owner for s in self._streams.values() if s.owner and not s.stopped), key=need)
         )
 
     def _open_batch(self, reader: _Reader) -> _Batch | None:
@@ -864,6 +1170,7 @@ class LeaseTable:
                 step = reader.opened
                 reader.opened += 1
             samples = stream.quarantine.kept(stream.plan[step])
+            stream.batch_clips = max(stream.batch_clips, len(samples))
             batch = _Batch(
                 reader, step, stream.free.pop(), samples,
                 np.empty((len(samples), stream.clip_frames), np.int64), missing=len(samples),
@@ -875,13 +1182,18 @@ class LeaseTable:
             self._opened_empty.append(reader)
         return None
 
-    def _chunk_size(self, batch: _Batch) -> int:
+    def _chunk_size(self, batch: _Batch, worker: _Worker) -> int:
         """A batch is spread over the workers, so that it is complete as early as possible; but
         where clips are quickly decoded, messages would cost too much: then a lease is longer, as
-        far as the slots can keep all workers busy. A short rest gets no lease of its own."""
+        far as the slots can keep all workers busy. A short rest gets no lease of its own. A slow
+        worker has what it can do in 50 ms, or one clip."""
         stream, clips, workers = batch.reader.stream, len(batch.samples), max(1, self.workers)
         spare = stream.slots // 2 * clips // (workers * self._credit)
         longest = min(stream.lease_clips, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
-        return -(-clips // chunks)
+        size = -(-clips // chunks)
+        if not self._is_slow(worker):
+            return size
+        pace = worker.pace if worker.trials >= _TRIALS else _TRIED_AT
+        return max(1, min(size, int(_LEASE_S / (stream.clip_s * pace))))

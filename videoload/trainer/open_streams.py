@@ -7,9 +7,16 @@ A `Stream` makes both. The readers and the error of an `OpenStream` are the I/O 
 from __future__ import annotations
 
 import copy
-from contextlib import suppress
+import threading
+import time
+import weakref
+from collections import deque
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from videoload.decoding.storage import Storage
 from videoload.errors import VideoloadError
@@ -20,6 +27,13 @@ from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
 from videoload.trainer.leases import Ready
 from videoload.transport.slots import Arena
+
+
+class Loan(NamedTuple):
+    """A batch whose slot a consumer has, as this array."""
+
+    batch: Ready
+    array: weakref.ref[npt.NDArray[np.uint8]]
 
 
 @dataclass(eq=False, slots=True)
@@ -36,43 +50,69 @@ class OpenStream:
     copies: Copies
     storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
+    # The batch in each slot that was put into a queue and did not come back.
+    lent: dict[int, Ready] = field(default_factory=dict)
+    loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
 
 
 class ReaderQueue:
-    """The batches of one reader of a stream: put in the I/O thread, taken in the consumer's."""
+    """The batches of one reader of a stream: put and taken back in the I/O thread, taken in the
+    consumer's.
+
+    Each batch has one of three ends, whatever meets with what: it is handed over; it is taken back,
+    with all that come after it (a batch in their midst would be read out of its order, and then be
+    waited for without end); or a Ctrl-C struck its consumer between two steps, and it is among
+    those `never_handed_over`.
+    """
 
     def __init__(self) -> None:
-        self._ready: SimpleQueue[Ready | None] = SimpleQueue()  # None: there is an error
+        # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
+        self._lock = threading.Lock()
+        self._ready: deque[Ready] = deque()
+        self._taken: list[Ready] = []  # by the consumer, which has not handed them over yet
         self._error: VideoloadError | None = None
+        self._bell: SimpleQueue[None] = SimpleQueue()  # rung with each change; at times for none
 
     def put(self, batch: Ready) -> None:
         """Queue a batch for the consumer."""
-        self._ready.put(batch)
+        with self._lock:
+            self._ready.append(batch)
+        self._bell.put(None)
 
     def fail(self, error: VideoloadError) -> None:
         """End the queue: the consumer gets ``error`` after the batches that are queued."""
-        if self._error is None:
-            self._error = error
-            self._ready.put(None)
+        with self._lock:
+            self._error = self._error or error
+        self._bell.put(None)
 
     def take_back(self) -> list[Ready]:
-        """The batches that the consumer has not taken."""
-        batches = []
-        with suppress(Empty):
-            while (batch := self._ready.get_nowait()) is not None:
-                batches.append(batch)
-            self._ready.put(None)
+        """The batches that the consumer has not taken, all at once."""
+        with self._lock:
+            batches = list(self._ready)
+            self._ready.clear()
         return batches
 
     def take(self, wait_s: float) -> Ready | None:
         """The next batch, or None if there is none in time. Raises what `fail` was given."""
-        try:
-            batch = self._ready.get(timeout=wait_s)
-        except Empty:
-            return None
-        if batch is None:
-            self._ready.put(None)  # for a consumer that asks again
-            assert self._error is not None
-            raise copy.copy(self._error)  # one that was raised holds its consumer's frames
-        return batch
+        deadline = time.monotonic() + wait_s
+        while True:
+            with self._lock:
+                if self._ready:
+                    self._taken.append(self._ready[0])
+                    return self._ready.popleft()
+                error = self._error
+            if error is not None:
+                raise copy.copy(error)  # one that was raised holds its consumer's frames
+            try:
+                self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                return None
+
+    def handed_over(self) -> None:
+        """The consumer sees to it from now on that the slot of what it took is given back."""
+        self._taken.clear()
+
+    def never_handed_over(self) -> list[Ready]:
+        """After the consumer's end: the batches whose slots nobody else gives back."""
+        return [*self.take_back(), *self._taken]

@@ -24,7 +24,7 @@ from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
-from videoload.trainer.open_streams import OpenStream, ReaderQueue
+from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.trainer.stats import Meter, StreamStats
 from videoload.transport.slots import aligned_copy
 
@@ -77,7 +77,6 @@ class Stream:
         self._epoch = 0
         self._reader_ids = itertools.count()
         self._meter = Meter()
-        self._held = _Held(source.arena.slots)
         self._error: VideoloadError | None = None
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
@@ -234,6 +233,9 @@ class Stream:
         # One number space for all streams of the client.
         reader_id = source.id << 32 | next(self._reader_ids)
         self._error = None
+        reading = _Reading()
+        end = weakref.finalize(reading, engine.post, lambda: engine.end(source, reader_id))
+        end.atexit = False
         try:
             engine.check()
             engine.post(lambda: engine.begin(source, reader_id, queue, steps))
@@ -244,14 +246,15 @@ class Stream:
                     batch = self._wait(queue, reader_id, idle)
                 self._meter.got(asked, len(batch.samples), ahead=ahead)
                 if batch.samples:
-                    yield self._hand_over(batch, idle)
+                    yield self._hand_over(batch, queue, idle)
                 else:  # all of it was left out
-                    engine.post(partial(engine.give_back, source, batch.slot), about_leases=True)
+                    engine.post(partial(engine.give_back, source, batch), about_leases=True)
+                    queue.handed_over()
         except VideoloadError as error:
             self._error = copy.copy(error)
             raise
         finally:
-            engine.post(lambda: engine.end(source, reader_id))
+            end()
 
     def _close_client(self) -> None:
         """End this stream and all others of its client."""
@@ -262,6 +265,10 @@ class Stream:
             f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "
             f"{self.catalog!r})"
         )
+
+    def _held(self) -> int:
+        """How many slots consumers reference arrays of."""
+        return sum(loan.array() is not None for loan in list(self._source.loans.values()))
 
     def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
         engine = self._engine
@@ -279,9 +286,14 @@ class Stream:
                 return batch
             engine.check()
 
-    def _hand_over(self, batch: Ready, idle: Callable[[], None] | None) -> BatchWithInfo:
-        """A batch for the consumer: its slot, or a copy where too many slots are held."""
-        source, engine, held = self._source, self._engine, self._held
+    def _hand_over(
+        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None
+    ) -> BatchWithInfo:
+        """A batch for the consumer: its slot, or a copy where too many slots are held.
+
+        A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
+        queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
+        source, engine = self._source, self._engine
         shape = (len(batch.samples), *source.spec.shape)
         slot = batch.slot
         if batch.rows is not None:  # close the gaps: nobody else writes into this slot any more
@@ -291,12 +303,12 @@ class Stream:
                     whole[to] = whole[row]
 
         def give_back() -> None:
-            held.slots.discard(slot)
-            engine.post(lambda: engine.give_back(source, slot), about_leases=True)
+            engine.post(lambda: engine.give_back(source, batch), about_leases=True)
 
-        if held.full and idle is not None:
+        most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
+        if self._held() >= most and idle is not None:
             idle()
-        if held.full:
+        if self._held() >= most:
             clips = aligned_copy(source.arena.view(slot, 0, shape))
             give_back()
             self._meter.copied += 1
@@ -304,24 +316,20 @@ class Stream:
                 _log.warning(
                     "%d of %d batches in memory are still referenced; the stream goes on with "
                     "copies (keep fewer, or give more slots=)",
-                    len(held.slots), source.arena.slots,
+                    self._held(), source.arena.slots,
                 )  # fmt: skip
         else:
-            held.slots.add(slot)
             clips = source.arena.lend(slot, shape, give_back)
+            assert clips.base is not None
+            source.loans[slot] = Loan(batch, weakref.ref(clips.base))
+        queue.handed_over()
         video = np.array([sample.video for sample in batch.samples], np.int64)
         labels = source.catalog.labels[video]
         return clips, labels, BatchInfo(batch.step, video, batch.frames)
 
 
-class _Held:
-    """The slots that consumers reference arrays of."""
+class _Reading:
+    """Lives as long as one way through the stream. Its end ends the reader, also where a Ctrl-C
+    strikes before a ``finally`` does."""
 
-    def __init__(self, slots: int) -> None:
-        self.slots: set[int] = set()
-        self._most = slots - min(_KEPT, slots // 2)
-
-    @property
-    def full(self) -> bool:
-        """Whether the next batch has to be copied."""
-        return len(self.slots) >= self._most
+    __slots__ = ("__weakref__",)

@@ -121,9 +121,11 @@ class Failed(_Message, tag="failed"):
 
 
 class Heartbeat(_Message, tag="heartbeat"):
-    """The sender is alive. ``progress``: packets decoded so far by this worker."""
+    """The sender is alive. ``progress``: packets decoded so far by this worker. ``importing``: it
+    imports a module of the user's next, and is silent for as long as that takes."""
 
     progress: _Id = 0
+    importing: bool = False
 
 
 class Compare(_Message, tag="compare"):

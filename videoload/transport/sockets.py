@@ -8,6 +8,7 @@ close hangs. High-water marks bound nothing here: leases do.
 What an unknown peer at a port can cost is bounded as well. The sender of a frame larger than any
 lease is disconnected (MAXMSGSIZE), as is a peer that connects and sends nothing (HANDSHAKE_IVL);
 one that sends faster than it is read is held back by TCP (RCVHWM, well above what a worker owes).
+What these settings cannot bound, a message without an end, is for `limits`.
 
 An address beyond this host needs CURVE keys on both sides (`make_keys`), because whoever reaches a
 trainer's port could send it any pixels, and whoever answers a worker could read any video.
@@ -15,9 +16,11 @@ trainer's port could send it any pixels, and whoever answers a worker could read
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +31,9 @@ import zmq
 
 from videoload.errors import ProtocolError, TransportError
 from videoload.transport.addresses import check_address
+from videoload.transport.connections import WATCHED, Connections
 from videoload.transport.keys import TRAINER, WORKER, load_key, own_keys
+from videoload.transport.limits import Limits
 from videoload.transport.messages import (
     FromTrainer,
     FromWorker,
@@ -41,6 +46,7 @@ PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
 _HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
 _BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
+_CONNECTIONS = 8192
 _RECEIVED = 64  # messages of one worker that wait to be read; it owes two answers and heartbeats
 _DRAIN_MS = 2000  # a leaving worker waits so long for its last messages to be sent
 
@@ -55,6 +61,18 @@ class Peer(NamedTuple):
         """False if the worker is gone, or its queue is full."""
         return self.router.send(self.identity, message)
 
+    def admitted(self) -> None:
+        """What came last from it was the HELLO of a worker, which is admitted."""
+        self.router.admitted(self.identity)
+
+    def granted(self, answer_bytes: int) -> None:
+        """It was given a lease; the answer has so many bytes."""
+        self.router.granted(self.identity, answer_bytes)
+
+    def left(self) -> None:
+        """It is no worker any more."""
+        self.router.left(self.identity)
+
 
 class Router:
     """The trainer's side: one bound socket, its peers known by routing id."""
@@ -67,8 +85,13 @@ class Router:
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         pixel_bytes: int = PIXEL_BYTES,
+        most: int = _CONNECTIONS,
+        children: Callable[[], Collection[int]] | None = None,
     ) -> None:
-        """Bind ``endpoint``. Raises TransportError: address in use, no keys where they are due."""
+        """Bind ``endpoint``, for ``most`` connections at once. Processes of other users are not let
+        in at a Unix socket without a file, which would have said who may open it; with
+        ``children``, only those are. Raises TransportError: address in use, no keys where they are
+        due."""
         check_address(endpoint, keys, insecure)
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -82,10 +105,25 @@ class Router:
                 # handshake aborts the process if the socket is being closed (4.3.5,
                 # zmtp_engine.cpp:422).
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
-            self.socket.bind(endpoint)
+            if endpoint.startswith("ipc://@"):
+                self.socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
+            self._connections: Connections | None = None
+            if WATCHED and (endpoint.startswith("tcp://") or children is not None):
+                self._connections = Connections(context, self.socket, Limits(most), children)
+            try:
+                self.socket.bind(endpoint)
+            except zmq.ZMQError:
+                self._unwatch()
+                raise
+        self._numbers: dict[bytes, int] = {}  # of the workers' connections
+        self._last = -1  # the connection that the last message came by
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
+        if self._connections is not None:
+            is_tcp = bound.startswith("tcp://")
+            address = bound.rpartition(":")[2] if is_tcp else bound.removeprefix("ipc://@")
+            self._connections.name = int(address) if is_tcp else b"\0" + os.fsencode(address)
 
     def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
         """The next message and who sent it, or None. Its pixels, if any, are still to be taken by
@@ -98,6 +136,8 @@ class Router:
         try:
             while self.more and len(frames) < 2:
                 frame = self.socket.recv(copy=False)
+                if not frames:
+                    self._note(frame)
                 if len(frame) > _BODY_BYTES:
                     raise ProtocolError(f"a message of {len(frame)} bytes, pixels apart")
                 frames.append(frame.bytes)
@@ -132,9 +172,51 @@ class Router:
             raise
         return True
 
-    def close(self) -> None:
-        """Unbind. What was not sent yet is dropped."""
-        self.socket.close(linger=0)
+    # Its connections
+
+    @property
+    def events(self) -> zmq.Socket[bytes] | None:
+        """Readable when somebody connects or disconnects; None where that is not watched."""
+        return None if self._connections is None else self._connections.events
+
+    def inspect(self, now: float) -> tuple[list[str], float]:
+        """Hang up on connections that cost too much. Returns why, a line for each, and when to look
+        again (infinity: when `events` is readable)."""
+        return ([], math.inf) if self._connections is None else self._connections.inspect(now)
+
+    def admitted(self, identity: bytes) -> None:
+        """The last message was the HELLO of this worker, which is admitted."""
+        if self._connections is not None:
+            self._numbers[identity] = self._last
+            self._connections.limits.admitted(self._last)
+
+    def granted(self, identity: bytes, answer_bytes: int) -> None:
+        """This worker was given a lease; the answer has so many bytes."""
+        if self._connections is not None:
+            self._connections.limits.granted(self._numbers.get(identity, -1), answer_bytes)
+
+    def left(self, identity: bytes) -> None:
+        """This worker is none any more."""
+        if self._connections is not None:
+            self._connections.limits.left(self._numbers.pop(identity, -1), time.monotonic())
+
+    def _note(self, frame: zmq.Frame) -> None:
+        """All of this message has come."""
+        if self._connections is None:
+            return
+        self._last = int(frame.get(zmq.SRCFD))
+        if self._last not in self._connections.limits:
+            self._connections.update()
+        self._connections.limits.completed(self._last)
+
+    def _unwatch(self) -> None:
+        if self._connections is not None:
+            self._connections.close()
+
+    def close(self, *, linger_ms: int = 0) -> None:
+        """Unbind. What is not sent within ``linger_ms`` is dropped."""
+        self._unwatch()
+        self.socket.close(linger=linger_ms)
 
 
 class Dealer:

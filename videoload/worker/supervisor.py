@@ -7,9 +7,8 @@ its caller polls them and calls `reap`.
 
 All stopping is in one place (`stop`): ask (SIGTERM), wait, kill, reap.
 
-A child that is killed or crashes is replaced at once. Not so when three in a row exit with an error
-as soon as they are started: something is wrong with this host (an import, a root), and restarting
-without end would hide it.
+A child that is killed or crashes is replaced at once. One that ends before it could work is
+replaced after a pause, and that is given up where none is left that could: see `restarts`.
 
 A child that hangs is found by the trainer's lease table. `keep_running` has none, so its children
 count their turns and packets in shared memory, and it checks that the counters change.
@@ -32,16 +31,19 @@ from videoload.errors import WorkerError
 from videoload.transport.messages import Private, Share, Unshare, WorkerSettings
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import SHARED, Arena
+from videoload.worker.restarts import Restarts
 
 _log = logging.getLogger(__name__)
 
-_YOUNG_S = 5.0
-_YOUNG_DEATHS = 3
+_YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 _CHECK_S = 0.2
 # An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
 # this even on a busy host. No trainer waits for it: leases of a silent worker go to others.
 _STALL_S = 30.0
 _ASK_S = 1.2  # between asking and killing; a worker looks for signals every 200 ms at least
+# ... and between killing and leaving it to the kernel. It takes milliseconds, but for a process in
+# uninterruptible sleep: it waits for storage, and ends when that answers.
+_KILL_S = 0.5
 
 
 def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
@@ -66,22 +68,37 @@ class Child:
     """One worker process; with ``pulse``, it counts its progress in shared memory."""
 
     def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
-        self.channel, theirs = PrivateChannel.pair()
         self.began = time.monotonic()
-        memory = Arena(1, 2) if pulse and SHARED else None
-        self._pulse = None if memory is None else memory.view(0, 0, (2,))
+        self.told = False  # its supervisor knows that it has worked
+        self._admitted = False
         self._last = b""
         self._checks = 0
+        memory = None
         try:
-            self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
-        except WorkerError:
-            self.channel.close()
-            raise
+            memory = Arena(1, 2) if pulse and SHARED else None
+            self.channel, theirs = PrivateChannel.pair()
+            self._pulse = None if memory is None else memory.view(0, 0, (2,))
+            try:
+                self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
+            except WorkerError:
+                self.channel.close()
+                raise
+        except OSError as error:  # no descriptor is left
+            raise WorkerError(f"cannot start a worker: {error.strerror}") from None
         finally:
             if memory is not None:
                 memory.close()
         self.pid = self.process.pid
         self.send(settings)
+
+    @property
+    def worked(self) -> bool:
+        """Whether it has come as far as to work."""
+        return self._admitted or (self._pulse is not None and bool(self._pulse[0]))
+
+    def admitted(self) -> None:
+        """The trainer has heard of it."""
+        self._admitted = True
 
     def checks_without_progress(self) -> int:
         """How many checks in a row, with this one, found no progress. They are counted, not timed:
@@ -111,10 +128,11 @@ class Supervisor:
 
     def __init__(self, workers: int, settings: WorkerSettings, *, pulse: bool = False) -> None:
         """Start them. Raises WorkerError if that is not possible."""
+        self._count = workers
         self._settings = settings
         self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
-        self._young_deaths = 0
+        self._restarts = Restarts()
         self.children: list[Child] = []
         try:
             for _ in range(workers):
@@ -140,6 +158,12 @@ class Supervisor:
         """Sockets of which one becomes readable when a child ends: children never write to it."""
         return [child.channel.socket for child in self.children]
 
+    def admitted(self, pid: int) -> None:
+        """A child has come as far as to work: its trainer admitted it."""
+        for child in self.children:
+            if child.pid == pid:
+                child.admitted()
+
     def kill(self, pid: int) -> None:
         """Kill one child; `reap` then reports it."""
         for child in self.children:
@@ -148,34 +172,62 @@ class Supervisor:
 
     def reap(self) -> list[tuple[int, str]]:
         """The children that have ended since the last call, (pid, how), each already replaced by
-        a new one. Raises WorkerError if they keep dying as soon as they are started."""
+        a new one, or soon. Call it again and again: it also starts those that are due. Raises
+        WorkerError if they keep ending before they can work, and none is left that could."""
+        now = time.monotonic()
         ended = [child for child in self.children if child.process.poll() is not None]
+        for child in self.children:
+            if child.worked and not child.told:
+                child.told = True
+                self._restarts.worked()
         for child in ended:
             self.children.remove(child)
             child.close()
-            gave_up = child.process.returncode > 0 and time.monotonic() - child.began < _YOUNG_S
-            self._young_deaths = self._young_deaths + 1 if gave_up else 0
-            if self._young_deaths >= _YOUNG_DEATHS:
-                raise WorkerError(
-                    f"{self._young_deaths} workers in a row gave up as soon as they were started, "
-                    f"the last one with {_how(child.process.returncode)}; see what it printed"
-                )
-            self._start()
+            status = child.process.returncode
+            gave_up = status > 0 and now - child.began < _YOUNG_S
+            if gave_up or not child.worked:
+                self._restarts.start_failed(child.began, now)
+                self._give_up_if_hopeless(_why(status, self._restarts.failed), killed=not gave_up)
+        while len(self.children) < self._count and self._restarts.is_due(now):
+            try:
+                self._start()
+            except WorkerError as error:
+                _log.warning("%s; trying again", error)
+                self._restarts.start_failed(now, now)
+                self._give_up_if_hopeless(str(error), killed=True)
         return [(child.pid, _how(child.process.returncode)) for child in ended]
 
     def stop(self) -> None:
-        """Ask, wait, kill, reap. Afterwards no child is left. Takes at most a second or so."""
+        """Ask, wait, kill, reap. Afterwards no child is left, but for one that the kernel cannot
+        end now. Takes two seconds at most."""
         for child in self.children:
             child.process.terminate()
-        deadline = time.monotonic() + _ASK_S
+        self._wait(_ASK_S)
         for child in self.children:
-            try:
-                child.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.process.wait()
+            child.kill()
+        self._wait(_KILL_S)
+        for child in self.children:
+            _log.warning(
+                "worker process %d is killed and does not end: it waits for storage, or for a "
+                "debugger, and ends with that", child.pid,
+            )  # fmt: skip
             child.close()
         self.children.clear()
+
+    def _wait(self, timeout_s: float) -> None:
+        """Wait for the children to end, and let go of those that have."""
+        deadline = time.monotonic() + timeout_s
+        for child in list(self.children):
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+                child.close()
+                self.children.remove(child)
+
+    def _give_up_if_hopeless(self, why: str, *, killed: bool) -> None:
+        if not any(child.worked for child in self.children) and self._restarts.is_hopeless(
+            killed=killed
+        ):
+            raise WorkerError(why)
 
     def _start(self) -> None:
         child = Child(self._settings, pulse=self._pulse)
@@ -203,6 +255,20 @@ def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _ST
     finally:
         supervisor.stop()
     return 130 if stopped_by[0] == signal.SIGINT else 0
+
+
+def _why(status: int, failed: int) -> str:
+    """What to tell of so many starts in a row that failed, the last one with ``status``."""
+    if status > 0:
+        return (
+            f"{failed} workers in a row gave up as soon as they were started, the last one with "
+            f"{_how(status)}; see what it printed"
+        )
+    return (
+        f"{failed} workers in a row ended before they could work, the last one with "
+        f"{_how(status)}; memory may be short (the kernel's log tells), or something on this host "
+        "kills or crashes them"
+    )
 
 
 def _how(status: int) -> str:

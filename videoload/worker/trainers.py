@@ -114,6 +114,12 @@ class Trainers:
         for connection in self:
             connection.beat(now, frames)
 
+    def tell_of_import(self, frames: int, *, begins: bool) -> None:
+        """Tell all trainers why they hear nothing for a while, and when that is over."""
+        for connection in self:
+            if connection.welcomed:
+                connection.say(Heartbeat(frames, importing=begins))
+
     def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
         """The lease to work on next, and its trainer's connection."""
         waiting = [connection for connection in self if connection.leases]

@@ -154,6 +154,10 @@ class Worker:
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
+            if not decoder.has_imported(lease.spec):
+                self._trainers.tell_of_import(self._frames, begins=True)
+                decoder.import_transform(lease.spec)
+                self._trainers.tell_of_import(self._frames, begins=False)
             ready: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
             for run in ready:
                 with suppress(Exception):  # raised again, and reported, by `_decode`

@@ -103,6 +103,7 @@ def test_the_files_are_like_those_of_ucf101(made: Path) -> None:
         assert {PictureType(frame.pict_type).name for frame in frames} == {"I", "P"}
 
 
+@pytest.mark.slow
 def test_the_first_picture_tells_nothing_about_the_class(made: Path) -> None:
     for number in ("train/{}/000.avi", "train/{}/001.avi", "test/{}/000.avi"):
         first, *others = (gray(made / number.format(motion))[0] for motion in MOTIONS)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.catalogs import file_paths, pairs, refused, tables, text, tree
+from videoload.errors import CatalogError
 from videoload.spec.catalog import Catalog, Video
 
 patient = settings(
@@ -645,3 +646,11 @@ def test_a_catalog_written_as_a_list_reads_back_the_same(
     labels = data.draw(st.lists(st.integers(0, 2), min_size=len(paths), max_size=len(paths)))
     split = text(tmp_path, "".join(f"{p} {n + 1}\n" for p, n in zip(paths, labels, strict=True)))
     assert Catalog.from_list(split, None, classes) == Catalog(paths, labels, classes)
+
+
+def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    # A worker would refuse the lease that names it, and be sent it again and again.
+    list_of = tmp_path / "list.txt"
+    list_of.write_text(f"a/good.avi\na/{'x' * 5000}.avi\n")
+    with pytest.raises(CatalogError, match=r"xxx\.\.\.' has 5006 characters, and no file's has"):
+        Catalog.from_list(list_of, root=tmp_path, classes=["a"])

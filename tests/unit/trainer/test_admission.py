@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.trainer.admission import Admission, Admitted, ConnectedWorker, Refusal
+from videoload.trainer.admission import (
+    Admission,
+    Admitted,
+    ConnectedWorker,
+    Refusal,
+    workers_at_most,
+)
 from videoload.transport.messages import Hello
 
 TOKEN = "5e" * 32
@@ -80,7 +86,11 @@ def test_whoever_dials_in_is_admitted_and_no_child(admission: Admission[int]) ->
 
 
 def test_no_more_may_dial_in_than_there_is_room_for(admission: Admission[int]) -> None:
-    full = Refusal("2 workers have dialled in, and that is the most")
+    full = Refusal(
+        "2 workers have dialled in, and that is the most that this trainer takes: 4096, or fewer "
+        "where it may not open as many files (ulimit -Hn)",
+        is_full=True,
+    )
     admit(admission, 0, hello(token=TOKEN), child=True)  # children do not count
     admit(admission, 1, hello("a"))
     admit(admission, 2, hello("b"))
@@ -172,3 +182,13 @@ def test_a_workers_figures_are_those_of_its_results() -> None:
     stats = worker.stats
     assert (stats.name, stats.host, stats.pid) == ("there:7", "there", 7)
     assert (stats.clips, stats.clips_per_s) == (30, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "used", "workers"),
+    [(1 << 16, 100, 4096), (4096, 50, 3502), (1024, 50, 686), (256, 40, 120), (256, 250, 1)],
+)
+def test_as_many_may_dial_in_as_there_are_descriptors_beside_the_trainers_own(
+    descriptors: int, used: int, workers: int
+) -> None:
+    assert workers_at_most(descriptors, used) == workers

@@ -19,11 +19,13 @@ from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.leases import (
+    AskStorage,
     Command,
     Dismiss,
     Evict,
     Grant,
     LeaseTable,
+    Look,
     Pause,
     Ready,
     Recall,
@@ -640,6 +642,147 @@ def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
     passed_over(desk)
     desk.join("c")
     assert grants(desk.wait(10, "c")) == [desk.lease("c", 3, slot=0, step=0)]
+
+
+# Silence that the kernel tells more of
+
+
+class Kernel:
+    """What it tells of silent workers: the ``share`` of a core that they take, and their state."""
+
+    def __init__(self, desk: Desk, share: float, *, blocked: bool = False) -> None:
+        self.desk, self.share, self.blocked = desk, share, blocked
+
+    def wait(self, seconds: float, *beating: str) -> list[Seen]:
+        """As `Desk.wait`, with a look at those that are silent before each tick."""
+        commands: list[Seen] = []
+        for _ in range(round(seconds * 4)):
+            for worker in self.desk.table.silent(self.desk.now + 0.25):
+                if worker not in beating:
+                    cpu_s = 7.0 + self.share * self.desk.now
+                    self.desk.table.look(worker, Look(cpu_s, blocked=self.blocked))
+            commands += self.desk.wait(0.25, *beating)
+        return commands
+
+
+def test_where_all_are_silent_and_blocked_nobody_is_killed() -> None:
+    desk = Desk("A", "B")
+    desk.start()
+    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 59) == []
+    assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
+
+
+def test_who_is_silent_for_a_minute_is_killed_and_nothing_is_blamed_for_it() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    for worker in "ABCD":
+        desk.join(worker)
+        assert Evict(worker) in Kernel(desk, 0.0, blocked=True).wait(STALL_S + 62)
+        desk.die(worker)
+    assert desk.quarantines[0].videos == []
+
+
+def test_storage_that_does_not_answer_is_waited_for_though_its_reader_can_be_interrupted() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    kernel = Kernel(desk, 0.0)
+    assert kernel.wait(STALL_S + 50) == [AskStorage("A", 0, (0, 1, 2, 3))]
+    assert kernel.wait(1, "A") == []
+    assert kernel.wait(STALL_S) == [AskStorage("A", 0, (0, 1, 2, 3))], "it is asked anew"
+
+
+def test_who_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> None:
+    desk = Desk(deaths=9, batch=1)
+    desk.start(steps=range(1))
+    for worker in "AB":
+        desk.join(worker)
+        assert Kernel(desk, 0.0).wait(STALL_S - 1) == [AskStorage(worker, 0, (0,))]
+        desk.table.storage_answered(worker)
+        assert Kernel(desk, 0.0).wait(2) == [Evict(worker)]
+        desk.die(worker)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_what_the_storage_answered_in_an_earlier_silence_does_not_count() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    kernel = Kernel(desk, 0.0)
+    kernel.wait(STALL_S - 1)
+    desk.table.storage_answered("A")
+    kernel.wait(1, "A")
+    desk.table.storage_answered("A")
+    desk.table.storage_answered("Z")
+    assert Evict("A") not in kernel.wait(STALL_S + 50)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_who_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
+    desk = Desk(deaths=9, batch=1)
+    desk.start(steps=range(1))
+    for worker in "AB":
+        desk.join(worker)
+        assert Evict(worker) in Kernel(desk, share).wait(STALL_S + 1)
+        desk.die(worker)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_who_burns_little_on_a_busy_host_is_found_later_and_not_before() -> None:
+    desk = Desk("A", "B")
+    desk.start()
+    kernel = Kernel(desk, 0.05)
+    assert Evict("A") not in kernel.wait(STALL_S + 10, "B")
+    assert Evict("A") in kernel.wait(10, "B")
+
+
+def test_who_is_blocked_alone_is_killed_and_its_clip_is_not_blamed() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    for worker in "BCDE":
+        desk.join(worker)
+        desk.join("A")  # has nothing to do, and says so
+        assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 1, "A") == [Evict(worker)]
+        desk.leave("A")
+        desk.die(worker)
+    assert desk.quarantines[0].videos == []
+
+
+def test_of_those_that_stood_still_together_none_is_killed_when_one_is_heard_of_first() -> None:
+    desk = Desk("A", "B")
+    desk.start()
+    Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5)
+    assert Kernel(desk, 0.0, blocked=True).wait(0.25, "A") == []
+    assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
+
+
+def test_a_blocked_worker_with_nothing_to_do_is_waited_for_like_the_others() -> None:
+    desk = Desk("A")
+    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5) == []
+    assert Kernel(desk, 0.0).wait(0.5) == [Evict("A")], "and if it sleeps, it is not the storage"
+
+
+def test_who_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    for worker in "AB":
+        desk.join(worker)
+        desk.table.heard(worker, desk.now, 0, importing=True)
+        assert Evict(worker) not in Kernel(desk, 1.0).wait(STALL_S + 59)
+        assert Evict(worker) in Kernel(desk, 1.0).wait(2)
+        desk.die(worker)
+    assert desk.quarantines[0].videos == []
+    desk.join("C")
+    desk.table.heard("C", desk.now, 0, importing=True)
+    desk.table.heard("C", desk.now, 0)
+    assert Evict("C") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
+
+
+def test_a_message_that_was_lost_is_no_clips_fault() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    desk.join("A")
+    assert beat(desk, "A", ticks=IDLE + 1, frames=repeat(7)) == [Evict("A")]
+    desk.die("A")
+    assert desk.quarantines[0].videos == []
 
 
 # Messages that are lost on the way
@@ -1280,7 +1423,9 @@ def test_what_was_answered_takes_no_blame_from_others() -> None:
     desk.start(steps=range(2))
     cut_off(desk, "a")  # over step 0
     [first] = grants(desk.join("c"))
-    cut_off(desk, "b")  # over step 1
+    desk.join("b")  # over step 1
+    desk.wait(3, "b", "c")  # not as soon as it is started
+    desk.die("b")
     [second] = grants(desk.answer(first))
     assert list(desk.table._blamed) == ["b"]  # step 0 killed nobody
     desk.table.worker_returned("b")

@@ -112,6 +112,7 @@ class Fellow:
     alive: bool = True
     silent: bool = False
     sentenced: bool = False  # told to be killed; it may go on until it is
+    clip_s: float = 0.0  # what a clip takes it, as it says
     frames: int = 0  # decoded so far, as it tells in its beats
     lost: int = 0  # messages from or to it
 
@@ -135,7 +136,7 @@ class World:
     def __init__(self, credit: int) -> None:
         self.credit = credit
         self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=2)
-        self.now = 0.0
+        self.now = self.ticked = 0.0
         self.streams: list[Stream] = []
         self.readers: dict[int, Reader] = {}
         self.workers: dict[str, Fellow] = {}  # those that the table knows
@@ -212,9 +213,9 @@ class World:
 
     # Workers
 
-    def join(self, *, local: bool) -> None:
+    def join(self, *, local: bool, clip_s: float = 0.01) -> None:
         self.names += 1
-        worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local)
+        worker = Fellow(f"{'local' if local else 'remote'}{self.names}", local, clip_s=clip_s)
         self.workers[worker.name] = worker
         self.obey(self.table.worker_joined(worker.name, local=local, now=self.now))
 
@@ -259,7 +260,8 @@ class World:
             if not worker.local:
                 for row in range(len(lease.samples)):
                     self.write(lease, row)
-        self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
+        decode_s = worker.clip_s * len(lease.samples)
+        self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples), decode_s))
 
     def come_back(self, worker: Fellow) -> None:
         """A remote worker was only cut off, and says HELLO again."""
@@ -287,12 +289,14 @@ class World:
             if worker.alive and not worker.silent and not worker.sent:  # answers come before beats
                 worker.frames += bool(worker.queue)  # it is at work
                 assert self.table.heard(worker.name, self.now, worker.frames)
+        self.ticked = self.now
         self.obey(self.table.tick(self.now))
         self.back_again = False
 
     def sleep(self, seconds: float) -> None:
         """This process hears nothing for a while, and learns of the time first."""
         self.now += seconds
+        self.ticked = self.now
         commands = self.table.tick(self.now)
         assert not any(isinstance(command, Evict) for command in commands)
         self.obey(commands)
@@ -405,19 +409,34 @@ class World:
         """Each worker that takes leases stands where it is looked for."""
         for worker in self.table._workers.values():
             listed = [held for held, row in enumerate(self.table._by_leases) if worker in row]
-            assert listed == ([] if worker.suspect else [len(worker.leases)])
+            # A slow one that has a lease takes no other.
+            full = self.credit if worker.leases else 0
+            assert listed in ([[]] if worker.suspect else [[len(worker.leases)], [full]])
         assert self.table.workers == sum(not w.suspect for w in self.table._workers.values())
 
     def check_nobody_idles(self) -> None:
-        """No worker has room for a lease while there is something to decode."""
-        workers = self.table._workers.values()
-        if self.back_again or all(w.suspect or len(w.leases) >= self.credit for w in workers):
+        """No worker has room for a lease while there is something to decode. (A slow one may.)"""
+        full = self.table._by_leases[-1]
+        room = [
+            worker
+            for worker in self.table._workers.values()
+            if worker.among is not None and worker.among is not full
+            if not self.table._is_slow(worker)
+        ]
+        if self.back_again or not room:
             return
         for stream in self.table._streams.values():
             reader = stream.owner
             if reader is None or stream.stopped:
                 continue
-            assert not any(chunk in chunk.batch.chunks for _, _, chunk in reader.orphans)
+            assert not any(
+                self.table._may_take(worker, chunk)
+                for _, _, chunk in [*reader.orphans, *reader.shaken]
+                if chunk in chunk.batch.chunks
+                for worker in room
+                # Who has become old enough for them since, is given them at the next tick.
+                if not chunk.shaken or self.ticked - worker.joined >= 2.0
+            )
             assert reader.splitting is None
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
 
@@ -500,7 +519,7 @@ class Play:
                 max_bad=0.0 if draw(4) == 0 else 1.0,
             )  # fmt: skip
         for _ in range(1 + draw(4)):
-            self.world.join(local=draw(2) == 0)
+            self.world.join(local=draw(2) == 0, clip_s=(0.0, 0.01, 0.01, 0.5)[draw(4)])
         # Each play has its own likes and dislikes, so that rare events meet each other.
         self.likes = [draw(4) for _ in EVENTS]
 

@@ -1,0 +1,296 @@
+"""What a stranger can cost a trainer: messages that never end, and connections without number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digests
+from tests.leaks import private_sockets
+from tests.processes import children_of, descriptors, resident_mb
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, decode_serially
+from videoload.transport.keys import make_keys
+
+pytestmark = pytest.mark.timeout(100 * SECOND)
+
+CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
+BATCH = 4
+SENT_MB = 600  # if nobody hangs up
+MOST_MB = 250
+
+ENDLESS = """
+    import os
+    import socket
+    import sys
+
+    from videoload.transport.messages import Hello, pack
+
+    where, mechanism, what, user, megabytes = sys.argv[1:]
+    if int(user):
+        os.setuid(int(user))
+    if where.startswith("@"):
+        made = socket.socket(socket.AF_UNIX)
+        made.connect("\\0" + where[1:])
+    else:
+        made = socket.create_connection(("127.0.0.1", int(where)))
+    made.settimeout(60)
+
+    def take(count):
+        while count:
+            got = made.recv(count)
+            if not got:
+                raise ConnectionError
+            count -= len(got)
+
+    def frame(flags, body):  # ZMTP 3.0: 1 more, 2 long, 4 command
+        return bytes([flags | 2]) + len(body).to_bytes(8, "big") + body
+
+    sent = 0
+    part = bytes(4 << 20)
+    try:
+        made.sendall(b"\\xff" + bytes(8) + b"\\x7f\\x03\\x00" + mechanism.encode().ljust(20, b"\\0")
+                     + bytes(32))
+        take(64)
+        if what == "handshake":  # a command of a gigabyte
+            made.sendall(bytes([6]) + (1 << 30).to_bytes(8, "big"))
+        else:
+            made.sendall(frame(4, b"\\x05READY\\x0bSocket-Type\\0\\0\\0\\x06DEALER"))
+        if what == "as a worker":
+            version, body = pack(Hello("0", "elsewhere", 1, "software"))
+            made.sendall(frame(1, version) + frame(0, body))
+            take(100)  # READY, WELCOME
+        while sent < int(megabytes):
+            made.sendall(part if what == "handshake" else frame(1, part))
+            sent += 4
+    except ConnectionError:
+        print("hung up on after", sent, flush=True)
+    else:
+        print("all was taken", flush=True)
+        while made.recv(1000):
+            pass
+"""
+
+
+@pytest.fixture(scope="module")
+def serial(videos: Videos) -> list[str]:
+    return digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, info=True))
+
+
+@contextmanager
+def peak_mb() -> Iterator[Callable[[], float]]:
+    """How much more memory this process had than at the beginning, at most."""
+    before = peak = resident_mb()
+    over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        size = os.sysconf("SC_PAGESIZE")
+        while not over.wait(0.005):
+            peak = max(peak, int(Path("/proc/self/statm").read_text().split()[1]) * size / 1e6)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield lambda: peak - before
+    finally:
+        over.set()
+        watcher.join()
+
+
+def port_of(client: Client) -> str:
+    return client.endpoints[0].rpartition(":")[2]
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "what"),
+    [
+        ("NULL", "as a stranger"),
+        ("NULL", "as a worker"),
+        ("NULL", "handshake"),
+        ("CURVE", "handshake"),
+    ],
+)
+def test_who_sends_a_message_without_an_end_is_hung_up_on(
+    mechanism: str, what: str, videos: Videos, serial: list[str], programs: Programs,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tell: Callable[[str], None],
+) -> None:  # fmt: skip
+    keys = make_keys(tmp_path / "keys")[0] if mechanism == "CURVE" else None
+    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys) as client, peak_mb() as grown:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        stranger = programs.script(ENDLESS, port_of(client), mechanism, what, "0", str(SENT_MB))
+        stranger.wait_for("\n", 30 * SECOND)
+        assert stranger.out.startswith("hung up on after ")
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digests(stream.batches(info=True)) == serial
+        grown_mb = grown()
+    tell(f"{stranger.out.strip()} MB, the trainer had {grown_mb:.0f} MB more")
+    assert grown_mb < MOST_MB
+    assert any("bytes came and are no message yet" in line for line in caplog.messages)
+
+
+@pytest.mark.parametrize("user", [0, 65534])
+def test_the_private_address_is_for_this_trainers_own_children_only(
+    user: int, videos: Videos, serial: list[str], programs: Programs, tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    if user and os.getuid():
+        pytest.skip("only root can start a process of another user")
+    with Client(workers=1) as client, peak_mb() as grown:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        (name,) = private_sockets(descriptors())  # as anybody can read it in /proc/net/unix
+        stranger = programs.script(ENDLESS, name, "NULL", "a stranger", str(user), str(SENT_MB))
+        stranger.wait_for("\n", 30 * SECOND)
+        assert stranger.out.startswith("hung up on after ")
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digests(stream.batches(info=True)) == serial
+        grown_mb = grown()
+    assert grown_mb < MOST_MB
+    if not user:  # others are turned away by ZeroMQ itself
+        why = f"process {stranger.pid} is no worker of this trainer"
+        assert any(why in line for line in caplog.messages)
+
+
+def test_who_connects_and_never_says_hello_makes_room(
+    videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.transport.limits._HELLO_S", 1.0 * SECOND)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], videos.root)
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        stranger = programs.script(ENDLESS, port_of(client), "NULL", "as a stranger", "0", "0")
+        stranger.wait_for("all was taken", 20 * SECOND)
+        before = len(descriptors())
+        wait_until(lambda: len(descriptors()) < before, 10 * SECOND, "it is hung up on")
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digests(stream.batches(info=True)) == serial
+        assert len(client.workers) == 1, "and a worker is not"
+
+
+# Descriptors
+
+TRAINER = """
+    import os
+    import resource
+    import sys
+    import time
+
+    from tests.digests import digests
+    from videoload import Catalog, Client, ClipSpec, decode_serially
+
+    root, soft, hard = sys.argv[1:]
+    clip = ClipSpec(
+        frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6
+    )
+    catalog = Catalog.from_folder(root)
+    expected = digests(decode_serially(catalog, clip, 4, shuffle=True, info=True))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), int(hard)))
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        client.wait_for_workers(1, 60)
+        print("listens at", client.endpoints[0].rpartition(":")[2], "end", flush=True)
+        stream = client.stream(catalog, clip, 4, shuffle=True)
+        epochs = 0
+        while not os.path.exists(root + "/over"):
+            assert digests(stream.batches(info=True)) == expected
+            epochs += 1
+            print("epoch", epochs, "workers", len(client.workers), "end", flush=True)
+    print("closed", flush=True)
+"""
+
+
+def number_after(text: str, word: str) -> int:
+    return int(text.rpartition(word)[2].split()[0])
+
+
+@pytest.mark.slow
+def test_more_idle_connections_than_descriptors_break_nothing(
+    programs: Programs, tmp_path: Path
+) -> None:
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(TRAINER, str(root), "256", "256")
+    trainer.wait_for("end", 60 * SECOND)
+    address = ("127.0.0.1", number_after(trainer.out, "listens at"))
+    with ExitStack() as held:
+        for _ in range(1000):
+            with suppress(OSError):
+                held.enter_context(socket.create_connection(address, timeout=20 * SECOND))
+        done = number_after(trainer.out, "epoch") if "epoch" in trainer.out else 0
+        trainer.wait_for(f"epoch {done + 3} ", 60 * SECOND)
+        # A killed worker is replaced, for which descriptors are needed, and another one joins.
+        (victim,) = children_of(trainer.pid)
+        os.kill(victim, signal.SIGKILL)
+        programs.worker(f"tcp://127.0.0.1:{address[1]}", root)
+        trainer.wait_for("workers 2 end", 60 * SECOND)
+    (root / "over").touch()
+    assert trainer.wait(30 * SECOND) == 0, trainer.err
+    assert "broke" not in trainer.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("hard", "all_of_them"), [(256, False), (4096, True)])
+def test_as_many_workers_are_admitted_as_descriptors_allow(
+    hard: int, all_of_them: bool, programs: Programs, tmp_path: Path
+) -> None:
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(TRAINER, str(root), "256", str(hard))
+    trainer.wait_for("end", 60 * SECOND)
+    port = number_after(trainer.out, "listens at")
+    crowd = programs.script(CROWD, str(port), "300")
+    crowd.wait_for("end", 60 * SECOND)
+    admitted, refused = number_after(crowd.out, "admitted"), number_after(crowd.out, "refused")
+    assert (admitted == 300) == all_of_them
+    if not all_of_them:
+        assert 100 < admitted < 256
+        assert refused
+        trainer.wait_for("workers have dialled in, and that is the most", 10 * SECOND)
+    done = number_after(trainer.out, "epoch")
+    trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
+    (root / "over").touch()
+    assert trainer.wait(30 * SECOND) == 0, trainer.err
+
+
+CROWD = """
+    import sys
+    import time
+
+    import zmq
+    from videoload.transport.messages import (
+        Hello, Refused, Welcome, pack, unpack_from_trainer,
+    )
+
+    port, count = sys.argv[1:]
+    context = zmq.Context()
+    context.set(zmq.MAX_SOCKETS, 2000)
+    made = []
+    said = {}
+    poller = zmq.Poller()
+    for number in range(int(count)):
+        one = context.socket(zmq.DEALER)
+        one.setsockopt(zmq.LINGER, 0)
+        one.connect(f"tcp://127.0.0.1:{port}")
+        one.send_multipart(pack(Hello(str(number), "elsewhere", number, "software")))
+        poller.register(one, zmq.POLLIN)
+        made.append(one)
+    news = time.monotonic()
+    # Who is hung up on, because there is no room, gets no answer.
+    while len(said) < len(made) and time.monotonic() < news + 5:
+        for one, _ in poller.poll(1000):
+            news = news if one in said else time.monotonic()
+            message = unpack_from_trainer(one.recv_multipart())
+            if isinstance(message, Welcome):
+                said[one] = "admitted"
+            elif isinstance(message, Refused):
+                said[one] = "refused"
+    print("admitted", list(said.values()).count("admitted"))
+    print("refused", list(said.values()).count("refused"), "end", flush=True)
+    time.sleep(1000)
+"""

@@ -1,0 +1,83 @@
+"""A Ctrl-C that strikes a reader between any two of its steps: its slot comes back, and the stream
+is read as if nothing had been."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+from tests.digests import digests
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, Stream, decode_serially
+from videoload.trainer import open_streams, stream
+from videoload.transport import slots
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+BATCH = 4
+STRUCK = {module.__file__ for module in (stream, open_streams, slots)}
+
+
+class Strike:
+    """Ctrl-C at the ``at``-th place in the code of readers where the interpreter looks for it: at
+    the beginning of a function, and at the end of a call of one that is not in Python, when that
+    has done its work and its result is lost."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+
+    def __enter__(self) -> Strike:
+        sys.setprofile(self._see)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.setprofile(None)
+
+    def _see(self, frame: FrameType, event: str, arg: object) -> None:
+        if event in ("call", "c_return") and frame.f_code.co_filename in STRUCK:
+            self._left -= 1
+            if not self._left:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+def interrupted(source: Stream, at: int) -> bool:
+    """Read two batches, and be struck meanwhile; False if that was over before."""
+    try:
+        with Strike(at):
+            reader: Iterator[object] = source.batches()
+            for _ in range(2):
+                next(reader)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+# What strikes in a finalizer is not raised, but printed.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.timeout(100 * SECOND)
+def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) -> None:
+    expected = digests(decode_serially(videos.catalog, CLIP, BATCH, info=True))
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        source = client.stream(videos.catalog, CLIP, BATCH, slots=3)
+        at = 0
+        while interrupted(source, at := at + 1):
+            pass
+        gc.collect()
+        assert at > 30, "places were seen"
+        got: list[str] = []
+
+        def read() -> None:
+            got.extend(digests(source.batches(info=True)))
+
+        reader = threading.Thread(target=read, daemon=True)  # with no slot left, it never ends
+        reader.start()
+        wait_until(lambda: not reader.is_alive(), 20 * SECOND, "all slots came back")
+        assert got == expected
+        assert source.stats().copied == 0, "one slot is lost"

@@ -1,0 +1,134 @@
+"""Storage that answers nobody for a while, hosts that stand still, and imports that take long: none
+of it is a video's fault, and what hangs is found all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digests
+from tests.processes import children_of
+from tests.videos import Videos, make_avi, make_white_avi
+from tests.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(
+    frames=16, stride=2, resize=64, size=(64, 64), crop="random", flip=True,
+    sampling="random", clips_per_video=24,
+)  # fmt: skip
+BATCH = 8
+TRANSFORMED = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32))
+
+
+def make(client: Client, videos: Videos) -> Stream:
+    return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=8)
+
+
+class Outage(threading.Thread):
+    """For some seconds, each worker that has joined stands still: as where a disk answers nobody.
+    Those that are started meanwhile join, and then stand still as well."""
+
+    def __init__(self, client: Client, seconds: float) -> None:
+        super().__init__()
+        self._client, self._seconds = client, seconds
+
+    def run(self) -> None:
+        end = time.monotonic() + self._seconds
+        while time.monotonic() < end:
+            self._signal([worker.pid for worker in self._client.workers], signal.SIGSTOP)
+            time.sleep(0.01)
+        self._signal(children_of(os.getpid()), signal.SIGCONT)
+
+    def _signal(self, pids: list[int], number: int) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "seconds"), [(2, 4), (2, 8), (1, 4)])
+def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no_file(
+    workers: int,
+    seconds: float,
+    videos: Videos,
+    caplog: pytest.LogCaptureFixture,
+    tell: Callable[[str], None],
+) -> None:
+    serial = digests(decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, seed=8, info=True))
+    with Client(workers=workers, stall_s=1 * SECOND) as client:
+        client.wait_for_workers(workers, 20 * SECOND)
+        before = children_of(os.getpid())
+        outage = Outage(client, seconds * SECOND)
+        got: list[str] = []
+        longest = asked = 0.0
+        for batch in make(client, videos).batches(info=True):
+            longest = max(longest, time.monotonic() - asked) if got else 0.0
+            got += digests([batch])
+            if len(got) == 8:
+                outage.start()
+            asked = time.monotonic()
+        outage.join()
+        assert got == serial
+        assert children_of(os.getpid()) == before, "nobody was killed for it"
+    tell(f"longest pause, {seconds} s without storage: {longest:.2f} s")
+    assert longest > seconds * SECOND / 2, "it was tried"
+    assert not caplog.records
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["burn_on_white", "hang_on_white"])
+def test_what_hangs_is_found_by_the_only_worker_as_well(how: str, tmp_path: Path) -> None:
+    # One burns CPU. The other sleeps, and the storage is asked: it answers.
+    for i in range(3):
+        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
+    make_white_avi(tmp_path / "x/white.avi")
+    catalog = Catalog.from_folder(tmp_path)
+    spec = replace(TRANSFORMED, transform=f"tests.transforms:{how}")
+    with Client(workers=1, stall_s=1 * SECOND) as client:
+        stream = client.stream(catalog, spec, 4)
+        [(_, _, info)] = stream.batches(info=True)
+        assert [video.path for video in stream.quarantine] == ["x/white.avi"]
+        assert "workers died while decoding it" in stream.quarantine[0].reason
+    assert 3 not in info.video
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
+    workers: int,
+    videos: Videos,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    source = (
+        "import time\n"
+        f"began = time.process_time()\n"
+        f"while time.process_time() - began < {1.5 * SECOND}: pass\n"
+        f"time.sleep({1.5 * SECOND})\n"
+        "def invert(clip, rng): return 255 - clip\n"
+    )
+    (tmp_path / "slow_to_import.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = replace(TRANSFORMED, transform="slow_to_import:invert")
+    plain = replace(TRANSFORMED, transform="tests.transforms:invert")
+    with Client(workers=workers, stall_s=1 * SECOND) as client:
+        client.wait_for_workers(workers, 20 * SECOND)
+        before = children_of(os.getpid())
+        stream = client.stream(videos.catalog, spec, 4, shuffle=True, seed=3)
+        got = digests(stream.batches(info=True))
+        assert children_of(os.getpid()) == before, "nobody was killed for it"
+    assert got == digests(
+        decode_serially(videos.catalog, plain, 4, shuffle=True, seed=3, info=True)
+    )
+    assert not [record for record in caplog.records if "worker" in record.getMessage()]

@@ -1,0 +1,65 @@
+"""Workers that end before they can work: they are not started for ever, and not at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digests
+from tests.processes import children_of
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, decode_serially
+
+pytestmark = pytest.mark.timeout(100 * SECOND)
+
+KILLED = """
+    import sys
+    from videoload import Catalog, Client, ClipSpec, WorkerError
+
+    sys.executable = sys.argv[2]  # a Python that is killed as soon as it runs
+    with Client(workers=2) as client:
+        try:
+            list(client.stream(Catalog.from_folder(sys.argv[1]), ClipSpec(2, size=(8, 8)), 2))
+        except WorkerError as error:
+            print(error)
+"""
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_at_their_start_are_an_error_after_some_pauses(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nkill -KILL $$\n")
+    python.chmod(0o755)
+    trainer = programs.script(KILLED, str(videos.root), str(python))
+    assert trainer.wait(60 * SECOND) == 0, trainer.err
+    assert trainer.out.startswith(
+        "6 workers in a row ended before they could work, the last one with SIGKILL; memory may"
+    )
+    assert trainer.err.count("ended (SIGKILL)") <= 12
+
+
+def test_a_worker_that_cannot_be_replaced_does_not_end_those_that_work(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+    expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
+
+    def failed() -> int:
+        return sum("ended (exit status 1)" in line for line in caplog.messages)
+
+    with Client(workers=2) as client:
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/bin/false")
+            os.kill(children_of(os.getpid())[0], signal.SIGKILL)
+            wait_until(lambda: failed() > 3, 20 * SECOND, "it is tried again and again")
+            assert digests(client.stream(videos.catalog, clip, 4).batches(info=True)) == expected
+        client.wait_for_workers(2, timeout_s=20 * SECOND)

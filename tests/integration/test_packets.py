@@ -1,0 +1,155 @@
+"""The packets of a file: by its index where that is whole and true, else by reading them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+
+from tests.avi_files import Chunk, join, open_dml, split
+from tests.codecs import KINDS, Kind, make
+from tests.quick import rest_slow
+from videoload.decoding.open_files import OpenedVideo, UnreadableError
+from videoload.decoding.packets import PacketTable, read_packets
+from videoload.decoding.storage import VideoFile
+
+# Laid out otherwise than `tests.avi_files` takes apart.
+OTHERS = {
+    "mpeg4_no_index",
+    "mpeg4_open_dml",
+    "mpeg4_open_dml_bframes",
+    "mpeg4_picture_behind_index",
+    "mpeg4_truncated",
+}
+AVI = [
+    kind for kind in KINDS if kind.container == "avi" and kind.is_proven and kind.name not in OTHERS
+]
+
+
+def table_of(path: Path) -> PacketTable | None:
+    opened = OpenedVideo(VideoFile(str(path), path.stat()))
+    try:
+        return read_packets(opened, lambda: None)
+    finally:
+        opened.close()
+
+
+def is_by_index(table: PacketTable | None) -> bool:
+    return table is not None and bool((table.positions >= 0).all())
+
+
+def same(one: PacketTable | None, other: PacketTable | None) -> bool:
+    """Whether both prove the same."""
+    if one is None or other is None:
+        return one is other
+    a, b = one.pictures, other.pictures
+    return (
+        (a.frames, a.reordered) == (b.frames, b.reordered)
+        and np.array_equal(a.starts, b.starts)
+        and (a.ordinals is None) == (b.ordinals is None)
+        and (a.ordinals is None or b.ordinals is None or np.array_equal(a.ordinals, b.ordinals))
+    )
+
+
+@pytest.mark.parametrize("kind", rest_slow(AVI, quick=4), ids=lambda kind: kind.name)
+def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_path: Path) -> None:
+    try:
+        path = make(kind, tmp_path)
+    except (av.error.FFmpegError, ValueError) as error:
+        pytest.skip(f"this FFmpeg cannot write {kind.name}: {error}")
+    table = table_of(path)
+    header, chunks = split(path.read_bytes())
+    # What it is, nobody knows, so that the index may miss something.
+    chunks.insert(1, Chunk(b"what", bytes(10), is_indexed=False))
+    path.write_bytes(join(header, chunks))
+    by_pass = table_of(path)
+    assert not is_by_index(by_pass)
+    assert same(table, by_pass)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An MPEG-4 file whose index is whole."""
+    path = make(Kind("plain", "mpeg4"), tmp_path_factory.mktemp("plain"))
+    assert is_by_index(table_of(path))
+    return path.read_bytes()
+
+
+def without_an_entry(chunks: list[Chunk]) -> list[Chunk]:
+    return [*chunks[:5], chunks[5]._replace(is_indexed=False), *chunks[6:]]
+
+
+def with_junk(chunks: list[Chunk]) -> list[Chunk]:
+    junk = Chunk(b"JUNK", bytes(7), is_indexed=False)
+    return [each for chunk in chunks for each in (chunk, junk)]
+
+
+def same_chunks(chunks: list[Chunk]) -> list[Chunk]:
+    return chunks
+
+
+@pytest.mark.parametrize(
+    ("change", "lists", "tail", "by_index"),
+    [
+        pytest.param(same_chunks, None, b"", True, id="as FFmpeg writes them"),
+        pytest.param(same_chunks, 4, b"", True, id="in lists"),
+        pytest.param(with_junk, None, b"", True, id="others in between"),
+        pytest.param(same_chunks, None, b"\0" * 999, True, id="zeros behind the index"),
+        pytest.param(without_an_entry, None, b"", False, id="an entry is missing"),
+    ],
+)
+def test_an_index_is_believed_as_far_as_the_chunks_bear_it_out(
+    change: Callable[[list[Chunk]], list[Chunk]],
+    lists: int | None,
+    tail: bytes,
+    by_index: bool,
+    plain: bytes,
+    tmp_path: Path,
+) -> None:
+    header, chunks = split(plain)
+    path = tmp_path / "changed.avi"
+    path.write_bytes(join(header, change(chunks), in_lists_of=lists, tail=tail))
+    table = table_of(path)
+    assert table is not None
+    assert is_by_index(table) == by_index
+    assert table.pictures.frames == len(chunks)
+
+
+def test_a_chunk_behind_the_index_is_one_of_the_video(plain: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "more.avi"
+    header, chunks = split(plain)
+    path.write_bytes(join(header, chunks, tail=chunks[1].packed))
+    table = table_of(path)
+    assert table is not None
+    assert not is_by_index(table)
+    assert table.pictures.frames == len(chunks) + 1
+
+
+def test_an_index_that_names_another_place_is_not_believed(plain: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "moved.avi"
+    at = plain.rindex(b"idx1") + 8 + 5 * 16 + 8  # the place of the sixth chunk
+    moved = int.from_bytes(plain[at : at + 4], "little") + 2
+    path.write_bytes(plain[:at] + moved.to_bytes(4, "little") + plain[at + 4 :])
+    table = table_of(path)
+    assert not is_by_index(table)
+
+
+def test_what_lies_in_several_riffs_is_read_by_its_index(plain: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "open_dml.avi"
+    path.write_bytes(open_dml(plain))
+    table = table_of(path)
+    assert table is not None
+    assert is_by_index(table)
+    assert table.pictures.frames == len(split(plain)[1])
+
+
+def test_a_file_without_a_packet_proves_nothing(plain: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "empty.avi"
+    header, _ = split(plain)
+    path.write_bytes(join(header, []))
+    with suppress(UnreadableError):  # FFmpeg may not open it
+        assert table_of(path) is None

@@ -1,0 +1,30 @@
+"""What comes out of a broken file depends on its bytes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.codecs import KINDS, make
+from tests.routes import compare, look_at
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_broken_files_come_out_the_same_by_all_ways(tell: Callable[[str], None]) -> None:
+    counts, differing = compare(700)
+    tell(f"{dict(counts)}, {len(differing)} differ")
+    assert not differing
+    assert min(counts["proven"], counts["decoded"], counts["refused"]) > 50, "hardly looked at"
+
+
+def test_a_jpeg_picture_without_a_scan_takes_no_pixels_from_another(tmp_path: Path) -> None:
+    path = make(next(kind for kind in KINDS if kind.name == "mjpeg"), tmp_path)
+    *others, last = path.read_bytes().split(b"\xff\xda")
+    path.write_bytes(b"\xff\xda".join(others) + b"\xff\x20" + last)
+    for seed in range(20):
+        known, _, differing = look_at(path, seed)
+        assert known == "proven"
+        assert not differing

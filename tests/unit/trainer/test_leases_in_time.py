@@ -1,0 +1,239 @@
+"""What the lease table's choices cost in time: workers of known speed, and a clock that is only
+counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count, pairwise
+
+import numpy as np
+import pytest
+
+from videoload.spec.catalog import Catalog
+from videoload.spec.plan import Plan, StreamOptions
+from videoload.spec.quarantine import Quarantine
+from videoload.trainer.leases import Command, Grant, LeaseTable, Ready
+
+_BEAT_S = 0.25
+_VIDEOS = 800
+
+
+@dataclass(eq=False)
+class Hand:
+    """A worker: a clip takes it ``clip_s(now)``; it works on one lease while others wait."""
+
+    name: str
+    local: bool
+    clip_s: Callable[[float], float]
+    leases: list[Grant] = field(default_factory=list)
+    begun: float = 0.0
+    frames: int = 0
+    clips: int = 0
+    trip_s: float = 0.0  # what a lease takes more than its clips
+
+
+class Shop:
+    """A table, its workers, and consumers that take each batch as soon as it is there."""
+
+    def __init__(self, *, ordered: bool = True, batch: int = 8, slots: int = 8) -> None:
+        self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
+        self.now = 0.0
+        self.hands: dict[str, Hand] = {}
+        self.taken: list[tuple[float, int]] = []  # when, and of which reader
+        self._ordered, self._batch, self._slots = ordered, batch, slots
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self.quarantines: dict[int, Quarantine] = {}
+        self.deadly = -1  # a video that kills who decodes it
+        self.after(_BEAT_S, self._tick)
+
+    def hire(self, name: str, clip_s: float | Callable[[float], float], *, local: bool) -> None:
+        """A worker joins."""
+        takes = clip_s if callable(clip_s) else lambda now: clip_s
+        self.hands[name] = Hand(name, local, takes)
+        self._obey(self.table.worker_joined(name, local=local, now=self.now))
+
+    def read(self, reader: int = 0) -> None:
+        """A consumer begins to read a stream of its own."""
+        options = StreamOptions(
+            self._batch, False, 0, (0, 1), False, self._ordered, "substitute", 0.01
+        )
+        plan = Plan(_VIDEOS, 1, options)
+        catalog = Catalog([f"{i}.avi" for i in range(_VIDEOS)], [0] * _VIDEOS, ["class"])
+        self.quarantines[reader] = Quarantine(catalog, plan, options)
+        self.table.add_stream(
+            reader, plan, self.quarantines[reader],
+            clip_frames=2, slots=self._slots, ordered=self._ordered,
+        )  # fmt: skip
+        self._obey(self.table.start_reader(reader, reader, 0, 10_000))
+
+    def run(self, seconds: float) -> float:
+        """Time passes; returns clips per second of the second half of it."""
+        begun = self.now
+        while self._due and self._due[0][0] <= begun + seconds:
+            self.now, _, happens = heappop(self._due)
+            self.table.clock(self.now)
+            happens()
+        self.now = begun + seconds
+        late = sum(when > begun + seconds / 2 for when, _ in self.taken)
+        return late * self._batch / (seconds / 2)
+
+    def fire(self, name: str, *, returns: bool = False) -> None:
+        """A worker dies, and another one may take its place."""
+        hand = self.hands.pop(name)
+        self._obey(self.table.worker_left(name, died=True))
+        if returns:
+            self.after(0.05, lambda: self.hire(f"{name}'", hand.clip_s, local=hand.local))
+
+    def after(self, seconds: float, happens: Callable[[], None]) -> None:
+        heappush(self._due, (self.now + seconds, next(self._numbers), happens))
+
+    def _tick(self) -> None:
+        for hand in self.hands.values():
+            hand.frames += bool(hand.leases)
+            self.table.heard(hand.name, self.now, hand.frames)
+        self._obey(self.table.tick(self.now))
+        self.after(_BEAT_S, self._tick)
+
+    def _begin(self, hand: Hand) -> None:
+        clips = len(hand.leases[0].samples)
+        hand.begun = self.now
+        self.after(clips * hand.clip_s(self.now) + hand.trip_s, lambda: self._answer(hand))
+
+    def _answer(self, hand: Hand) -> None:
+        if self.hands.get(hand.name) is not hand:
+            return
+        if any(sample.video == self.deadly for sample in hand.leases[0].samples):
+            self.fire(hand.name, returns=True)
+            return
+        lease = hand.leases.pop(0)
+        hand.clips += len(lease.samples)
+        hand.frames += len(lease.samples)
+        decode_s = self.now - hand.begun
+        if hand.leases:
+            self._begin(hand)
+        self.table.heard(hand.name, self.now)
+        frames = np.zeros((len(lease.samples), 2), np.int64)
+        self._obey(self.table.result(hand.name, lease.lease, frames, decode_s))
+
+    def _obey(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if isinstance(command, Grant):
+                hand = self.hands.get(str(command.worker))
+                if hand is None:  # it left while the commands were obeyed
+                    continue
+                hand.leases.append(command)
+                if len(hand.leases) == 1:
+                    self._begin(hand)
+            elif isinstance(command, Ready):
+                self.taken.append((self.now, command.reader))
+                self._obey(self.table.slot_back(command.reader, command.slot))
+                self._obey(self.table.wanted(command.reader))
+
+
+# One that is slow
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize("slower", [2, 10, 100])
+def test_a_slow_worker_makes_no_stream_slower_than_it_is_without(
+    slower: int, local: bool, ordered: bool
+) -> None:
+    alone, both = Shop(ordered=ordered), Shop(ordered=ordered)
+    for shop in (alone, both):
+        shop.hire("good", 1 / 222, local=local)
+    both.hire("slow", slower / 222, local=local)
+    rates = []
+    for shop in (alone, both):
+        shop.read()
+        rates.append(shop.run(40.0))
+    assert rates[0] == pytest.approx(222, rel=0.02)
+    assert rates[1] > 0.98 * rates[0], f"{rates[1]:.0f} with it, {rates[0]:.0f} without"
+    if slower == 10:
+        assert both.hands["slow"].clips > 40 * 22.2 / 2, "and it does its part"
+
+
+def test_a_remote_worker_that_gets_stuck_in_its_disk_and_beats_holds_nobody_up() -> None:
+    # A thousand times slower from the first minute on; of a local one, only its end would tell.
+    shop = Shop()
+    shop.hire("good", 1 / 222, local=True)
+    shop.hire("stuck", lambda now: (1 if now < 20 else 1000) / 222, local=False)
+    shop.read()
+    assert shop.run(20.0) > 1.9 * 222
+    assert shop.run(60.0) > 0.98 * 222
+    waits = [after - before for (before, _), (after, _) in pairwise(shop.taken)]
+    assert max(waits) < 1.0
+
+
+def test_a_worker_that_was_slow_for_a_while_is_given_its_full_share_again() -> None:
+    shop = Shop()
+    shop.hire("good", 1 / 222, local=True)
+    shop.hire("late", lambda now: (30 if now < 20 else 1) / 222, local=True)
+    shop.read()
+    assert shop.run(20.0) > 0.95 * 222
+    assert shop.run(40.0) > 1.9 * 222
+
+
+def test_light_clips_do_not_make_a_worker_slow_that_is_only_far_away() -> None:
+    # What a message takes is more than what a clip takes, for as long as a lease is one clip.
+    shop = Shop(batch=32)
+    shop.hire("near", 0.0005, local=True)
+    shop.hire("far", 0.0005, local=False)
+    shop.hands["far"].trip_s = 0.003
+    shop.read()
+    shop.run(10.0)
+    assert shop.hands["far"].clips > shop.hands["near"].clips / 2
+
+
+# Streams that wait
+
+
+@pytest.mark.parametrize("readers", [12, 40])
+def test_streams_that_all_wait_get_equal_shares(readers: int) -> None:
+    shop = Shop(batch=4)
+    shop.hire("a", 0.01, local=True)
+    shop.hire("b", 0.01, local=True)
+    for reader in range(readers):
+        shop.read(reader)
+    shop.run(45.0)
+    batches = Counter(reader for _, reader in shop.taken)
+    share = len(shop.taken) / readers
+    assert min(batches[reader] for reader in range(readers)) > 0.9 * share
+    assert max(batches.values()) < 1.1 * share
+
+
+# Workers that die by themselves
+
+
+def test_workers_that_die_and_return_in_a_loop_condemn_no_video() -> None:
+    shop = Shop(batch=16, slots=24)
+    for i in range(64):
+        shop.hire(f"good{i}", 0.1, local=False)
+    numbers = count()
+
+    def join_and_die() -> None:
+        name = f"dying{next(numbers)}"
+        shop.hire(name, 0.1, local=False)
+        shop.after(0.1, lambda: shop.fire(name))
+        shop.after(0.15, join_and_die)
+
+    for _ in range(64):
+        join_and_die()
+    shop.read()
+    assert shop.run(5.0) > 0.9 * 64 / 0.1
+    assert not shop.quarantines[0].videos
+
+
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_a_video_that_kills_is_found_though_its_workers_come_back_at_once(workers: int) -> None:
+    shop = Shop(batch=4)
+    shop.deadly = 5
+    for i in range(workers):
+        shop.hire(f"w{i}", 0.03, local=False)
+    shop.read()
+    assert shop.run(60.0) > 0
+    assert [video.path for video in shop.quarantines[0].videos] == ["5.avi"]

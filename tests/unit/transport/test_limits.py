@@ -1,0 +1,106 @@
+"""What a connection may cost: bytes between two messages, time until HELLO, and their number."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoload.transport.limits import Limits
+
+KB, MB = 1 << 10, 1 << 20
+UNFINISHED = "bytes came and are no message yet"
+
+
+def limits(*connected: int, most: int = 100) -> Limits:
+    made = Limits(most)
+    for number in connected:
+        made.connected(number, 0.0)
+    return made
+
+
+def test_a_stranger_may_send_a_hello_and_not_much_more() -> None:
+    strangers = limits(1, 2)
+    received = {1: 64 * KB, 2: 64 * KB + 1}
+    assert strangers.judge(received, 1.0) == {2: f"65537 {UNFINISHED}"}
+
+
+def test_who_was_hung_up_on_is_not_told_again_and_may_come_back() -> None:
+    stranger = limits(1)
+    assert 1 in stranger.judge({1: MB}, 1.0)
+    assert stranger.judge({1: 2 * MB}, 1.1) == {}
+    stranger.disconnected(1)
+    stranger.connected(1, 1.2)
+    assert stranger.judge({1: 64 * KB}, 1.3) == {}
+
+
+def test_what_counts_is_what_came_since_the_last_message() -> None:
+    stranger = limits(1)
+    for received in range(0, 10 * MB, 60 * KB):
+        stranger.completed(1)
+        assert stranger.judge({1: received}, 1.0) == {}
+    assert 1 in stranger.judge({1: received + 65 * KB}, 1.0)
+
+
+def test_a_worker_may_send_the_answers_to_its_leases_and_a_stranger_none() -> None:
+    workers = limits(1, 2)
+    workers.admitted(1)
+    workers.granted(1, 40 * MB)
+    workers.granted(1, 1)  # one of another stream: the larger one may be on its way
+    assert workers.judge({1: 121 * MB, 2: 0}, 1.0) == {}
+    workers.left(1, 1.0)
+    assert workers.judge({1: 121 * MB, 2: 0}, 1.0) == {}, "its last answer is on its way"
+    assert workers.judge({1: 121 * MB + 1, 2: 0}, 1.0) == {1: f"{121 * MB + 1} {UNFINISHED}"}
+
+
+def test_who_says_no_hello_makes_room_and_a_worker_need_not_say_it_again() -> None:
+    connected = limits(1, 2)
+    connected.admitted(1)
+    assert connected.judge({}, 15.0) == {}
+    assert connected.judge({}, 15.1) == {2: "no HELLO came within 15 s"}
+    connected.left(1, 20.0)
+    assert connected.judge({}, 35.0) == {}
+    assert connected.judge({}, 35.1) == {1: "no HELLO came within 15 s"}
+
+
+def test_of_too_many_those_strangers_go_that_have_been_here_longest() -> None:
+    crowd = Limits(3)
+    for number in range(5):
+        crowd.connected(number, float(number))
+    crowd.admitted(0)
+    why = "5 connections are more than there is room for"
+    assert crowd.judge({}, 5.0) == {1: why, 2: why}
+    assert crowd.judge({}, 5.0) == {}, "they count no more"
+
+
+def test_workers_are_never_hung_up_on_for_their_number() -> None:
+    crowd = limits(*range(9), most=3)
+    for number in range(9):
+        crowd.admitted(number)
+    assert crowd.judge({}, 100.0) == {}
+
+
+@pytest.mark.parametrize("what", ["completed", "admitted", "disconnected"])
+def test_a_connection_that_has_ended_is_nobody(what: str) -> None:
+    nobody = limits()
+    getattr(nobody, what)(7)
+    nobody.left(7, 1.0)
+    nobody.granted(7, MB)
+    assert len(nobody) == 0
+    assert 7 not in nobody
+    assert nobody.judge({7: 10 * MB}, 1.0) == {}
+
+
+@given(st.lists(st.tuples(st.integers(0, 200 * KB), st.booleans())))
+def test_a_stranger_never_has_more_than_its_share_in_memory(turns: list[tuple[int, bool]]) -> None:
+    # Of what came between two looks, that which was there at the first one is all that is kept.
+    stranger, received, unfinished = limits(1), 0, 0
+    for more, completed in turns:
+        received += more
+        unfinished += more
+        if completed:
+            stranger.completed(1)
+            unfinished = 0
+        assert (1 in stranger.judge({1: received}, 0.0)) == (unfinished > 64 * KB)
+        if unfinished > 64 * KB:
+            break
