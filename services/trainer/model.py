@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import re
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import layers
-
-from videoload import VideoloadError
 
 
 def build(shape: tuple[int, ...], classes: int, seed: int) -> Any:
@@ -29,21 +24,3 @@ def build(shape: tuple[int, ...], classes: int, seed: int) -> Any:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, metrics=["accuracy"])
     return model
-
-
-def plainly(method: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
-    """A model's ``method``; what its stream raised comes out as a VideoloadError.
-
-    TensorFlow wraps it and puts it at the end of a long message. Its own exception is let go here,
-    with the iterator that it holds on to: destroyed at the end of the interpreter, that may wait
-    for ever for a thread that is no more.
-    """
-    said: list[str] = []
-    try:
-        return method(*arguments, **more)
-    except Exception as error:
-        said = re.findall(r"^videoload\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
-        if not said:
-            raise
-    gc.collect()
-    raise VideoloadError(said[-1])

@@ -8,10 +8,13 @@ which it was saved, and with the very batches that an unbroken run would have ha
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
@@ -81,11 +84,12 @@ def main(
         else:
             model = example.build(moving.shape, len(train.classes), seed)
         client.wait_for_workers(workers, patience)
-        for part in position.remaining(epochs):
-            example.plainly(model.fit, **part, callbacks=[position], verbose=2)
-        if stop.is_set():
-            return
-        scores = example.plainly(model.evaluate, held_back.dataset(), verbose=0, return_dict=True)
+        with _plain_errors(stream, held_back):
+            for part in position.remaining(epochs):
+                model.fit(**part, callbacks=[position], verbose=2)
+            if stop.is_set():
+                return
+            scores = model.evaluate(held_back.dataset(), verbose=0, return_dict=True)
         print(f"{len(test)} videos held back:", *(f"{k} {v:.3f}" for k, v in scores.items()))
         _report(stream)
         print(f"model: {position.model_file}")
@@ -104,6 +108,24 @@ def main(
             stop.set()
             wait([training], _STOP_S)
             raise
+
+
+@contextmanager
+def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
+    """What a stream raised comes out as it is, without TensorFlow's error around it.
+
+    That is let go here, with the iterator that it holds on to: destroyed at the end of the
+    interpreter, that may wait for ever for a thread that is no more.
+    """
+    try:
+        yield
+        return
+    except Exception:
+        ended = next((stream.error for stream in streams if stream.error), None)
+        if ended is None:
+            raise
+    gc.collect()
+    raise ended
 
 
 def _report(stream: vl.Stream) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,15 +131,111 @@ def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
     expected, error = read_until_error(decode_serially(catalog, CLIP, BATCH, epochs=9, **options))
     assert isinstance(error, VideoError)
     stream = client.stream(catalog, CLIP, BATCH, **options)
-    for _ in range(2):  # it does not go on behind the user's back
+    for turn in range(2):  # it does not go on behind the user's back
         got, same = read_until_error(stream.batches(epochs=9))
         assert isinstance(same, VideoError)
         assert same.path == error.path == "walk/text.avi"
         assert same.reason == error.reason
-        assert got == expected[: len(got)]
+        assert got == ([] if turn else expected)
     # Another stream of the same client is not touched.
     good = client.stream(videos.catalog, CLIP, BATCH)
     assert digests(good) == digests(decode_serially(videos.catalog, CLIP, BATCH))
+
+
+def with_bad_ones(videos: Videos, root: Path, bad: int) -> Catalog:
+    """The good videos five times, and among them bad ones."""
+    for copy in range(5):
+        shutil.copytree(videos.root, root / f"x{copy}")
+    for number in range(bad):
+        (root / f"x{number % 5}/walk/bad{number}.avi").write_text("not a video")
+    files = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.avi"))
+    return Catalog(files, [0] * len(files), ["any"], root)
+
+
+@pytest.mark.parametrize("how", ["raise", "too many", "transform"])
+def test_a_stream_stops_where_a_serial_run_stops_whatever_is_decoded_ahead(
+    how: str, videos: Videos, tmp_path: Path
+) -> None:
+    catalog = with_bad_ones(videos, tmp_path / "root", 1 if how == "raise" else 6)
+    clip = CLIP
+    options: dict[str, Any] = {"shuffle": True, "seed": 1}
+    if how == "raise":
+        options["on_error"] = "raise"
+    elif how == "transform":
+        options["max_bad"] = 1.0
+        clip = replace(CLIP, transform="tests.transforms:fails_at_times")
+    serial, error = read_until_error(decode_serially(catalog, clip, BATCH, **options))
+    assert len(serial) > 3, "there is something to be cancelled"
+    with Client(workers=3) as client:
+        for _ in range(3):
+            stream = client.stream(catalog, clip, BATCH, **options)
+            got, same = read_until_error(stream)
+            assert got == serial
+            assert (type(same), str(same)) == (type(error), str(error))
+        # Resumed, it counts anew; with "raise", and where one transform fails, nothing changes.
+        resumed, end = read_until_error(
+            decode_serially(catalog, clip, BATCH, start_step=3, epochs=9, **options)
+        )
+        got, same = read_until_error(
+            client.stream(catalog, clip, BATCH, **options).batches(start_step=3, epochs=9)
+        )
+        assert got == resumed
+        assert (type(same), str(same)) == (type(end), str(end))
+        if how != "too many":
+            assert resumed == serial[3:]
+
+
+# Left out
+
+
+@pytest.mark.parametrize("drop_remainder", [True, False])
+def test_what_is_skipped_makes_its_batch_smaller_as_in_a_serial_run(
+    drop_remainder: bool, spoiled: Catalog, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {"on_error": "skip", "drop_remainder": drop_remainder}
+    clip = replace(CLIP, clips_per_video=2)
+    serial = list(decode_serially(spoiled, clip, BATCH, epochs=2, info=True, **options))
+    stream = client.stream(spoiled, clip, BATCH, **options)
+    caplog.clear()
+    batches = list(stream.batches(epochs=2, info=True))
+    assert digests(batches) == digests(serial)
+    assert [info.step for *_, info in batches] == [info.step for *_, info in serial]
+    seen = Counter(int(video) for *_, info in batches for video in info.video)
+    bad = [i for i, video in enumerate(spoiled) if video.path in BAD]
+    if not drop_remainder:  # each clip of each good video, and no other in the place of a bad one
+        assert seen == {i: 4 for i in range(len(spoiled)) if i not in bad}
+        assert sorted(video.path for video in stream.quarantine) == sorted(BAD)
+    assert all(seen[i] == 0 for i in bad)
+    named = [message for message in caplog.messages if "its clips are left out" in message]
+    assert len(named) == len(stream.quarantine)
+    for clips, labels, info in batches:
+        assert len(clips) == len(labels) == len(info.video) == len(info.frames) > 0
+        assert labels.tolist() == [spoiled[int(video)].label for video in info.video]
+
+
+def test_a_batch_of_which_nothing_is_left_does_not_come(videos: Videos, tmp_path: Path) -> None:
+    only_bad(tmp_path, 6)
+    shutil.copytree(videos.root / "walk", tmp_path / "walk")
+    paths = [f"{n}.avi" for n in range(6)] + ["walk/gop12.avi"] * 3
+    catalog = Catalog(
+        paths, [0] * 9, ["any"], tmp_path, starts=[0] * 6 + [0, 4, 8],
+        ends=[None] * 6 + [4, 8, 12],
+    )  # fmt: skip
+    clip = ClipSpec(frames=2, resize=36, size=(32, 32))
+    options: dict[str, Any] = {"on_error": "skip", "max_bad": 1.0, "drop_remainder": False}
+    serial = list(decode_serially(catalog, clip, 2, epochs=3, info=True, **options))
+    assert [(info.step, len(labels)) for _, labels, info in serial] == [
+        (step + 5 * epoch, rows) for epoch in range(3) for step, rows in ((3, 2), (4, 1))
+    ]
+    with Client(workers=2) as client:
+        stream = client.stream(catalog, clip, 2, **options)
+        assert digests(stream.batches(epochs=3, info=True)) == digests(serial)
+        strict = client.stream(catalog, clip, 2, on_error="skip", drop_remainder=False)
+        _, error = read_until_error(
+            decode_serially(catalog, clip, 2, on_error="skip", drop_remainder=False)
+        )
+        assert isinstance(error, TooManyBadVideos)
+        assert str(read_until_error(strict)[1]) == str(error)
 
 
 # Too many
@@ -159,7 +256,7 @@ def test_too_many_bad_videos_end_the_stream_with_the_list(
         with Client(workers=workers) as client:
             stream = client.stream(catalog, CLIP, BATCH, shuffle=True)
             got, error = read_until_error(stream.batches(epochs=9))
-            assert got == serial[: len(got)]
+            assert got == serial
             assert tuple(stream.quarantine) == stream.stats().bad_videos
             again, same = read_until_error(stream.batches(epochs=9))
             assert not again

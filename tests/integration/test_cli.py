@@ -106,10 +106,19 @@ def one_line(program: Program, status: int = 1) -> str:
             "{tmp}/none/worker.key_secret); make keys with: videoload keygen DIR, and give "
             "DIR/trainer to the trainer, DIR/worker to the workers",
         ),
+        *(
+            (
+                ["--connect", "tcp://127.0.0.1:1", "--root", "{tmp}", "--allow", module],
+                f"videoload: --allow {module}: there is no such module on this host; install it, "
+                "or name its folder in PYTHONPATH",
+            )
+            for module in ("tests.transfroms", "transforms.mine")
+        ),
     ],
     ids=[
         "no root", "a file as root", "no scheme", "no port", "a port too high", "any port",
-        "another scheme", "another host without keys", "no keys there",
+        "another scheme", "another host without keys", "no keys there", "no such module",
+        "no such package",
     ],
 )  # fmt: skip
 def test_a_worker_that_cannot_start_says_why_in_one_line(

@@ -107,6 +107,70 @@ def test_a_file_that_changed_is_decoded_again(videos: Videos, tmp_path: Path) ->
     assert [int(row["frames"]) for row in read(out).values()] == [12, 20]
 
 
+def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_path: Path) -> None:
+    make_avi(tmp_path / "videos/a.avi", frames=30)
+    make_avi(tmp_path / "videos/b.avi", frames=12)
+    (tmp_path / "videos/c.avi").write_text("no pictures here")
+    table = tmp_path / "segments.csv"
+    table.write_text(
+        "path,label,start,end\na.avi,run,0,10\na.avi,walk,10,20\nb.avi,run,,\na.avi,run,20,\n"
+        "a.avi,walk,20,31\nc.avi,run,0,4\nc.avi,walk,4,8\n"
+    )
+    out = tmp_path / "found.csv"
+    for _ in range(2):  # the second time, nothing is decoded
+        catalog = Catalog.from_csv(table, tmp_path / "videos")
+        rows = scan(catalog, processes=1, journal=Journal(out))
+        assert [(row.path, row.frames) for row in rows] == [
+            ("a.avi", 30), ("b.avi", 12), ("c.avi", 0),
+        ]  # fmt: skip
+        assert rows[0].damage == "1 of its segments do not lie within its 30 frames"
+        found = Catalog.from_csv(out, tmp_path / "videos")
+        assert [
+            (video.path, found.classes[video.label], video.start, video.end, video.frames)
+            for video in found
+        ] == [
+            ("a.avi", "run", 0, 10, 30), ("a.avi", "walk", 10, 20, 30),
+            ("b.avi", "run", 0, None, 12), ("a.avi", "run", 20, None, 30),
+        ]  # fmt: skip
+        with (tmp_path / "found.bad.csv").open(newline="") as lines:
+            bad = [(row["path"], row["start"], row["end"]) for row in csv.DictReader(lines)]
+        assert bad == [("a.avi", "20", "31"), ("c.avi", "", "4"), ("c.avi", "4", "8")]
+
+
+def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:
+    for name in ("one/x/a.avi", "one/x/b.avi", "one/x/c.avi", "two/x/a.avi"):
+        make_avi(tmp_path / name, frames=12 if name.startswith("one") else 14)
+    out = tmp_path / "found.csv"
+    one = Catalog.from_folder(tmp_path / "one")
+    scan(one, processes=1, journal=Journal(out))
+    before = out.read_text()
+    for other in (Catalog.from_folder(tmp_path / "two"), one.subset([0])):
+        with pytest.raises(VideoloadError, match=r"has rows of 2 other videos, and x/b\.avi"):
+            scan(other, processes=1, journal=Journal(out))
+        assert out.read_text() == before
+    (tmp_path / "one/x/c.avi").unlink()  # what is gone has no row any more
+    scan(Catalog.from_folder(tmp_path / "one"), processes=1, journal=Journal(out))
+    assert list(read(out)) == ["x/a.avi", "x/b.avi"]
+
+
+def test_train_and_test_are_no_classes(programs: Programs, tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        make_avi(tmp_path / "data" / part / "run/a.avi", frames=12)
+    out = tmp_path / "found.csv"
+    words = "test, train in {} are parts of a data set, not classes; for a catalog, scan each: "
+    scanned = programs.videoload("scan", str(tmp_path / "data"), "--processes", "1")
+    written = programs.videoload("scan", str(tmp_path / "data"), "--output", str(out))
+    assert scanned.wait(30 * SECOND) == 0
+    assert words.format(tmp_path / "data") in scanned.out
+    assert written.wait(30 * SECOND) == 1
+    assert written.err.startswith("videoload: " + words.format(tmp_path / "data"))
+    assert not out.exists()
+    part = str(tmp_path / "data/train")
+    whole = programs.videoload("scan", part, "--root", str(tmp_path / "data"), "--output", str(out))
+    assert whole.wait(30 * SECOND) == 0, whole.err
+    assert Catalog.from_csv(out, tmp_path / "data").classes == ("run",)
+
+
 def test_something_else_is_not_overwritten(videos: Videos, tmp_path: Path) -> None:
     out = tmp_path / "train.csv"
     out.write_text("path,label\nx/a.avi,x\n")

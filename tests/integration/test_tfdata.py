@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import logging
 import mmap
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,15 @@ from tests.processes import arena_maps, resident_mb
 from tests.programs import Programs
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
-from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
+from videoload import (
+    Catalog,
+    Client,
+    ClipSpec,
+    ClosedError,
+    Stream,
+    TooManyBadVideos,
+    decode_serially,
+)
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -429,6 +440,105 @@ def test_too_many_bad_videos_reach_the_user_with_their_names(
     said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
     assert said
     assert all(line.startswith("the stream stopped: ") for line in said)
+
+
+def test_what_ended_a_stream_can_be_had_as_it_is(
+    tf: Any, client: Client, videos: Videos, tmp_path: Path
+) -> None:
+    good = make(client, videos)
+    (tmp_path / "bad").mkdir()
+    for number in range(5):
+        (tmp_path / f"bad/{number}.avi").write_text("not a video")
+    stream = client.stream(Catalog.from_folder(tmp_path), CLIP, 2)
+    assert stream.error is None
+    with pytest.raises(tf.errors.OpError) as caught:
+        small_model(tf).fit(stream.dataset(), **FIT)
+    assert isinstance(stream.error, TooManyBadVideos)
+    assert len(stream.error.videos) == 4
+    small_model(tf).fit(good.dataset(), **FIT)
+    assert good.error is None
+    del caught
+
+
+def test_a_dataset_of_several_epochs_that_begins_anew_says_what_to_do(
+    tf: Any, client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = make(client, videos)
+    small_model(tf).fit(stream.dataset(epochs=3), epochs=3, steps_per_epoch=len(stream), **FIT)
+    small_model(tf).fit(stream.dataset(), epochs=3, **FIT)
+    assert not [m for m in caplog.messages if "begins anew" in m]
+    small_model(tf).fit(stream.dataset(epochs=2), epochs=3, **FIT)
+    [said] = [m for m in caplog.messages if "begins anew" in m]
+    assert "fit(dataset, epochs=2)" in said
+    assert f"give steps_per_epoch={len(stream)}" in said
+
+
+def test_to_leave_the_client_while_a_dataset_lives_is_no_error(
+    tf: Any, videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(workers=1) as client, caplog.at_level(logging.INFO):
+        stream = make(client, videos)
+        iterator = iter(stream.dataset(epochs=1000))
+        next(iterator)
+        client.close()
+        wait_until(lambda: stream.error, 5 * SECOND, "its reader has noticed")
+    assert isinstance(stream.error, ClosedError)
+    assert "the stream stopped: the client is closed" in caplog.messages
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    del iterator
+
+
+def test_skipped_clips_are_missing_in_a_dataset_of_unknown_length(
+    tf: Any, client: Client, videos: Videos, tmp_path: Path
+) -> None:
+    shutil.copytree(videos.root, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "walk/bad.avi").write_text("not a video")
+    catalog = Catalog.from_folder(tmp_path)
+    options: dict[str, Any] = {"on_error": "skip", "drop_remainder": False}
+    dataset = client.stream(catalog, CLIP, BATCH, **options).dataset(epochs=2)
+    assert dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY
+    assert dataset.element_spec[0].shape.as_list() == [None, 4, 32, 32, 3]
+    expected = digests(decode_serially(catalog, CLIP, BATCH, epochs=2, **options))
+    assert digests(arrays(dataset)) == expected
+
+
+@pytest.mark.xdist_group("timing")
+@pytest.mark.parametrize("how", ["fit", "loop"])
+def test_the_waiting_is_the_trainers_and_not_that_of_the_prefetching(
+    how: str, tf: Any, videos: Videos
+) -> None:
+    """Decoding takes nearly as long as a step: prefetching waits for most of the time, until it is
+    far enough ahead, and the trainer for its first batch only."""
+    busy: list[tuple[float, float]] = []  # the trainer's steps
+
+    def work(total: Any) -> Any:
+        began = time.monotonic()
+        time.sleep(0.5 * SECOND)
+        busy.append((began, time.monotonic()))
+        return total
+
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, 20 * SECOND)
+        clip = replace(CLIP, transform="tests.transforms:slow")
+        stream = client.stream(videos.catalog, clip, BATCH)
+        assert len(stream) == 8
+        if how == "loop":
+            for clips, _ in stream.dataset():
+                work(clips)
+            del clips, _
+        else:
+
+            class Slow(tf.keras.Model):  # type: ignore[misc]
+                def train_step(self, data: Any) -> dict[str, Any]:
+                    total = tf.reduce_sum(tf.cast(data[0], tf.float32))
+                    return {"loss": tf.py_function(work, [total], tf.float32)}
+
+            model = Slow()
+            model.compile()
+            model.fit(stream.dataset(), **FIT)
+    waited_s = sum(after[0] - before[1] for before, after in pairwise(busy))
+    true = waited_s / (busy[-1][1] - busy[0][0])
+    assert stream.stats().wait_share < true + 0.35  # the first batch is waited for as well
 
 
 def test_a_closed_client_ends_a_dataset_with_an_error(

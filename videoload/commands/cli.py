@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -141,6 +142,8 @@ def worker(
         check_dial(address, keys=keys, insecure=insecure)
     if not root.is_dir():
         raise VideoloadError(f"--root {root}: no such folder")
+    for module in allow or []:
+        _check_module(module)
     settings = WorkerSettings(
         connect,
         root=os.path.realpath(root),
@@ -168,7 +171,8 @@ def scan(
         typer.Option(
             metavar="CSV",
             help="Write what was found, for Catalog.from_csv. A scan that was stopped goes on "
-            "where it was; files that cannot be decoded go to CSV's .bad.csv.",
+            "where it was; files that cannot be decoded go to CSV's .bad.csv. A file with rows of "
+            "other videos is left alone.",
         ),
     ] = None,
     processes: Annotated[
@@ -200,6 +204,15 @@ def scan(
     from videoload.native import cores
 
     catalog = scanning.load(videos, root)
+    parts = scanning.parts(videos, catalog)
+    notice = (
+        f"{', '.join(parts)} in {videos} are parts of a data set, not classes; for a catalog, scan "
+        f"each: videoload scan {videos}/{parts[0]} --root {videos} --output {parts[0]}.csv"
+        if parts
+        else ""
+    )
+    if notice and output is not None:
+        raise VideoloadError(notice)
     journal = None if output is None else scanning.Journal(output)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -216,6 +229,8 @@ def scan(
     console = Console(emoji=False)
     console.print(scan_table(rows, every=every))
     console.print(scan_verdict(rows, output), highlight=False)
+    if notice:
+        console.print(notice, markup=False, highlight=False, soft_wrap=True)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
@@ -262,6 +277,18 @@ def keygen(
     trainer, workers = make_keys(folder)
     print(f"for the trainer:  Client(listen=..., keys={str(trainer)!r})")
     print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
+
+
+def _check_module(name: str) -> None:
+    try:
+        found = find_spec(name)
+    except Exception:  # whatever the package that it is in does when it is imported
+        found = None
+    if found is None:
+        raise VideoloadError(
+            f"--allow {name}: there is no such module on this host; install it, or name its folder "
+            "in PYTHONPATH"
+        )
 
 
 def _reaches(names: list[str]) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import tempfile
 import time
 from collections import Counter
@@ -94,16 +93,16 @@ def run(
             f"{len(train.classes)} classes: {_some(train.classes)}"
         )
         keras.utils.set_random_seed(seed)
-        with (
-            _one_line_errors(),
-            Client("auto" if workers is None else workers, cache=cache) as client,
-        ):
+        with Client("auto" if workers is None else workers, cache=cache) as client:
             stream, held_back = _streams(client, train, test, seed)
             steps = min(len(stream), _MAX_STEPS)
             model = build_model(len(train.classes), epochs * steps)
-            accuracy = _train(model, stream, held_back, epochs, steps, console)
-            with console.status("measuring how long the trainer waits for workers"):
-                apart = _measure_stream(stream, model, first=epochs * steps)
+            try:
+                accuracy = _train(model, stream, held_back, epochs, steps, console)
+                with console.status("measuring how long the trainer waits for workers"):
+                    apart = _measure_stream(stream, model, first=epochs * steps)
+            except Exception as error:  # what a stream raises comes with pages of TensorFlow's
+                raise stream.error or held_back.error or error from None
             decoders = len(stream.stats().workers)
         with console.status("measuring how long it decodes in its own loop instead"):
             inline = _measure_inline(stream, model, first=epochs * steps)
@@ -298,20 +297,6 @@ def _silent_stderr() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(null)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """What goes wrong in a stream arrives as TensorFlow's error, with pages around its message."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.OpError as error:
-        ours = re.search(r"^videoload\.errors\.\w+: (.+)", error.message, re.MULTILINE)
-        if ours is None:
-            raise
-        raise VideoloadError(ours[1]) from None
 
 
 @contextmanager

@@ -14,9 +14,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,16 +32,20 @@ from videoload.worker.supervisor import start
 
 _BEAT_S = 1.0
 _STALL_S = 20.0  # a decoder that shows no progress for so long hangs
+# What people call the parts of a data set. As classes, they would label every video "train".
+_PARTS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One file. ``frames`` is its true count (0: nothing can be decoded, ``damage`` says why),
-    ``header_frames`` what its header claims, ``packets`` how many are coded, ``key_frames`` those
-    that decoding can start at."""
+    """One file, or one segment of it as the catalog has it. ``frames`` is the file's true count (0:
+    nothing can be decoded, ``damage`` says why), ``header_frames`` what its header claims,
+    ``packets`` how many are coded, ``key_frames`` those that decoding can start at."""
 
     path: str
     label: str
+    start: int | None = None
+    end: int | None = None
     frames: int = 0
     container: str = ""
     codec: str = ""
@@ -62,8 +67,8 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """Whether it can be decoded at all."""
-        return self.frames > 0
+        """Whether it can be decoded at all, and its segment lies within it."""
+        return max(self.start or 0, (self.end or 0) - 1) < self.frames
 
 
 def load(source: Path, root: Path | None) -> Catalog:
@@ -86,10 +91,17 @@ def load(source: Path, root: Path | None) -> Catalog:
     return Catalog.from_list(source, root or source.parent)
 
 
+def parts(source: Path, catalog: Catalog) -> list[str]:
+    """The parts of a data set (train, test) that a folder holds in the place of classes."""
+    found = {name.lower() for name in catalog.classes}
+    ours = source.is_dir() and len(found) > 1 and found <= _PARTS
+    return list(catalog.classes) if ours else []
+
+
 class Journal:
-    """The rows of a scan in a CSV file, in the order in which they came, and in the catalog's
-    order once `finish` was called. Files that cannot be decoded go to ``<name>.bad.csv``, so that
-    ``Catalog.from_csv`` reads the rest."""
+    """The rows of a scan in a CSV file: one for each file, in the order in which they came, and
+    those of the catalog once `finish` was called. What cannot be decoded goes to
+    ``<name>.bad.csv``, so that ``Catalog.from_csv`` reads the rest."""
 
     def __init__(self, file: Path) -> None:
         """Raises VideoloadError if the file is there and is something else."""
@@ -97,7 +109,24 @@ class Journal:
             raise VideoloadError(f"{file} is not a file that a scan could be written to")
         self._good = file
         self._bad = file.with_name(f"{file.stem}.bad.csv")
-        self.rows = {row.path: row for part in (self._good, self._bad) for row in _read(part)}
+        self.rows = {
+            row.path: replace(row, start=None, end=None)  # what is known of the whole file
+            for part in (self._bad, self._good)
+            for row in _read(part)
+        }
+
+    def check(self, root: Path, paths: Collection[str]) -> None:
+        """Raises VideoloadError where `finish` would lose the rows of other videos than those that
+        were here and are gone: of another folder, or of more of this one."""
+        others = [path for path in self.rows if path not in paths]
+        if not others:
+            return
+        same_folder = any(self.has(root, path) for path in paths)
+        if not same_folder or any((root / path).exists() for path in others):
+            raise VideoloadError(
+                f"{self._good} has rows of {len(others)} other videos, and {others[0]} is the first"
+                " of them: write to another file, or delete that one"
+            )
 
     def has(self, root: Path, path: str) -> Row | None:
         """The row of a file that has not changed since."""
@@ -148,14 +177,19 @@ def scan(
     on_row: Callable[[Row], None] = lambda row: None,
     cache: str | None = None,
 ) -> list[Row]:
-    """Decode every file of ``catalog`` once; the rows in the catalog's order.
+    """Decode every file of ``catalog`` once; a row for each, in the catalog's order. The journal
+    gets a row for each segment.
 
     ``on_row`` is called with each row as it comes; ``cache`` is the folder of an `IndexCache`.
     Raises VideoloadError.
     """
     if catalog.root is None:
         raise VideoloadError("a scan needs the videos: give their root")
-    labels = {video.path: catalog.classes[video.label] for video in catalog}
+    labels: dict[str, str] = {}
+    for video in catalog:
+        labels.setdefault(video.path, catalog.classes[video.label])
+    if journal is not None:
+        journal.check(catalog.root, labels)
     rows: dict[str, Row] = {}
     left = []
     for path in labels:
@@ -170,10 +204,22 @@ def scan(
         if journal is not None:
             journal.add(row)
         on_row(row)
-    ordered = [rows[path] for path in labels]
+    segments = [
+        replace(
+            rows[video.path], label=catalog.classes[video.label], start=video.start or None,
+            end=video.end,
+        )
+        for video in catalog
+    ]  # fmt: skip
     if journal is not None:
-        journal.finish(ordered)
-    return ordered
+        journal.finish(segments)
+    outside = Counter(row.path for row in segments if not row.good and rows[row.path].good)
+    for path, count in outside.items():
+        damage = f"{count} of its segments do not lie within its {rows[path].frames} frames"
+        rows[path] = replace(
+            rows[path], damage="; ".join(filter(None, (rows[path].damage, damage)))
+        )
+    return [rows[path] for path in labels]
 
 
 class _Child:
@@ -304,7 +350,10 @@ def _read(file: Path) -> Iterator[Row]:
     """The rows of an earlier scan; a line that was cut off when that was stopped is dropped."""
     if not file.exists():
         return
-    types: dict[str, Callable[[str], Any]] = {"int": int, "str": str, "float": float}
+    types: dict[str, Callable[[str], Any]] = {
+        "int": int, "str": str, "float": float,
+        "int | None": lambda text: int(text) if text else None,
+    }  # fmt: skip
     with file.open(newline="", encoding="utf-8") as lines:
         reader = csv.DictReader(lines)
         names = [field.name for field in fields(Row)]

@@ -187,7 +187,8 @@ class Catalog:
 
         Other columns are ignored. Labels that are all whole numbers are indices, and the classes
         are then ``0``, ``1``, ... up to the highest, or ``classes``; other labels are names of
-        classes. No file is looked at.
+        classes. Numbers that are not whole are refused, unless they are names in ``classes``. No
+        file is looked at.
 
         Args:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
@@ -244,6 +245,11 @@ class Catalog:
     def labels(self) -> Ints:
         """Label of each video, an index into ``classes``: int64 [N], read-only."""
         return self._columns["label"]
+
+    @property
+    def files(self) -> int:
+        """How many files there are; several segments of one count once."""
+        return len(set(self._paths))
 
     @property
     def segment_frames(self) -> Ints:

@@ -22,6 +22,7 @@ from videoload.errors import CatalogError
 PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # the path of a classInd.txt, or the names themselves
 
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
 _MAX_PATH = 4096  # of Linux; what names a clip to a worker holds no more
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
@@ -145,6 +146,13 @@ def read_csv(csv_file: PathLike, root: PathLike | None, classes: ClassNames | No
         names = given or tuple(map(str, range(max(label_of.values(), default=0) + 1)))
         meant = f"in 0..{most - 1}"
     else:
+        if given is None and not numbered and all(map(_FRACTION.fullmatch, codes)):
+            # pandas writes 3.0 for 3 where a column has gaps; 0.73 is a target and no class.
+            text = next(text for text in codes if not re.fullmatch("-?[0-9]+", text))
+            raise CatalogError(
+                f"{where(coded.index(codes[text]))}: the labels are numbers, and {text!r} is not a "
+                "whole one: write class numbers as 0, 1, ..., or if these are names, give classes="
+            )
         names = given or tuple(sorted(filter(None, codes)))
         label_of = {name: label for label, name in enumerate(names)}
         meant = f"a class ({_some(names)})"

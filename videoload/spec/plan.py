@@ -82,9 +82,10 @@ class StreamOptions:
         shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world.
         drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
         ordered: Batches come in the order of their steps; else as they get ready.
-        on_error: ``"substitute"`` another clip for one that cannot be decoded, or ``"raise"``.
-        max_bad: Share of the catalog, 0 to 1, that may be bad before the stream ends with
-            TooManyBadVideos; 3 videos always may.
+        on_error: ``"substitute"`` another clip for one that cannot be decoded, ``"skip"`` it, or
+            ``"raise"``.
+        max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends with
+            TooManyBadVideos; 3 files always may.
 
     Raises:
         SpecError: A value is out of its range.
@@ -96,7 +97,7 @@ class StreamOptions:
     shard: tuple[int, int]
     drop_remainder: bool
     ordered: bool
-    on_error: Literal["substitute", "raise"]
+    on_error: Literal["substitute", "skip", "raise"]
     max_bad: float
 
     def __post_init__(self) -> None:
@@ -108,8 +109,10 @@ class StreamOptions:
             raise SpecError(
                 f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
             )
-        if self.on_error not in ("substitute", "raise"):
-            raise SpecError(f'on_error must be "substitute" or "raise", got {self.on_error!r}')
+        if self.on_error not in ("substitute", "skip", "raise"):
+            raise SpecError(
+                f'on_error must be "substitute", "skip" or "raise", got {self.on_error!r}'
+            )
         for name, value in (
             ("batch_size", whole("batch_size", self.batch_size)),
             ("seed", whole("seed", self.seed, None)),

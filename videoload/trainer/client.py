@@ -124,7 +124,7 @@ class Client:
         shard: tuple[int, int] = (0, 1),
         drop_remainder: bool = True,
         ordered: bool = True,
-        on_error: Literal["substitute", "raise"] = "substitute",
+        on_error: Literal["substitute", "skip", "raise"] = "substitute",
         max_bad: float = 0.01,
         slots: int | None = None,
     ) -> Stream:
@@ -150,9 +150,13 @@ class Client:
                 batches, but their order depends on the workers. Default True.
             on_error: What becomes of a clip that cannot be decoded. ``"substitute"``, the default:
                 another clip, drawn from ``seed``, takes its place, and the video is listed in
-                `Stream.quarantine`. ``"raise"``: the stream ends with VideoError.
-            max_bad: Share of the catalog, 0 to 1, that may be bad before the stream ends with
-                TooManyBadVideos; 3 videos always may. Default 0.01.
+                `Stream.quarantine`. ``"skip"``, for evaluation: it is left out, so that its batch
+                is smaller, and the video is listed; a batch of which nothing is left does not come,
+                so that an epoch may have fewer than ``len(stream)`` batches. ``"raise"``: the
+                stream ends with VideoError.
+            max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends
+                with TooManyBadVideos; 3 files always may. Default 0.01. It ends with the batch that
+                it would be too many with in `decode_serially`, whatever was decoded ahead.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
                 workers that are connected by now need them; but no more than 2 GB hold, or 4.
 

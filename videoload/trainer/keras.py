@@ -155,7 +155,10 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             self._save()
 
     def _save(self) -> None:
-        self.model.save(self.model_file)
+        # Under another name first: a file that is called a model is a whole one.
+        unfinished = self._folder / "unfinished.keras"
+        self.model.save(unfinished)
+        unfinished.replace(self.model_file)
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
         new.replace(self._file)

@@ -19,6 +19,8 @@ a *lease*. The invariants:
   * One worker's word is not enough: a clip that it cannot decode is asked of another one, of
     another copy of the videos where there is one, before it is taken for bad. Only the trainer's
     own copy has the last word at once.
+  * Read-ahead decides nothing: what ends a stream (too many bad videos, a transform that failed)
+    ends it at the batch that it belongs to, after all batches before that one.
   * Silence is no crime: a clip is blamed for a silent local worker only if that burns CPU, or
     sleeps while the storage answers. Where nobody is heard of, it is the storage or the host.
   * No worker makes a stream slower than it is without: who is measured to be slow gets short
@@ -100,6 +102,7 @@ class Ready:
     slot: int
     samples: tuple[Sample, ...]
     frames: npt.NDArray[np.int64]
+    rows: tuple[int, ...] | None = None  # of the slot, where some were left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +213,8 @@ class _Batch:
     next_row: int = 0  # the first that is in no chunk yet
     missing: int = 0  # rows not done
     chunks: set[_Chunk] = field(default_factory=set)  # those not done
+    left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
+    error: tuple[int, VideoloadError] | None = None  # what ends the stream here, and at which row
     writers: int = 0  # local leases that outlive the cancelled batch
 
 
@@ -317,6 +322,7 @@ class LeaseTable:
         # Those that take leases, by how many they hold; who holds that many for longest is first.
         self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
         self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
+        self._opened_empty: list[_Reader] = []  # of a batch, all clips are known to be bad
         self._lease_ids = count(1)
         self._worker_numbers = count()
         self._roster = 0  # changes with those that take leases
@@ -377,7 +383,7 @@ class LeaseTable:
     def wanted(self, reader: int) -> list[Command]:
         """The consumer of ``reader`` waits for its next batch. May be said again while it waits."""
         asking = self._readers.get(reader)
-        if asking is None or not asking.unfinished:
+        if asking is None or not asking.unfinished or asking.stream.stopped:
             return []
         asking.waiting = True
         owner = asking.stream.owner
@@ -568,9 +574,7 @@ class LeaseTable:
             if not doubt.of_worker:  # that was counted at once
                 commands += self._count_mistake(doubt.worker, doubt.reason)
         if not batch.missing:
-            reader = batch.reader
-            reader.complete[batch.step] = reader.filling.pop(batch.step)
-            commands += self._deliver(reader)
+            commands += self._complete(batch)
         return commands + self._grant()
 
     def failed(
@@ -586,8 +590,8 @@ class LeaseTable:
         """Clip ``at`` of ``lease`` cannot be decoded, says its worker, which stopped there.
 
         If that worker reads the trainer's own copy, or one of another copy says the same, or there
-        is no other worker to ask, it is so: another clip is substituted, or if it is ``fatal`` the
-        stream stops. Else another worker is asked."""
+        is no other worker to ask, it is so: another clip is substituted, or the clip is left out,
+        or if it is ``fatal`` the stream stops at this batch. Else another worker is asked."""
         found = self._lease(worker, lease)
         if found is None:
             return []
@@ -776,8 +780,25 @@ class LeaseTable:
             stream.quarantine.add(video, reason, dropped=dropped)
         except VideoloadError as error:
             return self._stop(stream, error)
+        if stream.quarantine.skips:
+            batch.left_out.add(chunk.first + at)
+            return self._give_up(self._single_out(chunk, at))
         self._requeue(chunk)  # substitutes are chosen when it is granted again
-        return []
+        return self._stop_if_due(batch)
+
+    def _fatal(self, chunk: _Chunk, at: int, reason: str) -> list[Command]:
+        """The stream cannot go on past this clip."""
+        batch, row = chunk.batch, chunk.first + at
+        if batch.error is None or row < batch.error[0]:
+            batch.error = row, TransformError(reason)
+        return self._give_up(chunk)
+
+    def _give_up(self, chunk: _Chunk) -> list[Command]:
+        """This chunk is not to be decoded."""
+        batch = chunk.batch
+        batch.chunks.discard(chunk)
+        batch.missing -= chunk.size
+        return [] if batch.missing else self._complete(batch)
 
     def _doubt(self, lease: _Lease, at: int, doubt: _Doubt) -> list[Command]:
         """A worker's answer is that it has none, or it is not taken."""
@@ -792,7 +813,7 @@ class LeaseTable:
             at = 0
         if doubt.worker.copy is None and not doubt.of_worker:
             if doubt.fatal:
-                return self._stop(chunk.batch.reader.stream, TransformError(doubt.reason))
+                return self._fatal(chunk, at, doubt.reason)
             return self._fail(chunk, at, doubt.reason, dropped=doubt.dropped)
         one = self._single_out(chunk, at)
         one.doubts.append(doubt)
@@ -808,13 +829,15 @@ class LeaseTable:
         doubt = (said or chunk.doubts)[0]
         chunk.doubts.clear()
         if doubt.fatal:
-            return self._stop(chunk.batch.reader.stream, TransformError(doubt.reason))
+            return self._fatal(chunk, 0, doubt.reason)
         return self._fail(chunk, 0, doubt.reason, dropped=doubt.dropped)
 
     def _settle_doubts(self, reader: _Reader) -> list[Command]:
         """Those who might have been asked may have left since."""
         commands: list[Command] = []
         for _, _, chunk in [*reader.orphans, *reader.shaken]:
+            if reader.stream.stopped:
+                break
             if chunk.doubts and chunk in chunk.batch.chunks and any(self._heard_of()):
                 commands += self._settle_or_requeue(chunk)
         return commands
@@ -899,6 +922,17 @@ class LeaseTable:
             self._cancel_all(reader)
         return [Stop(stream.id, error)]
 
+    def _stop_if_due(self, batch: _Batch) -> list[Command]:
+        """Stop where the next batch is to be: its first clips, as far as they are decided on, tell
+        already that too many videos are bad. (Where all are bad it would never be complete.)"""
+        stream = batch.reader.stream
+        if stream.ordered and batch.step != batch.reader.due:
+            return []
+        end = min((chunk.first for chunk in batch.chunks), default=batch.next_row)
+        decided = [*batch.samples[:end], *map(stream.quarantine.replace, batch.samples[end:][:1])]
+        error = stream.quarantine.due(batch.step, decided, complete=False)
+        return [] if error is None else self._stop(stream, error)
+
     @staticmethod
     def _choose_substitutes(batch: _Batch, first: int, size: int) -> None:
         substitute = batch.reader.stream.quarantine.replace
@@ -944,14 +978,29 @@ class LeaseTable:
                 return self._give_turn(reader)
         return []
 
+    def _complete(self, batch: _Batch) -> list[Command]:
+        """Nothing of this batch is missing any more."""
+        reader = batch.reader
+        reader.complete[batch.step] = reader.filling.pop(batch.step)
+        return self._deliver(reader)
+
     def _deliver(self, reader: _Reader) -> list[Command]:
         commands: list[Command] = []
         for step in [reader.due] if reader.stream.ordered else sorted(reader.complete):
             at = step
-            while (batch := reader.complete.pop(at, None)) is not None:
-                commands.append(
-                    Ready(reader.id, at, batch.slot, tuple(batch.samples), batch.frames)
-                )
+            while (batch := reader.complete.get(at)) is not None:
+                rows = [row for row in range(len(batch.samples)) if row not in batch.left_out]
+                last, error = batch.error or (len(batch.samples), None)
+                samples = [batch.samples[row] for row in rows if row <= last]
+                whole = error is None
+                error = reader.stream.quarantine.due(at, samples, complete=whole) or error
+                if error is not None:
+                    return commands + self._stop(reader.stream, error)
+                del reader.complete[at]
+                ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.frames)
+                if batch.left_out:
+                    ready = replace(ready, frames=batch.frames[rows], rows=tuple(rows))
+                commands.append(ready)
                 reader.waiting = reader.owed = False
                 at += 1
                 reader.due = at
@@ -971,6 +1020,8 @@ class LeaseTable:
                 passed_over.add(worker)
             else:
                 break
+        while self._opened_empty:
+            commands += self._deliver(self._opened_empty.pop())
         return commands
 
     def _grant_to(self, worker: _Worker, chunk: _Chunk) -> Grant:
@@ -1111,21 +1162,25 @@ class LeaseTable:
         )
 
     def _open_batch(self, reader: _Reader) -> _Batch | None:
-        if not reader.stream.free or (not reader.again and reader.opened >= reader.stop):
-            return None
-        if reader.again:
-            step = heappop(reader.again)
-        else:
-            step = reader.opened
-            reader.opened += 1
-        samples = reader.stream.plan[step]
-        reader.stream.batch_clips = max(reader.stream.batch_clips, len(samples))
-        batch = _Batch(
-            reader, step, reader.stream.free.pop(), samples,
-            np.empty((len(samples), reader.stream.clip_frames), np.int64), missing=len(samples),
-        )  # fmt: skip
-        reader.filling[step] = reader.splitting = batch
-        return batch
+        stream = reader.stream
+        while stream.free and (reader.again or reader.opened < reader.stop):
+            if reader.again:
+                step = heappop(reader.again)
+            else:
+                step = reader.opened
+                reader.opened += 1
+            samples = stream.quarantine.kept(stream.plan[step])
+            stream.batch_clips = max(stream.batch_clips, len(samples))
+            batch = _Batch(
+                reader, step, stream.free.pop(), samples,
+                np.empty((len(samples), stream.clip_frames), np.int64), missing=len(samples),
+            )  # fmt: skip
+            if samples:
+                reader.filling[step] = reader.splitting = batch
+                return batch
+            reader.complete[step] = batch
+            self._opened_empty.append(reader)
+        return None
 
     def _chunk_size(self, batch: _Batch, worker: _Worker) -> int:
         """A batch is spread over the workers, so that it is complete as early as possible; but

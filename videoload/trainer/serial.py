@@ -15,7 +15,7 @@ from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native
 from videoload.errors import SpecError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, StreamOptions
+from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
 
 
@@ -30,7 +30,7 @@ def decode_serially(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = True,
     ordered: bool = True,
-    on_error: Literal["substitute", "raise"] = "substitute",
+    on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
     start_step: int = 0,
     epochs: int = 1,
@@ -49,7 +49,7 @@ def decode_serially(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = True,
     ordered: bool = True,
-    on_error: Literal["substitute", "raise"] = "substitute",
+    on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
     start_step: int = 0,
     epochs: int = 1,
@@ -68,7 +68,7 @@ def decode_serially(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = True,
     ordered: bool = True,
-    on_error: Literal["substitute", "raise"] = "substitute",
+    on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
     start_step: int = 0,
     epochs: int = 1,
@@ -86,7 +86,7 @@ def decode_serially(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = True,
     ordered: bool = True,
-    on_error: Literal["substitute", "raise"] = "substitute",
+    on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
     start_step: int = 0,
     epochs: int = 1,
@@ -111,9 +111,10 @@ def decode_serially(
             Default True.
         ordered: Without effect here: batches are always in the order of their steps. Default True.
         on_error: ``"substitute"``, the default: another clip, drawn from ``seed``, takes the place
-            of one that cannot be decoded. ``"raise"``: VideoError.
-        max_bad: Share of the catalog, 0 to 1, that may be bad before TooManyBadVideos; 3 videos
-            always may. Default 0.01.
+            of one that cannot be decoded. ``"skip"``: it is left out, so that its batch is smaller;
+            a batch of which nothing is left does not come. ``"raise"``: VideoError.
+        max_bad: Share of the catalog's files, 0 to 1, that may be bad before TooManyBadVideos; 3
+            files always may. Default 0.01.
         start_step: First batch, counted over all epochs from 0. Default 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
         info: Say where each batch came from. Default False.
@@ -151,24 +152,31 @@ def _batches(
     decoder = Decoder(catalog.root)
     quarantine = Quarantine(catalog, plan, options)
     for step in steps:
-        samples = plan[step]
-        clips = np.empty((len(samples), *clip.shape), np.uint8)
-        labels = np.empty(len(samples), np.int64)
-        info = BatchInfo(step, labels.copy(), np.empty((len(samples), clip.frames), np.int64))
-        for row, planned in enumerate(samples):
-            sample = quarantine.replace(planned)
-            while True:
+        planned = quarantine.kept(plan[step])
+        clips = np.empty((len(planned), *clip.shape), np.uint8)
+        frames = np.empty((len(planned), clip.frames), np.int64)
+        taken: list[Sample] = []
+        for first in planned:
+            sample, row = quarantine.replace(first), len(taken)
+            while row == len(taken):
                 video = catalog[sample.video]
+                request = Request(sample.seed, sample.clip, video.start, video.end)
+                out = clips[row : row + 1]
                 try:
-                    request = Request(sample.seed, sample.clip, video.start, video.end)
-                    info.frames[row] = decoder.decode(
-                        video.path, clip, [request], clips[row : row + 1]
-                    )[0]
-                    break
+                    frames[row] = decoder.decode(video.path, clip, [request], out)[0]
+                    taken.append(sample)
                 except VideoError as error:
                     dropped = isinstance(error, ShortVideoError)
                     quarantine.add(sample.video, error.reason, dropped=dropped)
+                    if quarantine.skips:
+                        break
                     sample = quarantine.replace(sample)
-            labels[row] = video.label
-            info.video[row] = sample.video
-        yield (clips, labels, info) if with_info else (clips, labels)
+                    if ended := quarantine.due(step, [*taken, sample], complete=False):
+                        raise ended from None
+        if ended := quarantine.due(step, taken):
+            raise ended
+        if taken:
+            indices = np.array([sample.video for sample in taken], np.int64)
+            batch = clips[: len(taken)], catalog.labels[indices]
+            info = BatchInfo(step, indices, frames[: len(taken)])
+            yield (*batch, info) if with_info else batch

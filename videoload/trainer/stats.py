@@ -38,7 +38,9 @@ class StreamStats:
         batches: Batches handed over.
         clips: Clips in them.
         clips_per_s: Clips per second of that time.
-        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches.
+        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches. What is
+            put behind a dataset (``map``, another ``prefetch``) asks ahead of the trainer, and its
+            waiting is taken for the trainer's.
         copied: Batches that were copied because the trainer kept nearly all slots.
         workers: The workers connected now, of all streams of the client.
         bad_videos: The videos that could not be decoded.
@@ -73,10 +75,12 @@ class Meter:
             self.began = now
         return now
 
-    def got(self, asked: float, clips: int) -> None:
-        """It got one, ``asked`` at that time."""
+    def got(self, asked: float, clips: int, *, ahead: bool = False) -> None:
+        """It got one, ``asked`` at that time. ``ahead``: before the trainer needed one, so that
+        its waiting is added to ``waited_s`` elsewhere."""
         self.ended = time.monotonic()
-        self.waited_s += self.ended - asked
+        if not ahead:
+            self.waited_s += self.ended - asked
         self.batches += 1
         self.clips += clips
 

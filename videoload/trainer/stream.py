@@ -7,16 +7,18 @@ shared memory itself, and the slot goes back when the last array that looks into
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import weakref
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from videoload.errors import BadVideo
+from videoload.errors import BadVideo, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
@@ -46,7 +48,7 @@ class Stream:
     ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
     [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
     ``catalog.classes``. B is ``batch_size``, or less in the last batch of an epoch without
-    ``drop_remainder``.
+    ``drop_remainder`` and where ``on_error="skip"`` leaves clips out.
 
     Both arrays are the caller's and stay valid for as long as they are referenced, also after the
     client is closed. While they are, their slot is not filled anew: who keeps nearly all slots gets
@@ -75,6 +77,7 @@ class Stream:
         self._epoch = 0
         self._reader_ids = itertools.count()
         self._meter = Meter()
+        self._error: VideoloadError | None = None
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
         self.clip: ClipSpec = source.spec
@@ -160,7 +163,8 @@ class Stream:
         Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
         stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
         that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
-        it: `batches` gives it.
+        it: `batches` gives it. What goes wrong arrives as TensorFlow's error; `error` is the
+        original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
@@ -169,7 +173,8 @@ class Stream:
 
         Returns:
             A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static
-            with ``drop_remainder``, else None.
+            with ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number
+            of batches is known.
 
         Raises:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -183,6 +188,20 @@ class Stream:
     def quarantine(self) -> list[BadVideo]:
         """The videos that could not be decoded so far, each once, as `BadVideo` (path, reason)."""
         return self._source.quarantine.videos
+
+    @property
+    def error(self) -> VideoloadError | None:
+        """What ended the last reading of this stream, or None.
+
+        Behind a dataset an error arrives as one of TensorFlow's, with pages around its text. This
+        is the error itself:
+
+            try:
+                model.fit(stream.dataset())
+            except Exception as error:
+                raise stream.error or error from None
+        """
+        return copy.copy(self._error)  # one that was raised holds its consumer's frames
 
     def stats(self) -> StreamStats:
         """What the stream did so far.
@@ -198,29 +217,42 @@ class Stream:
         return self._source.plan.steps(start_step, epochs)
 
     def _read(
-        self, steps: range, idle: Callable[[], None] | None = None
+        self,
+        steps: range,
+        idle: Callable[[], None] | None = None,
+        *,
+        ahead: bool = False,
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot.
+        where a worker waits for a slot. ``ahead``: batches are asked for before the trainer needs
+        them; the caller tells the meter of the trainer's waiting.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
         engine, source, queue = self._engine, self._source, ReaderQueue()
         # One number space for all streams of the client.
         reader_id = source.id << 32 | next(self._reader_ids)
-        engine.check()
+        self._error = None
         reading = _Reading()
         end = weakref.finalize(reading, engine.post, lambda: engine.end(source, reader_id))
         end.atexit = False
-        engine.post(lambda: engine.begin(source, reader_id, queue, steps))
         try:
+            engine.check()
+            engine.post(lambda: engine.begin(source, reader_id, queue, steps))
             for _ in steps:
                 asked = self._meter.asked()
                 batch = queue.take(0)
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
-                self._meter.got(asked, len(batch.samples))
-                yield self._hand_over(batch, queue, idle)
+                self._meter.got(asked, len(batch.samples), ahead=ahead)
+                if batch.samples:
+                    yield self._hand_over(batch, queue, idle)
+                else:  # all of it was left out
+                    engine.post(partial(engine.give_back, source, batch), about_leases=True)
+                    queue.handed_over()
+        except VideoloadError as error:
+            self._error = copy.copy(error)
+            raise
         finally:
             end()
 
@@ -264,6 +296,11 @@ class Stream:
         source, engine = self._source, self._engine
         shape = (len(batch.samples), *source.spec.shape)
         slot = batch.slot
+        if batch.rows is not None:  # close the gaps: nobody else writes into this slot any more
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, *source.spec.shape))
+            for to, row in enumerate(batch.rows):
+                if to != row:
+                    whole[to] = whole[row]
 
         def give_back() -> None:
             engine.post(lambda: engine.give_back(source, batch), about_leases=True)

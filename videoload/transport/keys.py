@@ -7,8 +7,6 @@ may dial in; a worker's folder holds its own pair and the trainer's public key.
 from __future__ import annotations
 
 import os
-import shutil
-import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,13 +45,22 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
             (trainer, TRAINER, worker),
             (worker, WORKER, trainer / _ADMITTED),
         ):
-            public, secret = zmq.auth.create_certificates(home, name)
-            Path(secret).chmod(stat.S_IRUSR | stat.S_IWUSR)
-            shutil.copy(public, others)
-            Path(public).unlink()
+            public, secret = zmq.curve_keypair()
+            _write_key(others / f"{name}.key", public)
+            _write_key(home / f"{name}.key_secret", public, secret)
     except OSError as error:
         raise TransportError(f"cannot make keys in {base}: {error.strerror}") from None
     return trainer, worker
+
+
+def _write_key(file: Path, public: bytes, secret: bytes | None = None) -> None:
+    """A new key file, in the format of `zmq.auth`; a secret one is its owner's alone from the
+    moment when it is there."""
+    lines = ["metadata", "curve", f'    public-key = "{public.decode()}"']
+    lines += [] if secret is None else [f'    secret-key = "{secret.decode()}"']
+    mode = 0o644 if secret is None else 0o600
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as out:
+        out.write("\n".join(lines) + "\n")
 
 
 def own_keys(folder: str | os.PathLike[str], role: str) -> tuple[bytes, bytes]:

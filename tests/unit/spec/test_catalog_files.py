@@ -466,6 +466,16 @@ def test_one_label_that_is_no_number_makes_all_of_them_names(tmp_path: Path) -> 
     assert (catalog.classes, catalog.labels.tolist()) == (("7", "run"), [0, 1])
 
 
+@pytest.mark.parametrize("labels", [["0.0", "3.0"], ["1", "2.5"], ["0.1", "1e-3", "nan"], [".5"]])
+def test_numbers_that_are_not_whole_are_no_classes(labels: list[str], tmp_path: Path) -> None:
+    rows = "".join(f"{i}.avi,{label}\n" for i, label in enumerate(labels))
+    table = text(tmp_path, f"path,label\n{rows}")
+    wrong = next(label for label in labels if not label.isdigit())
+    with refused(table, f"line {labels.index(wrong) + 2}", repr(wrong), "give classes="):
+        Catalog.from_csv(table, None)
+    assert Catalog.from_csv(table, None, labels).labels.tolist() == list(range(len(labels)))
+
+
 def test_columns_may_stand_in_any_order_and_others_are_ignored(tmp_path: Path) -> None:
     table = text(
         tmp_path,

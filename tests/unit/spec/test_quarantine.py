@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError
+from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
@@ -56,23 +58,65 @@ def make(videos: int, clips_per_video: int = 1, **changes: Any) -> tuple[Plan, Q
         (1000, 0.01, 10),
         (1000, 0.0, 3),
         (20, 0.5, 10),
-        (20, 0.99, 19),
+        (21, 0.95, 19),
     ],
 )
 def test_so_many_videos_may_be_bad_and_not_one_more(
     videos: int, max_bad: float, limit: int
 ) -> None:
-    _, quarantine = make(videos, max_bad=max_bad)
+    plan, quarantine = make(videos, max_bad=max_bad, shuffle=False)
     for video in range(limit):
         quarantine.add(video, "broken")
+        assert quarantine.due(video, [quarantine.replace(plan[video][0])]) is None
     assert len(quarantine.videos) == limit
-    with pytest.raises(TooManyBadVideos) as caught:
-        quarantine.add(limit, "broken as well")
-    assert caught.value.limit == limit
-    assert caught.value.videos == tuple(quarantine.videos)
-    assert caught.value.videos[-1] == BadVideo(path(limit), "broken as well")
-    assert f"{limit + 1} of {videos} videos" in str(caught.value)
-    assert f"max_bad allows {limit}" in str(caught.value)
+    quarantine.add(limit, "broken as well")
+    error = quarantine.due(limit, [quarantine.replace(plan[limit][0])])
+    assert isinstance(error, TooManyBadVideos)
+    assert error.limit == limit
+    assert sorted(error.videos) == sorted(quarantine.videos)
+    assert BadVideo(path(limit), "broken as well") in error.videos
+    assert f"{limit + 1} of {videos} videos" in str(error)
+    assert f"max_bad allows {limit}" in str(error)
+
+
+def test_what_is_known_of_later_batches_ends_no_earlier_one() -> None:
+    plan, quarantine = make(100, shuffle=False)
+    good = [i for i in range(100) if i not in (7, 20, 30, 40)]
+    for video in (40, 30, 20, 7):  # found ahead, in any order
+        quarantine.add(video, "broken")
+    for step in range(40):
+        samples = [quarantine.replace(plan[step][0])]
+        assert samples[0].video in good
+        assert quarantine.due(step, samples) is None
+    error = quarantine.due(40, [quarantine.replace(plan[40][0])])
+    assert isinstance(error, TooManyBadVideos)
+    assert [video.path for video in error.videos] == [path(v) for v in (7, 20, 30, 40)]
+    # Read anew, also by somebody who knows: the same end. From further on: at once.
+    assert quarantine.due(39, [plan[39][0]]) is None
+    assert quarantine.due(40, [quarantine.replace(plan[40][0])]) is not None
+    assert quarantine.due(50, [plan[50][0]]) is not None
+
+
+def test_of_many_segments_in_few_files_the_files_count() -> None:
+    chosen = options(shuffle=False)
+    plan = Plan(3000, 1, chosen)  # 30 files with 100 segments each
+    segments = [(file, at) for file in range(30) for at in range(100)]
+    catalog = Catalog(
+        [path(file) for file, _ in segments], [0] * 3000, ["c"],
+        starts=[10 * at for _, at in segments], ends=[10 * at + 10 for _, at in segments],
+    )  # fmt: skip
+    assert catalog.files == 30
+    quarantine = Quarantine(catalog, plan, chosen)
+
+    def bad_file(file: int) -> VideoloadError | None:
+        for entry in range(100 * file, 100 * file + 100):
+            quarantine.add(entry, "broken")
+        return quarantine.due(100 * file, [quarantine.replace(plan[100 * file][0])])
+
+    assert [bad_file(file) for file in range(3)] == [None] * 3
+    error = bad_file(3)
+    assert isinstance(error, TooManyBadVideos)
+    assert str(error).startswith("4 of 30 videos could not be decoded, max_bad allows 3: ")
 
 
 def test_a_video_counts_once_and_keeps_its_first_reason() -> None:
@@ -116,11 +160,64 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 # The other modes
 
 
-def test_on_error_raise_ends_at_the_first_bad_video() -> None:
-    _, quarantine = make(1000, on_error="raise", max_bad=1.0)
-    with pytest.raises(VideoError, match=r"v3\.avi: no frame") as caught:
-        quarantine.add(3, "no frame")
-    assert (caught.value.path, caught.value.reason) == ("v3.avi", "no frame")
+def test_on_error_raise_ends_at_the_first_bad_video_in_the_order_of_the_batches() -> None:
+    plan, quarantine = make(1000, on_error="raise", max_bad=1.0, shuffle=False)
+    quarantine.add(5, "found ahead")
+    quarantine.add(3, "no frame")
+    for step in range(3):
+        assert quarantine.due(step, plan[step]) is None
+    error = quarantine.due(3, [quarantine.replace(plan[3][0])])
+    assert isinstance(error, VideoError)
+    assert (error.path, error.reason) == ("v3.avi", "no frame")
+
+
+def test_what_is_skipped_is_named_and_counts_and_nothing_takes_its_place() -> None:
+    plan, quarantine = make(100, batch_size=10, on_error="skip", shuffle=False)
+    for video in (15, 3, 4, 55):
+        quarantine.add(video, "broken")
+    assert quarantine.replace(plan[0][3]) == plan[0][3]
+    wrong = {0: None, 10: None, 50: TooManyBadVideos}
+    for step in (0, 1, 5):
+        kept = quarantine.kept(plan[step])
+        assert {s.video for s in plan[step]} - {s.video for s in kept} == {
+            video for video in (15, 3, 4, 55) if video // 10 == step
+        }
+        error = quarantine.due(step, kept)
+        assert (None if error is None else type(error)) == wrong[10 * step]
+    assert [video.path for video in quarantine.videos] == [path(v) for v in (15, 3, 4, 55)]
+
+
+def test_where_all_are_skipped_the_stream_ends() -> None:
+    _, quarantine = make(2, on_error="skip", max_bad=1.0, shuffle=False)
+    quarantine.add(0, "broken")
+    assert quarantine.due(0, []) is None
+    quarantine.add(1, "broken")
+    assert isinstance(quarantine.due(1, []), TooManyBadVideos)
+
+
+def test_the_list_can_be_read_while_it_grows() -> None:
+    _, quarantine = make(30_000, max_bad=1.0)
+    done = threading.Event()
+
+    def grow() -> None:
+        for video in range(29_999):
+            quarantine.add(video, "broken")
+        done.set()
+
+    before = sys.getswitchinterval()
+    logging.disable()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread = threading.Thread(target=grow)
+        thread.start()
+        lengths = [0]
+        while not done.is_set():
+            lengths.append(len(quarantine.videos))
+        thread.join()
+    finally:
+        sys.setswitchinterval(before)
+        logging.disable(logging.NOTSET)
+    assert lengths == sorted(lengths)
 
 
 @pytest.mark.parametrize("on_error", ["substitute", "raise"])
@@ -181,6 +278,8 @@ def test_a_stream_whose_videos_are_all_bad_ends_instead_of_going_round(
             tried.append(sample.video)
             quarantine.add(sample.video, "no", dropped=sample.video in dropped)
             sample = quarantine.replace(sample)
+            if error := quarantine.due(0, [sample]):
+                raise error
 
     with pytest.raises((TooManyBadVideos, SpecError)):
         read()

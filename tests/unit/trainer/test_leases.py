@@ -153,6 +153,14 @@ class Desk:
             queue += grants(self.answer(done[-1]))
         return done
 
+    def decode_and_see(self, *leases: Grant) -> list[Seen]:
+        """Answers these leases and those that come of it; returns all commands."""
+        queue, seen = list(leases), list[Seen]()
+        while queue:
+            seen += (commands := self.answer(queue.pop(0)))
+            queue += grants(commands)
+        return seen
+
     def _seen(self, commands: list[Command]) -> list[Seen]:
         seen: list[Seen] = []
         for command in commands:
@@ -1040,15 +1048,102 @@ def test_a_fatal_failure_stops_the_stream_and_blames_no_video() -> None:
     desk.stream(1)
     leases = grants(desk.start())
     assert desk.start(20, stream=1) == []
-    commands = desk._seen(
-        desk.table.failed("A", leases[0].lease, 0, "m:f: division by zero", fatal=True)
-    )
+    failure = "m:f: division by zero"
+    desk._seen(desk.table.failed("A", leases[0].lease, 0, failure, fatal=True))
+    commands = desk.answer(*(lease for lease in leases if (lease.slot, lease.first) == (0, 2)))
     error = stop_of(commands).error
     assert isinstance(error, TransformError)
-    assert str(error) == "m:f: division by zero"
-    assert grants(commands) == [desk.lease("A", 5, stream=1, slot=0, step=0, rows=HALF)]
+    assert str(error) == failure
+    assert {lease.stream for lease in grants(commands)} == {1}
     assert all(map(desk.is_void, leases))
     assert desk.quarantines[0].videos == []
+
+
+@pytest.mark.parametrize("what", ["bad, raise", "too many bad", "fatal"])
+def test_what_fails_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(what: str) -> None:
+    on_error = "raise" if what == "bad, raise" else "substitute"
+    desk = Desk("A", credit=4, on_error=on_error, videos=100)
+    first, second, third, fourth = grants(desk.start(steps=range(4)))
+    commands: list[Seen] = []
+    if what == "fatal":
+        commands += desk._seen(desk.table.failed("A", third.lease, 0, "1 / 0", fatal=True))
+    failing = third
+    for _ in range(0 if what == "fatal" else 4):  # 3 may be bad
+        commands += (seen := desk.fail(failing))
+        failing = grants(seen)[0]
+    assert not given(commands)
+    assert not any(isinstance(command, Stop) for command in commands)
+    commands = desk.decode_and_see(first, second, failing, fourth)
+    assert given(commands) == [Given(10, 0, first.slot), Given(10, 1, second.slot)]
+    error = stop_of(commands).error
+    expected = {"bad, raise": VideoError, "too many bad": TooManyBadVideos, "fatal": TransformError}
+    assert type(error) is expected[what]
+    if isinstance(error, VideoError):
+        assert error.path == "v8.avi"
+
+
+def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
+    desk = Desk("A", "B", "C", "D", credit=1, on_error="raise")
+    leases = {lease.first: lease for lease in grants(desk.start(steps=range(1)))}
+    commands = desk.fail(leases[3])
+    commands += desk.fail(leases[1])
+    assert not any(isinstance(command, Stop) for command in commands)
+    error = stop_of(desk.answer(leases[0]) + desk.answer(*grants(commands), leases[2])).error
+    assert isinstance(error, VideoError)
+    assert error.path == "v1.avi"
+
+
+# Clips that are left out
+
+
+def test_a_skipped_clip_leaves_its_row_empty() -> None:
+    desk = Desk("A", on_error="skip")
+    [first] = grants(desk.start(steps=range(1)))
+    again = grants(desk.fail(first, at=1))
+    planned = desk.plans[0][0]
+    assert [(lease.first, lease.samples) for lease in again] == [
+        (0, (planned[0],)), (2, (planned[2], planned[3])),
+    ]  # fmt: skip
+    assert desk.answer(*again) == [Given(10, 0, 0)]
+    ready = desk.ready[10, 0]
+    assert ready.samples == (planned[0], planned[2], planned[3])
+    assert ready.rows == (0, 2, 3)
+
+
+def test_what_is_known_to_be_bad_is_left_out_from_the_start() -> None:
+    desk = Desk("A", on_error="skip")
+    desk.quarantines[0].add(2, "broken")
+    [lease] = grants(desk.start(steps=range(1)))
+    planned = desk.plans[0][0]
+    assert lease.samples == (planned[0], planned[1], planned[3])
+    assert desk.answer(lease) == [Given(10, 0, 0)]
+    assert desk.ready[10, 0].rows is None
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_batch_of_which_all_is_left_out_is_handed_over_in_its_turn(known: bool) -> None:
+    desk = Desk("A", on_error="skip", batch=1, credit=3)
+    if known:
+        desk.quarantines[0].add(1, "broken")
+    leases = grants(desk.start(steps=range(3)))
+    if not known:
+        assert desk.fail(leases.pop(1)) == []
+    first, third = leases
+    assert [lease.samples[0].video for lease in leases] == [0, 2]
+    assert desk.answer(third) == []
+    assert [ready.step for ready in given(desk.answer(first))] == [0, 1, 2]
+    assert desk.ready[10, 1].samples == ()
+
+
+def test_a_stream_that_only_skips_hands_over_empty_batches_and_idles() -> None:
+    desk = Desk("A", on_error="skip", videos=8, batch=4)
+    for video in range(3):
+        desk.quarantines[0].add(video, "broken")
+    desk.quarantines[0].add(3, "short", dropped=True)
+    [lease] = grants(seen := desk.start(steps=range(1, 3)))
+    assert lease.samples == tuple(desk.plans[0][1])
+    assert given(seen) == []
+    assert [ready.step for ready in given(desk.answer(lease))] == [1, 2]
 
 
 def test_a_fatal_failure_of_a_void_lease_stops_nothing() -> None:
@@ -1062,7 +1157,8 @@ def test_a_fatal_failure_of_a_void_lease_stops_nothing() -> None:
 def test_on_error_raise_stops_the_stream_at_the_first_bad_video() -> None:
     desk = Desk("A", on_error="raise")
     lease, _ = grants(desk.start())
-    error = stop_of(desk.fail(lease, at=1)).error
+    [again] = grants(desk.fail(lease, at=1))  # whether clip 0 is good is not known yet
+    error = stop_of(desk.answer(again)).error
     assert isinstance(error, VideoError)
     assert (error.path, error.reason) == ("v1.avi", "broken")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,21 @@ def test_secrets_are_their_owners_alone(keys: tuple[Path, Path]) -> None:
     for folder, role in zip(keys, (TRAINER, WORKER), strict=True):
         assert stat.S_IMODE((folder / f"{role}.key_secret").stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
+
+
+def test_a_secret_is_its_owners_alone_from_the_moment_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for change in ("os.chmod", "pathlib.Path.chmod"):
+        monkeypatch.setattr(change, lambda *_, **__: pytest.fail("until now others could read it"))
+    before = os.umask(0)
+    try:
+        folders = make_keys(tmp_path / "keys")
+    finally:
+        os.umask(before)
+    for folder, role in zip(folders, (TRAINER, WORKER), strict=True):
+        assert stat.S_IMODE((folder / f"{role}.key_secret").stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("there", ["trainer", "worker"])
