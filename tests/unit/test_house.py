@@ -37,7 +37,7 @@ PACKAGES = {
         "decoder",
     ),
     "transport": ("messages", "slots", "addresses", "keys", "private_channel", "sockets"),
-    "worker": ("trainers", "worker", "supervisor"),
+    "worker": ("trainers", "worker", "supervisor", "native_size"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
@@ -69,6 +69,7 @@ TRIED_ELSEWHERE = {
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
+    "worker.native_size": "faults/test_native_size.py",
     "worker.supervisor": "faults/test_kill.py",
 }
 
