@@ -14,16 +14,16 @@ Two more things are in its way:
     ``__init__``: the first instructions since Ctrl-C. A KeyboardInterrupt that is raised in there
     reaches nobody: pybind11 finds it in the place of its own exception and raises a RuntimeError
     about that. So `_on_ctrl_c` takes the place of Python's own handler, and is the same but for
-    those few instructions, behind which it is called again.
+    those few instructions: then it is raised in the frame that called TensorFlow.
 """
 
 from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 import time
-from _thread import interrupt_main
 from collections.abc import Callable
 from types import FrameType
 
@@ -34,7 +34,7 @@ _AFTERMATH_S = 2.0
 
 _pair: tuple[socket.socket, socket.socket] | None = None
 _came = float("-inf")
-_told: Callable[[], None] | None = None
+_told: Callable[[int], None] | None = None
 
 
 def listen() -> None:
@@ -47,7 +47,9 @@ def listen() -> None:
         reader, writer = socket.socketpair()
         writer.setblocking(False)
         _pair = reader, writer
-        threading.Thread(target=_note, args=(reader,), name="videoload-signals", daemon=True).start()
+        threading.Thread(
+            target=_note, args=(reader,), name="videoload-signals", daemon=True
+        ).start()
     mine = _pair[1].fileno()
     before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
     if before not in (-1, mine):
@@ -57,8 +59,9 @@ def listen() -> None:
         signal.signal(signal.SIGINT, _on_ctrl_c)
 
 
-def tell(told: Callable[[], None] | None) -> None:
-    """Have ``told`` called, in a thread of its own, whenever Ctrl-C comes; None: no more."""
+def tell(told: Callable[[int], None] | None) -> None:
+    """Have ``told`` called, in another thread, with the number of each signal that comes and that
+    has a handler in Python; None: no more."""
     global _told  # noqa: PLW0603
     _told = told
 
@@ -68,9 +71,11 @@ def is_due(began: float, asked: float) -> bool:
     `time.monotonic`), is to give up: Ctrl-C came meanwhile, or just before it was asked for, and
     is to end what the main thread does; a handler of the user's own may mean something else by it.
     """
-    return (
-        max(began, asked - _AFTERMATH_S) < _came < time.monotonic() - _GRACE_S
-        and signal.getsignal(signal.SIGINT) in (_on_ctrl_c, signal.default_int_handler)
+    return max(
+        began, asked - _AFTERMATH_S
+    ) < _came < time.monotonic() - _GRACE_S and signal.getsignal(signal.SIGINT) in (
+        _on_ctrl_c,
+        signal.default_int_handler,
     )
 
 
@@ -79,16 +84,33 @@ def _note(reader: socket.socket) -> None:
     while signals := reader.recv(4096):
         if signal.SIGINT in signals:
             _came = time.monotonic()
-            if _told is not None:
-                _told()
+        if _told is not None:
+            for number in signals:
+                _told(number)
 
 
 def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
     """The handler of SIGINT, as Python's own."""
+    caller = _caller_of_error(frame)
+    if caller is None or sys.gettrace() is not None:  # a debugger's place is not taken
+        raise KeyboardInterrupt
+
+    def trace(*_: object) -> None:
+        caller.f_trace = None
+        sys.settrace(None)
+        raise KeyboardInterrupt
+
+    # What happens next in that frame is that the error arrives, or that it goes on without one.
+    caller.f_trace = trace
+    sys.settrace(lambda *_: None)
+
+
+def _caller_of_error(frame: FrameType | None) -> FrameType | None:
+    """The frame in which TensorFlow was called that now makes an exception, if it does."""
+    caller = None
     while frame is not None:
         code = frame.f_code
         if code.co_name == "__init__" and code.co_filename.endswith("errors_impl.py"):
-            interrupt_main()  # comes again after a few more instructions
-            return
+            caller = frame.f_back
         frame = frame.f_back
-    raise KeyboardInterrupt
+    return caller
