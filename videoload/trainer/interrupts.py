@@ -31,9 +31,10 @@ _GRACE_S = 0.5  # a batch that comes within so long after Ctrl-C is waited for
 # Whoever begins to wait within so long after it may keep the main thread waiting: that has raised
 # the KeyboardInterrupt, and waits in a destructor of TensorFlow's for all who still read.
 _AFTERMATH_S = 2.0
+_SAME_S = 0.25  # the handler, in the main thread, may run before the thread that notes the signal
 
 _pair: tuple[socket.socket, socket.socket] | None = None
-_came = float("-inf")
+_came = _handled = float("-inf")
 _told: Callable[[int], None] | None = None
 
 
@@ -70,13 +71,15 @@ def is_due(began: float, asked: float) -> bool:
     """Whether who waits for a batch since ``asked``, in an iteration that ``began`` (both of
     `time.monotonic`), is to give up: Ctrl-C came meanwhile, or just before it was asked for, and
     is to end what the main thread does; a handler of the user's own may mean something else by it.
-    """
-    return max(
-        began, asked - _AFTERMATH_S
-    ) < _came < time.monotonic() - _GRACE_S and signal.getsignal(signal.SIGINT) in (
-        _on_ctrl_c,
-        signal.default_int_handler,
-    )
+
+    An iteration that began after the KeyboardInterrupt was raised is another one; one that began
+    before that, but after Ctrl-C came, will be met by it."""
+    if not asked - _AFTERMATH_S < _came < time.monotonic() - _GRACE_S:
+        return False
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not _on_ctrl_c:
+        return handler is signal.default_int_handler and began < _came
+    return _came > _handled + _SAME_S or began < max(_came, _handled)
 
 
 def _note(reader: socket.socket) -> None:
@@ -91,6 +94,8 @@ def _note(reader: socket.socket) -> None:
 
 def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
     """The handler of SIGINT, as Python's own."""
+    global _handled  # noqa: PLW0603
+    _handled = time.monotonic()
     caller = _caller_of_error(frame)
     if caller is None or sys.gettrace() is not None:  # a debugger's place is not taken
         raise KeyboardInterrupt

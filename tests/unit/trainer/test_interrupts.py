@@ -19,6 +19,7 @@ def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody has listened yet."""
     monkeypatch.setattr(interrupts, "_pair", None)
     monkeypatch.setattr(interrupts, "_came", float("-inf"))
+    monkeypatch.setattr(interrupts, "_handled", float("-inf"))
     monkeypatch.setattr(interrupts, "_GRACE_S", 0.0)
     before = signal.set_wakeup_fd(-1)
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -77,6 +78,20 @@ def test_who_begins_to_wait_just_after_it_gives_up_as_well() -> None:
     now = time.monotonic()
     assert interrupts.is_due(began, now)
     assert not interrupts.is_due(began, now + 60), "but not who goes on with it another day"
+
+
+def test_what_began_before_the_main_thread_could_raise_it_gives_up_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It came while TensorFlow was making an iterator, which begins, and is then destroyed.
+    interrupts.listen()
+    now = time.monotonic()
+    monkeypatch.setattr(interrupts, "_came", now - 1)
+    monkeypatch.setattr(interrupts, "_handled", now - 30)  # another one, long ago
+    assert interrupts.is_due(now - 0.9, now - 0.9)
+    monkeypatch.setattr(interrupts, "_handled", now - 0.8)
+    assert interrupts.is_due(now - 0.9, now - 0.9)
+    assert not interrupts.is_due(now - 0.7, now - 0.7), "that is the next one"
 
 
 def test_a_batch_that_comes_soon_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
