@@ -114,7 +114,7 @@ def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who is silent over its leases holds the stream up for so long.
-    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 1.0 * SECOND)
     Lies.videos = videos
     Lies.told = Lies.owed = 0
     Lies.expected = digests(
@@ -127,8 +127,8 @@ def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
         run_state_machine_as_test(
             Lies,
             settings=settings(
-                max_examples=20,
-                stateful_step_count=30,
+                max_examples=10,
+                stateful_step_count=20,
                 deadline=None,
                 derandomize=True,
                 suppress_health_check=list(HealthCheck),
@@ -136,6 +136,6 @@ def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
         )
         grown_mb = resident_mb() - before_mb
         assert Lies.client.workers, "the honest one is still there"
-    assert Lies.told > 50
-    assert Lies.owed > 10
+    assert Lies.told > 20
+    assert Lies.owed > 5
     assert grown_mb < 32
