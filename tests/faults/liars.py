@@ -99,7 +99,7 @@ class Liar:
                 "right": [b"\x5a" * size], "none": [], "short": [bytes(size - 1)],
                 "long": [bytes(size + 1)], "two frames": [bytes(size), b"more"],
             }[pixels]  # fmt: skip
-        if kind in ("result", "failed") and lease is not None:
+        if kind in ("result", "failed") and lease is not None and "lease" not in replaced:
             del self.leases[lease.lease]
         self._socket.send_multipart(frames)
 
