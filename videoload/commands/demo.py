@@ -52,6 +52,7 @@ _MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping fo
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOP_S = 1.5
+_SHOW_CURSOR = b"\x1b[?25h"
 _MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
 
 
@@ -320,7 +321,9 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
 
     def leave() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
-        console.show_cursor()
+        if console.is_terminal:
+            with suppress(OSError):  # not through `console`: the main thread may have its lock
+                os.write(2, _SHOW_CURSOR)
         os._exit(128 + numbers[0])  # the workers end with this process
 
     def told(number: int) -> None:
