@@ -326,16 +326,19 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
                 os.write(2, _SHOW_CURSOR)
         os._exit(128 + numbers[0])  # the workers end with this process
 
+    late = threading.Timer(_STOP_S, leave)
+    late.daemon = True
+
     def told(number: int) -> None:
-        if number in _ENDING and not numbers:
+        if number in _ENDING and not late.is_alive():
             numbers.append(number)
             with suppress(OSError):  # the terminal may be gone
                 os.write(2, b"\nstopping\n")
-            late = threading.Timer(_STOP_S, leave)
-            late.daemon = True
-            late.start()
+            with suppress(RuntimeError):  # the second signal: it has started
+                late.start()
 
     def on_signal(number: int, _: FrameType | None) -> None:
+        numbers.append(number)
         sys.exit(128 + number)
 
     before = {number: signal.signal(number, on_signal) for number in _ENDING[1:]}
@@ -343,9 +346,16 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
     interrupts.tell(told)
     try:
         yield
+    except KeyboardInterrupt:
+        numbers.append(signal.SIGINT)
+        raise
     finally:
-        if not numbers:  # else the rest of the way out may take its time as well
-            interrupts.tell(None)
+        if numbers:
+            # All is closed by now. At the end of the interpreter, destructors of TensorFlow's wait.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            leave()
+        interrupts.tell(None)
         for number, handler in before.items():
             signal.signal(number, handler)
 
