@@ -875,8 +875,13 @@ def _judge(
     assert report.before is not None
     assert report.after is not None
     report.wrong += report.after.beyond(report.before)
-    closed = Left.now()
-    report.wrong += [f"after closing, {what}" for what in closed.beyond(empty) if "res" not in what]
+
+    def left() -> list[str]:
+        return [what for what in Left.now().beyond(empty) if "res" not in what]
+
+    with suppress(TimeoutError):  # a thread that was joined is still the kernel's for a moment
+        wait_until(lambda: not left(), 2 * SECOND)
+    report.wrong += [f"after closing, {what}" for what in left()]
 
 
 def main() -> int:

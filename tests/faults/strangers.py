@@ -51,7 +51,7 @@ def endless(endpoint: str, most_mb: int) -> int:
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     sent = 0
     with suppress(OSError), socket.create_connection((host, int(port)), 10 * SECOND) as made:
-        made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(54, b"\0"))
+        made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0"))
         made.sendall(bytes([4, len(_READY)]) + _READY)
         part = b"\x03" + _PART.to_bytes(8, "big") + bytes(_PART)  # more to come; a long one
         while sent < most_mb << 20:
