@@ -36,6 +36,7 @@ _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots
 _MOST_DESCRIPTORS = 1 << 16  # 4096 workers and much else; some libraries go through all of them
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in there
+_MEMINFO = Path("/proc/meminfo")
 
 _off: set[str] = set()
 
@@ -166,15 +167,60 @@ def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
 
 def _quotas(cgroup: Path, own: Path) -> Iterable[float]:
     """The CPU quotas that apply to this process, in cores: of its cgroup and of those above."""
+    for version, folder in _cgroups(cgroup, own, "cpu"):
+        if version == 2:
+            yield from _quota(folder, "cpu.max")
+        else:
+            yield from _quota(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
+
+
+def memory_left(
+    cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP, host: Path = _MEMINFO
+) -> int | None:
+    """Bytes of memory that this process can still take, by its host and by its cgroup's limit.
+
+    Beyond that the kernel kills it, or another process of the same container, without a word. None
+    where nothing tells.
+    """
+    return min([*_available(host), *_limits(cgroup, own)], default=None)
+
+
+def _limits(cgroup: Path, own: Path) -> Iterable[int]:
+    """What is left below the limits that apply to this process: its cgroup's and those above."""
+    for version, folder in _cgroups(cgroup, own, "memory"):
+        if version == 2:
+            yield from _below(folder, "memory.max", "memory.current", "")
+        else:
+            yield from _below(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+
+
+def _below(folder: Path, limit: str, used: str, prefix: str) -> Iterable[int]:
+    with suppress(OSError, ValueError):
+        most = (folder / limit).read_text().strip()
+        if most == "max":
+            return
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        # Cached files make room where it is needed; shared memory is not among them.
+        cached = sum(int(stat.get(f"{prefix}{name}_file", 0)) for name in ("active", "inactive"))
+        yield max(0, int(most) - int((folder / used).read_text()) + cached)
+
+
+def _available(host: Path) -> Iterable[int]:
+    with suppress(OSError, ValueError):
+        for line in host.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield 1024 * int(line.split()[1])
+
+
+def _cgroups(cgroup: Path, own: Path, controller: str) -> Iterable[tuple[int, Path]]:
+    """The cgroups of this process, and those above: (version, folder)."""
     with suppress(OSError, ValueError):
         for line in own.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            if not controllers:  # version 2
-                for folder in _upwards(cgroup, path):
-                    yield from _quota(folder, "cpu.max")
-            elif "cpu" in controllers.split(","):
-                for folder in _upwards(cgroup / "cpu", path):
-                    yield from _quota(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
+            if not controllers:
+                yield from ((2, folder) for folder in _upwards(cgroup, path))
+            elif controller in controllers.split(","):
+                yield from ((1, folder) for folder in _upwards(cgroup / controller, path))
 
 
 def _upwards(top: Path, path: str) -> Iterable[Path]:

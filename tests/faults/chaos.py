@@ -1,12 +1,16 @@
 """One client under fire: faults of every kind while it streams, and the stream must not change.
 
-    python -m tests.faults.chaos --batches 20000 --faults 300 --seed 1
+    python -m tests.faults.chaos --batches 20000 --faults 400 --seed 1
+    python -m tests.faults.chaos --without "endless message"       # a fault, or several, left out
+    python -m tests.faults.chaos --only "lying worker"
 
 Two local workers and three that dial in (one straight, one through a proxy, one through a proxy
 under CURVE keys) decode shuffled epochs of small videos, some of them bad. A script that follows
 from the seed alone says what happens, to whom, and after which batch; a fault whose target is not
-there waits for it. The batches must equal those of `decode_serially`, byte for byte; at the end
-nothing may be left over: descriptors, threads, processes, memory.
+there waits for it. Others come of their own: workers whose root is the wrong one, or empty, or
+copied by half; a worker that lies; strangers with messages that are malformed or never end; and
+everybody's storage stands still for a while. The batches must equal those of `decode_serially`,
+byte for byte; at the end nothing may be left over: descriptors, threads, processes, memory.
 
 Exit status 0, or 1 if anything differs.
 """
@@ -37,7 +41,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.digests import digests
+from tests.faults.liars import LyingWorker
 from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.faults.strangers import endless, poison
 from tests.ports import free_port
 from tests.processes import children_of, descriptors, resident_mb
 from tests.videos import make_avi
@@ -74,7 +80,15 @@ KILL, CRASH, HANG, LEAVE, SLOW = (
 DEADLY = {KILL: signal.SIGKILL, CRASH: signal.SIGSEGV, LEAVE: signal.SIGTERM}
 CUT_ALL = "cut all connections"
 ALL_AT_ONCE = "SIGKILL to all at once"
+FROZEN = "frozen storage"  # stood in for by SIGSTOP to all workers
 JOIN = "a worker joins, later leaves"
+WRONG_ROOT, EMPTY_ROOT, HALF_ROOT = "wrong root", "empty root", "half-copied root"
+LIAR = "lying worker"
+POISON, ENDLESS = "poisonous message", "endless message"
+STRANGER = "a stranger"
+GUESTS = (JOIN, WRONG_ROOT, EMPTY_ROOT, HALF_ROOT)  # worker processes that come and go
+FREEZE_S = 4 * SECOND  # well beyond what a worker that hangs is given
+ENDLESS_MB = 256  # who has taken so much of one message takes all of it
 
 
 # The script
@@ -91,9 +105,11 @@ class Planned:
     fault: Fault | None = None  # of a proxy
 
 
-def plan_faults(batches: int, faults: int, seed: int) -> list[Planned]:
+def plan_faults(
+    batches: int, faults: int, seed: int, chosen: Callable[[str], bool] = lambda what: True
+) -> list[Planned]:
     """What happens, in order. Every kind to every target in turn, in a drawn order; one in seven
-    comes on the heels of the one before."""
+    comes on the heels of the one before. ``chosen``: whether a kind of fault, by name, happens."""
     draw = random.Random(seed)
     kinds = [
         *[(what, LOCAL) for what in (KILL, CRASH, HANG, LEAVE, SLOW)] * 3,
@@ -101,8 +117,11 @@ def plan_faults(batches: int, faults: int, seed: int) -> list[Planned]:
         *[(str(kind), role) for role in (PROXIED, SEALED) for kind in Kind],
         *[(CUT_ALL, role) for role in (PROXIED, SEALED)],
         (ALL_AT_ONCE, EVERYBODY),
-        (JOIN, FURTHER),
+        (FROZEN, EVERYBODY),
+        *[(what, FURTHER) for what in (*GUESTS, LIAR)],
+        *[(what, STRANGER) for what in (POISON, ENDLESS)],
     ]
+    kinds = [(what, whom) for what, whom in kinds if chosen(what)]
     mean = 0.9 * batches / faults
     at = 0.03 * batches
     planned: list[Planned] = []
@@ -151,6 +170,23 @@ def make_videos(root: Path) -> Catalog:
 BAD = {"a/header.avi", "b/text.avi"}
 
 
+def make_roots(videos: Path, folder: Path) -> dict[str, Path]:
+    """Where workers look that were started in the wrong place."""
+    roots = {what: folder / what for what in (WRONG_ROOT, EMPTY_ROOT, HALF_ROOT)}
+    for root in roots.values():
+        root.mkdir(parents=True)
+    for number, path in enumerate(sorted(videos.rglob("*.avi"))):
+        name = path.relative_to(videos)
+        # Another take under the same name; and of the copy, a third is there, a third was cut off.
+        make_avi(roots[WRONG_ROOT] / name, frames=60, size=(40, 48), seed=1000 + number)
+        if number % 3:
+            copy = roots[HALF_ROOT] / name
+            copy.parent.mkdir(exist_ok=True)
+            data = path.read_bytes()
+            copy.write_bytes(data if number % 3 == 1 else data[: len(data) // 2])
+    return roots
+
+
 def clip_of(epoch_batches: int, videos: int) -> ClipSpec:
     """Clips of 4 frames of 32x32, so many of each video that an epoch has about so many batches."""
     return ClipSpec(
@@ -191,13 +227,16 @@ class Fleet:
         self._root = root
         self._log = log
         self._dial: dict[str, tuple[str, ...]] = {}
+        self._roots: dict[str, Path] = {}
         self._all: list[subprocess.Popen[bytes]] = []
         self.by_role: dict[str, subprocess.Popen[bytes]] = {}
         stack.callback(self._end)
 
-    def can(self, role: str, *dial: str) -> None:
-        """How a role is started: the arguments after ``videoload worker``."""
+    def can(self, role: str, *dial: str, root: Path | None = None) -> None:
+        """How a role is started: the arguments after ``videoload worker``, and what it reads if
+        not the videos."""
         self._dial[role] = dial
+        self._roots[role] = root or self._root
 
     def start(self, role: str) -> None:
         """Start (again) the worker of a role."""
@@ -206,7 +245,7 @@ class Fleet:
             worker = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "videoload", "worker"),
-                    *("--root", str(self._root), *self._dial[role]),
+                    *("--root", str(self._roots[role]), *self._dial[role]),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -388,9 +427,12 @@ class Chaos:
     """Carries out the script against a fleet."""
 
     def __init__(
-        self, client: Client, fleet: Fleet, proxies: dict[str, Proxy], report: Report
+        self, client: Client, fleet: Fleet, proxies: dict[str, Proxy], report: Report, seed: int
     ) -> None:
         self._client = client
+        self._draw = random.Random(seed)
+        self._threads: list[threading.Thread] = []  # of faults that take their time
+        self._frozen = False
         self._fleet = fleet
         self._proxies = proxies
         self._report = report
@@ -430,6 +472,8 @@ class Chaos:
         self._note_armed()
         for proxy in self._proxies.values():
             proxy.disarm()
+        for thread in self._threads:
+            thread.join()
         left, self._undo = self._undo, []
         for _, undo in left:
             undo()
@@ -444,7 +488,7 @@ class Chaos:
 
     def _held_up(self) -> int:
         """Faults whose targets come back by themselves."""
-        return sum(planned.whom not in self._busy for planned in self._waiting)
+        return sum(not {planned.whom, planned.what} & self._busy for planned in self._waiting)
 
     def _note_armed(self) -> None:
         """Those that have happened by now."""
@@ -463,10 +507,16 @@ class Chaos:
             done = self._cut_all(whom)
         elif whom == LOCAL:
             done = self._hit_local(planned)
+        elif what == FROZEN:
+            done = self._freeze()
         elif whom == EVERYBODY:
             done = self._hit_all(planned)
+        elif what == LIAR:
+            done = self._lie(planned)
         elif whom == FURTHER:
             done = self._join(planned)
+        elif whom == STRANGER:
+            done = self._call(what)
         else:
             done = self._hit_remote(planned)
         if done:
@@ -504,7 +554,7 @@ class Chaos:
 
     def _hit_local(self, planned: Planned) -> bool:
         there = self._fleet.local()
-        if not there:
+        if not there or self._frozen:
             return False
         pid = there[planned.undo % len(there)]
         if planned.what == SLOW:
@@ -516,7 +566,7 @@ class Chaos:
     def _hit_remote(self, planned: Planned) -> bool:
         role = planned.whom
         pid = self._fleet.pid(role)
-        if pid is None or role in self._busy:
+        if pid is None or role in self._busy or self._frozen:
             return False
         if planned.what == SLOW:
             self._pulse(planned, pid)
@@ -542,7 +592,7 @@ class Chaos:
     def _hit_all(self, planned: Planned) -> bool:
         there = self._fleet.local()
         roles = [r for r in ROLES if r not in self._busy and self._fleet.pid(r) is not None]
-        if len(there) + len(roles) < 4:
+        if len(there) + len(roles) < 4 or self._frozen:
             return False
         for role in roles:
             pid = self._fleet.pid(role)
@@ -555,18 +605,81 @@ class Chaos:
         return True
 
     def _join(self, planned: Planned) -> bool:
-        if FURTHER in self._busy:
+        guest = planned.what
+        if guest in self._busy:
             return False
-        self._busy.add(FURTHER)
-        self._fleet.start(FURTHER)
-        pid = self._fleet.by_role[FURTHER].pid
+        self._busy.add(guest)
+        self._fleet.start(guest)
+        pid = self._fleet.by_role[guest].pid
 
         def leave() -> None:
             _signal(pid, signal.SIGTERM)
-            self._busy.discard(FURTHER)
+            self._busy.discard(guest)
 
         self._later(planned, leave, 10 * planned.undo)
         return True
+
+    def _lie(self, planned: Planned) -> bool:
+        if LIAR in self._busy:
+            return False
+        self._busy.add(LIAR)
+        liar = LyingWorker(
+            self._client.endpoints[0], f"liar{self._batch}", self._draw.getrandbits(32)
+        )
+
+        def leave() -> None:
+            liar.stop()
+            self._busy.discard(LIAR)
+
+        self._later(planned, leave, 3 * planned.undo)
+        return True
+
+    def _freeze(self) -> bool:
+        """All workers stop at once, those that are started meanwhile as well; then all go on. What
+        another fault has stopped or ended stays so."""
+        if self._frozen:
+            return False
+        self._frozen = True
+        left_out = {self._fleet.by_role[role].pid for role in ROLES if role in self._busy}
+
+        def freeze() -> None:
+            until = time.monotonic() + FREEZE_S
+            stopped: set[int] = set()
+            while time.monotonic() < until:
+                for pid in {*children_of(os.getpid())} - left_out:
+                    _signal(pid, signal.SIGSTOP)
+                    stopped.add(pid)
+                time.sleep(0.05)
+            for pid in stopped:
+                _signal(pid, signal.SIGCONT)
+            self._frozen = False
+
+        self._start(freeze)
+        return True
+
+    def _call(self, what: str) -> bool:
+        """A stranger calls: it has no key and is no worker."""
+        endpoint = self._client.endpoints[0]
+        if what == POISON:
+            self._start(lambda: poison(endpoint, self._draw.getrandbits(32)))
+            return True
+        if ENDLESS in self._busy:
+            return False
+        self._busy.add(ENDLESS)
+
+        def call() -> None:
+            taken = endless(endpoint, ENDLESS_MB)
+            if taken >= ENDLESS_MB:
+                self._report.wrong.append(f"{taken} MB of a stranger's one message were taken")
+            self._busy.discard(ENDLESS)
+
+        self._start(call)
+        return True
+
+    def _start(self, what: Callable[[], None]) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        self._threads.append(threading.Thread(target=what, name="a fault"))
+        self._threads[-1].start()
 
     def _pulse(self, planned: Planned, pid: int) -> None:
         for pulse in range(3):
@@ -607,9 +720,17 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: int = 500) -> Report:
-    """Stream at least ``batches`` batches under ``faults`` faults; ``folder`` is for the videos,
-    the keys and what the workers print."""
+def run(
+    folder: Path,
+    *,
+    batches: int,
+    faults: int,
+    seed: int,
+    epoch_batches: int = 500,
+    chosen: Callable[[str], bool] = lambda what: True,
+) -> Report:
+    """Stream at least ``batches`` batches under ``faults`` faults, of the ``chosen`` kinds;
+    ``folder`` is for the videos, the keys and what the workers print."""
     catalog = make_videos(folder / "videos")
     clip = clip_of(epoch_batches, len(catalog))
     options: dict[str, Any] = {"shuffle": True, "seed": seed}
@@ -626,7 +747,7 @@ def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: in
     report.serial_s = time.monotonic() - began
 
     script: dict[int, list[Planned]] = {}
-    for planned in plan_faults(report.batches, faults, seed):
+    for planned in plan_faults(report.batches, faults, seed, chosen):
         script.setdefault(planned.batch, []).append(planned)
 
     empty = Left.now()
@@ -648,14 +769,16 @@ def run(folder: Path, *, batches: int, faults: int, seed: int, epoch_batches: in
             SEALED: stack.enter_context(Proxy(sealed_at, seed + 1)),
         }
         fleet = Fleet(client, folder / "videos", folder / "workers.log", stack)
-        for role, endpoint in ((STRAIGHT, plain), (FURTHER, plain), (PROXIED, None)):
+        for role, endpoint in ((STRAIGHT, plain), (JOIN, plain), (PROXIED, None)):
             fleet.can(role, "--connect", endpoint or proxies[PROXIED].endpoint)
+        for guest, root in make_roots(folder / "videos", folder / "roots").items():
+            fleet.can(guest, "--connect", plain, root=root)
         fleet.can(SEALED, "--connect", proxies[SEALED].endpoint, "--keys", str(worker_keys))
         for role in ROLES:
             fleet.start(role)
         wait_until(fleet.complete, PATIENCE_S, "all workers are there")
         stream = client.stream(catalog, clip, BATCH, **options)
-        chaos = Chaos(client, fleet, proxies, report)
+        chaos = Chaos(client, fleet, proxies, report, seed)
         got = _read(client, stream, epochs, per_epoch, chaos, script, owed, report)
         _recover(chaos, fleet, proxies, report)
         report.after = Left.now()
@@ -671,8 +794,9 @@ def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Repo
     for proxy in proxies.values():
         proxy.release()
     report.never = chaos.unfinished()
-    if FURTHER in fleet.by_role:
-        fleet.by_role[FURTHER].terminate()
+    for guest in GUESTS:
+        if guest in fleet.by_role:
+            fleet.by_role[guest].terminate()
     for role in ROLES:
         if fleet.by_role[role].poll() is not None:
             fleet.start(role)
@@ -751,20 +875,34 @@ def _judge(
     assert report.before is not None
     assert report.after is not None
     report.wrong += report.after.beyond(report.before)
-    closed = Left.now()
-    report.wrong += [f"after closing, {what}" for what in closed.beyond(empty) if "res" not in what]
+
+    def left() -> list[str]:
+        return [what for what in Left.now().beyond(empty) if "res" not in what]
+
+    with suppress(TimeoutError):  # a thread that was joined is still the kernel's for a moment
+        wait_until(lambda: not left(), 2 * SECOND)
+    report.wrong += [f"after closing, {what}" for what in left()]
 
 
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--batches", type=int, default=20_000)
-    parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument("--faults", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, help="keep what the workers print here")
+    kinds = sorted({planned.what for planned in plan_faults(1000, 1000, 1)})
+    for name, what in (("--only", "no other kind of fault"), ("--without", "leave this one out")):
+        parser.add_argument(name, action="append", choices=kinds, default=[], help=what)
     asked = parser.parse_args()
+
+    def chosen(what: str) -> bool:
+        return what in (asked.only or kinds) and what not in asked.without
+
     with tempfile.TemporaryDirectory() as folder:
-        report = run(Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed)
+        report = run(
+            Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed, chosen=chosen
+        )
         if asked.log:
             asked.log.write_bytes((Path(folder) / "workers.log").read_bytes())
     console = Console(width=110, highlight=False)

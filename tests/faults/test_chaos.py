@@ -9,7 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.chaos import EVERYBODY, LOCAL, PROXIED, ROLES, SEALED, plan_faults, run
+from tests.faults.chaos import (
+    EMPTY_ROOT,
+    ENDLESS,
+    EVERYBODY,
+    FROZEN,
+    FURTHER,
+    HALF_ROOT,
+    LIAR,
+    LOCAL,
+    POISON,
+    PROXIED,
+    ROLES,
+    SEALED,
+    STRANGER,
+    WRONG_ROOT,
+    plan_faults,
+    run,
+)  # fmt: skip
 from tests.faults.proxy import Kind
 from tests.programs import Programs
 from tests.videos import make_avi, make_white_avi
@@ -17,6 +34,7 @@ from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
 BATCHES, FAULTS, SEED = 1200, 46, 4
+OTHERS = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON, ENDLESS, FROZEN}
 
 
 def test_what_happens_follows_from_the_seed_alone() -> None:
@@ -26,7 +44,11 @@ def test_what_happens_follows_from_the_seed_alone() -> None:
     assert [planned.batch for planned in script] == sorted(planned.batch for planned in script)
     assert 0 < script[0].batch < script[-1].batch < 20_000
     whom = Counter(planned.whom for planned in script)
-    assert {LOCAL, EVERYBODY, *ROLES} < set(whom)
+    assert {LOCAL, EVERYBODY, FURTHER, STRANGER, *ROLES} == set(whom)
+    assert {planned.what for planned in script} > OTHERS
+    without = plan_faults(20_000, 300, 1, lambda what: what not in OTHERS)
+    assert len(without) == 300
+    assert not {planned.what for planned in without} & OTHERS
     for role in (PROXIED, SEALED):
         there = {planned.what for planned in script if planned.whom == role}
         assert set(Kind) < there
@@ -40,7 +62,10 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     # Most of the time goes into deadlines: shorter ones than usual.
     monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
-    report = run(tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200)
+    report = run(
+        tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200,
+        chosen=lambda what: what not in OTHERS,
+    )  # fmt: skip
     tell(
         f"{len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
         f"longest pause {report.longest_s:.2f} s"
@@ -49,6 +74,18 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     assert report.differing == []
     assert report.lost == report.doubled == 0
     assert len(report.injected) >= 40
+    assert all(report.survived())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180 * SECOND)
+def test_workers_with_other_files_liars_and_poison_change_no_byte(tmp_path: Path) -> None:
+    chosen = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON}
+    report = run(
+        tmp_path, batches=600, faults=10, seed=SEED, epoch_batches=200, chosen=chosen.__contains__
+    )
+    assert report.wrong == []
+    assert {what for _, what, _ in report.injected} == chosen
     assert all(report.survived())
 
 

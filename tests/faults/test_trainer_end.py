@@ -7,14 +7,17 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.digests import digest
 from tests.faults.raw_peers import answer, dealer, hello, say
+from tests.leaks import private_sockets
 from tests.needs import needs_tensorflow
 from tests.ports import free_port
-from tests.processes import children_of, is_alive
+from tests.processes import children_of, descriptors, is_alive
 from tests.programs import Program, Programs
 from tests.quick import rest_slow
 from tests.videos import Videos
@@ -71,6 +74,10 @@ def start(programs: Programs, videos: Videos, how: str, *listen: str) -> tuple[P
     return trainer, workers
 
 
+def unix_sockets() -> list[str]:
+    return Path("/proc/net/unix").read_text().splitlines()[1:]
+
+
 def gone(pids: list[int]) -> bool:
     return not any(is_alive(pid) for pid in pids)
 
@@ -104,6 +111,7 @@ def test_when_a_trainer_ends_its_workers_end_with_it(
             (signal.SIGKILL, -signal.SIGKILL),
             (signal.SIGINT, -signal.SIGINT),
             (signal.SIGTERM, -signal.SIGTERM),
+            (signal.SIGHUP, -signal.SIGHUP),
         ]
     ),
 )
@@ -114,6 +122,27 @@ def test_when_a_trainer_is_killed_its_workers_end_with_it(
     trainer.signal(number)
     assert trainer.wait(GONE_S) == status
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+
+
+@pytest.mark.slow
+def test_a_trainer_whose_terminal_is_closed_leaves_nothing_behind(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    trainer = programs.script(
+        TRAINER, "trains on", str(videos.root), start_new_session=True,
+        env={"TMPDIR": str(temporary)},
+    )  # fmt: skip
+    trainer.wait_for("training", 20 * SECOND)
+    workers = children_of(trainer.pid)
+    sockets = private_sockets(descriptors(trainer.pid))
+    assert len(workers) == 2
+    os.killpg(trainer.pid, signal.SIGHUP)  # reaches the workers as well
+    assert trainer.wait(GONE_S) == -signal.SIGHUP
+    wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+    assert not sockets & {line.split()[-1] for line in unix_sockets()}
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -294,3 +323,134 @@ def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None
     assert status in (-signal.SIGINT, 1), trainer.err
     assert "KeyboardInterrupt" in trainer.err
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
+
+
+PRESSED = """
+    import os, random, signal, sys, threading, time
+
+    import tensorflow as tf
+    from videoload import Catalog, Client, ClipSpec
+
+    presses, frozen = int(sys.argv[2]), sys.argv[3] == "frozen"
+    draw = random.Random(1)
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+    model = tf.keras.Sequential([
+        tf.keras.layers.GlobalAveragePooling3D(), tf.keras.layers.Dense(3),
+    ])
+    model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with Client(workers=2, stall_s=60) as client:
+        client.wait_for_workers(2)
+        stream = client.stream(Catalog.from_folder(sys.argv[1]), clip, 4, shuffle=True)
+
+        def signal_workers(number):
+            for worker in client.workers:
+                os.kill(worker.pid, number)
+
+        def press():
+            time.sleep(draw.uniform(0, 0.4))
+            if frozen:
+                signal_workers(signal.SIGSTOP)
+                time.sleep(0.2)
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        try:
+            signal.raise_signal(signal.SIGINT)  # in a cell of a notebook, say
+        except KeyboardInterrupt:
+            pass
+        model.fit(stream.dataset(), verbose=0)
+        print("fitted", flush=True)
+        for _ in range(presses):
+            pressed = []
+            dataset = stream.dataset(epochs=10**4)
+            threading.Thread(target=press).start()
+            try:
+                model.fit(dataset, verbose=0, epochs=10**4, steps_per_epoch=draw.choice([3, 9, 99]))
+            except BaseException as error:
+                how = type(error).__name__
+            print(how, time.monotonic() - pressed[0], flush=True)
+            signal_workers(signal.SIGCONT)
+"""
+
+
+@pytest.mark.slow
+@needs_tensorflow
+@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.parametrize("how", ["decoding", "frozen"])
+def test_ctrl_c_in_fit_is_a_keyboard_interrupt_whenever_it_comes_and_an_earlier_one_is_none(
+    how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
+) -> None:
+    presses = 20 if how == "decoding" else 5
+    trainer = programs.script(
+        PRESSED, str(videos.root), str(presses), how, env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
+    assert trainer.wait(100 * SECOND) == 0, trainer.err
+    first, *told = trainer.out.splitlines()
+    assert first == "fitted"
+    assert [line.split()[0] for line in told] == ["KeyboardInterrupt"] * presses, trainer.err
+    took = sorted(float(line.split()[1]) for line in told)
+    tell(f"{presses} presses: p50 {took[presses // 2]:.2f} s, the longest {took[-1]:.2f} s")
+    assert took[-1] < 2 * SECOND
+
+
+# The demo
+
+
+@pytest.mark.slow
+@needs_tensorflow
+@pytest.mark.parametrize(
+    ("number", "sign"),
+    [(signal.SIGINT, "Epoch 1/"), (signal.SIGINT, "Epoch 2/"), (signal.SIGHUP, "Epoch 1/")],
+)
+def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
+    number: int, sign: str, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    demo = programs.videoload(
+        "demo", "--workers", "2", start_new_session=True, env={"TMPDIR": str(temporary)}
+    )
+    demo.wait_for(sign, 60 * SECOND)
+    assert list(temporary.iterdir())
+    children = children_of(demo.pid)
+    began = time.monotonic()
+    os.killpg(demo.pid, number)
+    assert demo.wait(3 * SECOND) == 128 + number
+    tell(f"{time.monotonic() - began:.2f} s")
+    assert "stopping" in demo.err
+    assert "Traceback" not in demo.err
+    assert list(temporary.iterdir()) == []
+    wait_until(lambda: gone(children), GONE_S, "its workers are gone")
+
+
+STUCK = """
+    import ctypes, tempfile
+    from pathlib import Path
+
+    from rich.console import Console
+    from videoload.commands import demo
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        demo._ends_soon(Path(folder), Console()),
+    ):
+        Path(folder, "made.avi").touch()
+        lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+        lock(mutex)
+        print("stuck", flush=True)
+        lock(mutex)  # as a destructor of TensorFlow's that waits for a thread
+"""
+
+
+@pytest.mark.parametrize("number", rest_slow([signal.SIGINT, signal.SIGHUP, signal.SIGTERM]))
+def test_a_signal_ends_the_demo_where_no_exception_gets_through(
+    number: int, programs: Programs, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    stuck = programs.script(STUCK, env={"TMPDIR": str(temporary)})
+    stuck.wait_for("stuck", 20 * SECOND)
+    stuck.signal(number)
+    assert stuck.wait(3 * SECOND) == 128 + number
+    assert stuck.err == "\nstopping\n"
+    assert list(temporary.iterdir()) == []

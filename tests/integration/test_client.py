@@ -91,6 +91,23 @@ def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
         )
 
 
+def test_slots_that_do_not_fit_the_memory_that_is_left_are_refused_before_they_are_made(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a container: beyond its limit the kernel kills it.
+    left = 3 * 10**9
+    monkeypatch.setattr("videoload.native.memory_left", lambda: left)
+    huge = ClipSpec(frames=100, size=(1000, 1000), resize=1000)  # 0.3 GB
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for slots, how in ((None, ", or give fewer slots= than 4"), (2, ""), (5, ".* than 5")):
+            with pytest.raises(MemoryError, match=f"GB of memory is left here .* smaller{how}$"):
+                client.stream(videos.catalog, huge, 6, slots=slots)
+        left = 40 * 10**6
+        small = ClipSpec(frames=10, size=(200, 200), resize=200)  # 1.2 MB
+        held = [client.stream(videos.catalog, small, size)._source.arena for size in (1, 4, 7)]
+        assert [arena.slots for arena in held] == [8, 6, 4], "8, or three quarters of what is left"
+
+
 def test_a_closed_client_makes_no_streams_and_reads_none(videos: Videos) -> None:
     with Client(workers=1) as client:
         stream = client.stream(videos.catalog, SMALL, 3)

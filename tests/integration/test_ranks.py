@@ -4,13 +4,14 @@ own shard, and TensorFlow keeps them in step."""
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.needs import needs_tensorflow
 from tests.ports import free_ports
-from tests.programs import Programs
-from tests.videos import Videos
+from tests.programs import Program, Programs
+from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import Catalog, ClipSpec, decode_serially
 
@@ -92,13 +93,12 @@ RANK = """
 """
 
 
-def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
-    videos: Videos, programs: Programs
-) -> None:
+def start_ranks(programs: Programs, script: str, root: Path) -> list[Program]:
+    """The script in a process for each rank."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(RANKS)]}
-    ranks = [
+    return [
         programs.script(
-            RANK, str(videos.root),
+            script, str(root),
             env={
                 "TF_CONFIG": json.dumps({
                     "cluster": cluster, "task": {"type": "worker", "index": rank},
@@ -108,6 +108,12 @@ def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
         )
         for rank in range(RANKS)
     ]  # fmt: skip
+
+
+def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
+    videos: Videos, programs: Programs
+) -> None:
+    ranks = start_ranks(programs, RANK, videos.root)
     for program in ranks:
         assert program.wait(60 * SECOND) == 0, program.err
     told = [
@@ -139,3 +145,54 @@ def test_ranks_train_in_step_on_disjoint_complete_equally_long_shards(
         for shard in ((0, 2), (1, 2), (0, 1))
     ]
     assert whole[0] | whole[1] == whole[2]
+
+
+TOGETHER = """
+    import json
+    import os
+    import sys
+
+    import tensorflow as tf
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+    import videoload as vl
+
+    root, rank = sys.argv[1], json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    clip = vl.ClipSpec(frames=2, resize=32, size=(32, 32))
+
+    @tf.function
+    def mean_of_ranks(number):
+        return strategy.reduce("MEAN", strategy.run(lambda: number), axis=None)
+
+    with vl.Client(workers=1) as client:
+        catalog = vl.Catalog.from_folder(root)
+        stream = client.stream(catalog, clip, 1, shard=(rank, 2), max_bad=1.0)
+        for step, _ in enumerate(stream):
+            bad = len(stream.quarantine)
+            if float(mean_of_ranks(tf.constant(float(bad)))) > 3:
+                print("stopped", step, bad, flush=True)
+                break
+"""
+
+
+def test_ranks_that_decide_together_on_bad_videos_stop_at_the_same_step(
+    programs: Programs, tmp_path: Path
+) -> None:
+    for number in range(40):
+        name = f"x/{number:02}.avi"
+        if number % 2 and number > 6:  # all of them in the share of the second rank
+            (tmp_path / name).write_text("not a video")
+        else:
+            make_avi(tmp_path / name, frames=4, size=(32, 32), seed=number)
+    ranks = start_ranks(programs, TOGETHER, tmp_path)
+    for program in ranks:
+        assert program.wait(60 * SECOND) == 0, program.err
+    (step, bad), (other_step, other_bad) = (
+        map(int, line.split()[1:])
+        for program in ranks
+        for line in program.out.splitlines()
+        if line.startswith("stopped ")
+    )
+    assert step == other_step
+    assert bad < 3 < other_bad, "by itself, one of them would have gone on"

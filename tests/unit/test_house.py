@@ -40,7 +40,7 @@ PACKAGES = {
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
         "sockets",
     ),
-    "worker": ("trainers", "worker", "restarts", "supervisor"),
+    "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
@@ -68,6 +68,7 @@ TRIED_ELSEWHERE = {
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
     "transport.connections": "faults/test_endless.py",
+    "worker.native_size": "faults/test_native_size.py",
     "worker.supervisor": "faults/test_kill.py",
 }
 

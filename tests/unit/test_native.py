@@ -47,6 +47,21 @@ class Cgroups:
         self._own.write_text("".join(f"{line}\n" for line in lines))
         return native.cores(self._top, self._own)
 
+    def memory_left(self, *lines: str, available_kb: int | None = None) -> int | None:
+        """The same of memory; ``available_kb`` is what the host says of itself."""
+        self._own.write_text("".join(f"{line}\n" for line in lines))
+        host = self._own.with_name("meminfo")
+        if available_kb is not None:
+            host.write_text(f"MemTotal: 9 kB\nMemAvailable: {available_kb} kB\nBuffers: 3 kB\n")
+        return native.memory_left(self._top, self._own, host)
+
+    def memory(self, folder: str, limit: object, used: int, cached: int = 0) -> None:
+        """A cgroup's memory, version 2."""
+        self.file(f"{folder}memory.max", f"{limit}\n")
+        self.file(f"{folder}memory.current", f"{used}\n")
+        stat = f"anon 1\nshmem 7\nactive_file {cached}\ninactive_file {cached}\n"
+        self.file(f"{folder}memory.stat", stat)
+
 
 @pytest.fixture
 def cgroups(tmp_path: Path) -> Cgroups:
@@ -128,6 +143,47 @@ def test_a_tighter_affinity_beats_a_quota(
     cgroups.file("job/cpu.max", "300000 100000\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert cgroups.cores("0::/job") == 1
+
+
+# Memory
+
+
+def test_what_is_left_of_a_limit_counts_cached_files_as_room(cgroups: Cgroups) -> None:
+    cgroups.memory("job/", 1000, used=900, cached=150)
+    assert cgroups.memory_left("0::/job") == 1000 - 900 + 2 * 150
+
+
+def test_a_limit_of_version_1_is_the_same(cgroups: Cgroups) -> None:
+    cgroups.file("memory/job/memory.limit_in_bytes", "1000\n")
+    cgroups.file("memory/job/memory.usage_in_bytes", "900\n")
+    stat = "active_file 1\ntotal_active_file 20\ntotal_inactive_file 30\n"
+    cgroups.file("memory/job/memory.stat", stat)
+    assert cgroups.memory_left("5:cpu:/job", "4:memory:/job", "0::/elsewhere") == 150
+
+
+@pytest.mark.parametrize("tightest", ["", "pod/", "pod/container/"])
+def test_the_limits_of_all_cgroups_above_apply_as_well(tightest: str, cgroups: Cgroups) -> None:
+    for folder in ("", "pod/", "pod/container/"):
+        cgroups.memory(folder, 1000 if folder == tightest else "max", used=400)
+    cgroups.memory("pod/beside/", 10, used=5)
+    assert cgroups.memory_left("0::/pod/container", available_kb=90) == 600
+
+
+def test_the_host_may_have_less_than_the_limit(cgroups: Cgroups) -> None:
+    cgroups.memory("job/", 1_000_000, used=0)
+    assert cgroups.memory_left("0::/job", available_kb=9) == 9 * 1024
+
+
+def test_more_in_use_than_the_limit_leaves_nothing(cgroups: Cgroups) -> None:
+    cgroups.memory("job/", 100, used=130)
+    assert cgroups.memory_left("0::/job") == 0
+
+
+@pytest.mark.parametrize("limit", ["", "many", "max"])
+def test_where_nothing_tells_there_is_no_limit(limit: str, cgroups: Cgroups) -> None:
+    cgroups.memory("job/", limit, used=1)
+    assert cgroups.memory_left("0::/job") is None
+    assert cgroups.memory_left("no colons") is None
 
 
 # Switches

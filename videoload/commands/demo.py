@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import signal
+import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 from rich.console import Console
@@ -27,6 +32,7 @@ from videoload.commands import made_videos as shapes
 from videoload.errors import SpecError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
+from videoload.trainer import interrupts
 from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
 from videoload.trainer.stream import Stream
@@ -43,6 +49,9 @@ _EPOCHS = 6
 _MAX_STEPS, _MAX_TEST_STEPS = 48, 12
 _MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping for them
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_S = 1.5
+_SHOW_CURSOR = b"\x1b[?25h"
 _MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
 
 
@@ -78,9 +87,13 @@ def run(
         raise SpecError("keep is for the videos that the demo makes: leave it out with your own")
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         raise SpecError(f"{keep} is not an empty folder: choose another one to keep the videos in")
-    with console.status("loading TensorFlow"):
-        keras = _keras()
-    with tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary, _fewer_log_lines():
+    with (
+        tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary,
+        _ends_soon(Path(temporary), console),
+        _fewer_log_lines(),
+    ):
+        with console.status("loading TensorFlow"):
+            keras = _keras()
         # Indexes of videos that are soon removed need not be kept.
         cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
@@ -297,6 +310,53 @@ def _silent_stderr() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(null)
+
+
+@contextmanager
+def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
+    """A signal that ends the demo ends it within two seconds, and nothing is left behind: not where
+    TensorFlow waits for threads of its own either, in C++, where no exception gets through."""
+    numbers: list[int] = []
+
+    def leave() -> None:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if console.is_terminal:
+            with suppress(OSError):  # not through `console`: the main thread may have its lock
+                os.write(2, _SHOW_CURSOR)
+        os._exit(128 + numbers[0])  # the workers end with this process
+
+    late = threading.Timer(_STOP_S, leave)
+    late.daemon = True
+
+    def told(number: int) -> None:
+        if number in _ENDING and not late.is_alive():
+            numbers.append(number)
+            with suppress(OSError):  # the terminal may be gone
+                os.write(2, b"\nstopping\n")
+            with suppress(RuntimeError):  # the second signal: it has started
+                late.start()
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        numbers.append(number)
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, on_signal) for number in _ENDING[1:]}
+    interrupts.listen()
+    interrupts.tell(told)
+    try:
+        yield
+    except KeyboardInterrupt:
+        numbers.append(signal.SIGINT)
+        raise
+    finally:
+        if numbers:
+            # All is closed by now. At the end of the interpreter, destructors of TensorFlow's wait.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            leave()
+        interrupts.tell(None)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -29,12 +29,17 @@ from videoload.decoding.scaling import Buffer, Chains, Scaler
 from videoload.decoding.storage import Storage, VideoFile
 from videoload.errors import SpecError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipParams, ClipSpec, UnfitError, clip_params
+from videoload.spec.clips import (
+    TRIED_FOR_SIZE,
+    ClipParams,
+    ClipSpec,
+    UnfitError,
+    clip_params,
+)  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
 _LONG_S = 1.0  # of decoding for an index: worth a warning
-_TRIED_FOR_SIZE = 20  # videos looked at to find the native size
 
 
 class Request(NamedTuple):
@@ -270,7 +275,7 @@ def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
         raise SpecError("size=None needs the videos on this host (root=); give size=")
     decoder = Decoder(catalog.root)
     failed = None
-    for video in islice(catalog, _TRIED_FOR_SIZE):
+    for video in islice(catalog, TRIED_FOR_SIZE):
         try:
             info = decoder.index(video.path).info
         except VideoError as error:

@@ -37,6 +37,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 _FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
+TRIED_FOR_SIZE = 20  # videos of a catalog looked at to find the native size
+
 # The usual random resized crop (Szegedy et al. 2015): share of the area, ratio width to height.
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)

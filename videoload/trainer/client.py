@@ -30,10 +30,13 @@ from videoload.trainer.stats import WorkerStats
 from videoload.trainer.stream import Stream
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
+from videoload.worker.native_size import native_size
 
 # tf.data runs 3 batches ahead with prefetch(2); one is trained on, and workers fill the others.
 _SLOTS = 8
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
+_FEWEST = 4
+_SHARE = 0.75  # of the memory that is left, for slots that were not asked for
 
 
 class Client:
@@ -100,13 +103,15 @@ class Client:
         if not count and not addresses:
             raise SpecError("a client with workers=0 needs an address to listen on: listen=")
         self._workers = count
+        self._stall_s = real("stall_s", stall_s, 0.1)
+        self._cache = cache_folder(cache)
         self._engine = Engine(
             workers=count,
             listen=addresses,
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
-            stall_s=real("stall_s", stall_s, 0.1),
-            cache=cache_folder(cache),
+            stall_s=self._stall_s,
+            cache=self._cache,
         )
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, self._engine.stop)
@@ -158,7 +163,8 @@ class Client:
                 with TooManyBadVideos; 3 files always may. Default 0.01. It ends with the batch that
                 it would be too many with in `decode_serially`, whatever was decoded ahead.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
-                workers that are connected by now need them; but no more than 2 GB hold, or 4.
+                workers that are connected by now need them; but no more than 2 GB hold, or three
+                quarters of the memory that is left, or 4.
 
         Returns:
             The stream, which shares the client's workers with its other streams.
@@ -166,7 +172,9 @@ class Client:
         Raises:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
             VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
-            MemoryError: There is no shared memory for the slots.
+            WorkerError: ``clip.size`` is None, and no process can be started to look it up.
+            MemoryError: There is no shared memory for the slots, or they need more than is left on
+                this host or below the limit of its container.
             ClosedError: The client is closed.
             VideoloadError: What ended the client's I/O thread, if it has ended.
         """
@@ -178,10 +186,7 @@ class Client:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         plan = Plan.of(catalog, clip, options)
         if clip.size is None:
-            # Here, so that no other trainer loads FFmpeg.
-            from videoload.decoding.decoder import native_size
-
-            clip = native_size(catalog, clip)
+            clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
@@ -189,13 +194,14 @@ class Client:
             )
         batch_bytes = batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
+        held = _slots(slots, batch_size, batch_bytes, workers, native.memory_left())
         source = OpenStream(
             next(self._streams),
             catalog,
             clip,
             plan,
             Quarantine(catalog, plan, options),
-            Arena(_slots(slots, batch_size, batch_bytes, workers), batch_bytes),
+            Arena(held, batch_bytes),
             ordered,
             Copies(len(catalog)),
             None if catalog.root is None else Storage(catalog.root),
@@ -249,8 +255,22 @@ class Client:
         return f"Client({', '.join((state, *self.endpoints))})"
 
 
-def _slots(asked: int | None, batch_size: int, batch_bytes: int, workers: int) -> int:
+def _slots(
+    asked: int | None, batch_size: int, batch_bytes: int, workers: int, left: int | None
+) -> int:
+    """How many batches to hold, of ``left`` bytes of memory. Raises MemoryError where they are more
+    than that: the kernel would kill this process without a word."""
     if asked is not None:
-        return whole("slots", asked, 2)
-    wanted = _SLOTS + 4 * workers // batch_size
-    return max(4, min(wanted, _MAX_BYTES // batch_bytes))
+        slots = whole("slots", asked, 2)
+    else:
+        wanted = _SLOTS + 4 * workers // batch_size
+        most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
+        slots = max(_FEWEST, min(wanted, most // batch_bytes))
+    if left is not None and slots * batch_bytes > left:
+        fewer = "" if slots == 2 else f", or give fewer slots= than {slots}"
+        raise MemoryError(
+            f"{slots} batches of {batch_bytes / 1e9:.2f} GB need {slots * batch_bytes / 1e9:.2f} "
+            f"GB, and {left / 1e9:.2f} GB of memory is left here (of this host, or below the limit "
+            f"of its container): make batch_size= or the clips smaller{fewer}"
+        )
+    return slots

@@ -2,49 +2,120 @@
 
 Python runs signal handlers in the main thread, between two of its own instructions. While `fit`
 waits in C++ for a batch there are none, and if no batch comes, Ctrl-C never takes effect. But the C
-handler writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`). So the thread
-that waits for the batch reads it there and gives up, TensorFlow returns to Python, and there the
-KeyboardInterrupt is raised.
+handler writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`). A thread reads
+it there and notes when that was. So whoever waits for a batch can give up (`is_due`), TensorFlow
+returns to Python, and there the KeyboardInterrupt is raised.
+
+Two more things are in its way:
+
+  * Where a batch comes soon, it is waited for: the main thread then returns to Python by itself,
+    without an error that would have to be told from others.
+  * When TensorFlow returns with an error, it makes the exception first, and Python runs its
+    ``__init__``: the first instructions since Ctrl-C. A KeyboardInterrupt that is raised in there
+    reaches nobody: pybind11 finds it in the place of its own exception and raises a RuntimeError
+    about that. So `_on_ctrl_c` takes the place of Python's own handler, and is the same but for
+    those few instructions: then it is raised in the frame that called TensorFlow.
 """
 
 from __future__ import annotations
 
 import signal
 import socket
+import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from types import FrameType
 
-_lock = threading.Lock()
+_GRACE_S = 0.5  # a batch that comes within so long after Ctrl-C is waited for
+# Whoever begins to wait within so long after it may keep the main thread waiting: that has raised
+# the KeyboardInterrupt, and waits in a destructor of TensorFlow's for all who still read.
+_AFTERMATH_S = 2.0
+_SAME_S = 0.25  # the handler, in the main thread, may run before the thread that notes the signal
+
 _pair: tuple[socket.socket, socket.socket] | None = None
-_last = float("-inf")
+_came = _handled = float("-inf")
+_told: Callable[[int], None] | None = None
 
 
 def listen() -> None:
     """Take note of Ctrl-C from now on. Does nothing outside of the main thread, or where other code
-    (asyncio) has set the descriptor already."""
+    (asyncio) has set the descriptor already. A handler of the user's own stays."""
     global _pair  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
         return
     if _pair is None:
         reader, writer = socket.socketpair()
-        reader.setblocking(False)
         writer.setblocking(False)
         _pair = reader, writer
+        threading.Thread(
+            target=_note, args=(reader,), name="videoload-signals", daemon=True
+        ).start()
     mine = _pair[1].fileno()
     before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
     if before not in (-1, mine):
         signal.set_wakeup_fd(before)
+        return
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _on_ctrl_c)
 
 
-def since(moment: float) -> bool:
-    """Whether Ctrl-C came after ``moment`` (of `time.monotonic`) and is to end what the main thread
-    does: a handler of the user's own may mean something else by it."""
-    global _last  # noqa: PLW0603
-    if _pair is None:
+def tell(told: Callable[[int], None] | None) -> None:
+    """Have ``told`` called, in another thread, with the number of each signal that comes and that
+    has a handler in Python; None: no more."""
+    global _told  # noqa: PLW0603
+    _told = told
+
+
+def is_due(began: float, asked: float) -> bool:
+    """Whether who waits for a batch since ``asked``, in an iteration that ``began`` (both of
+    `time.monotonic`), is to give up: Ctrl-C came meanwhile, or just before it was asked for, and
+    is to end what the main thread does; a handler of the user's own may mean something else by it.
+
+    An iteration that began after the KeyboardInterrupt was raised is another one; one that began
+    before that, but after Ctrl-C came, will be met by it."""
+    if not asked - _AFTERMATH_S < _came < time.monotonic() - _GRACE_S:
         return False
-    with _lock, suppress(BlockingIOError):
-        while signals := _pair[0].recv(4096):
-            if signal.SIGINT in signals:
-                _last = time.monotonic()
-    return _last > moment and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not _on_ctrl_c:
+        return handler is signal.default_int_handler and began < _came
+    return _came > _handled + _SAME_S or began < max(_came, _handled)
+
+
+def _note(reader: socket.socket) -> None:
+    global _came  # noqa: PLW0603
+    while signals := reader.recv(4096):
+        if signal.SIGINT in signals:
+            _came = time.monotonic()
+        if _told is not None:
+            for number in signals:
+                _told(number)
+
+
+def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """The handler of SIGINT, as Python's own."""
+    global _handled  # noqa: PLW0603
+    _handled = time.monotonic()
+    caller = _caller_of_error(frame)
+    if caller is None or sys.gettrace() is not None:  # a debugger's place is not taken
+        raise KeyboardInterrupt
+
+    def trace(*_: object) -> None:
+        caller.f_trace = None
+        sys.settrace(None)
+        raise KeyboardInterrupt
+
+    # What happens next in that frame is that the error arrives, or that it goes on without one.
+    caller.f_trace = trace
+    sys.settrace(lambda *_: None)
+
+
+def _caller_of_error(frame: FrameType | None) -> FrameType | None:
+    """The frame in which TensorFlow was called that now makes an exception, if it does."""
+    caller = None
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__init__" and code.co_filename.endswith("errors_impl.py"):
+            caller = frame.f_back
+        frame = frame.f_back
+    return caller

@@ -822,7 +822,8 @@ class LeaseTable:
     def _settle_or_requeue(self, chunk: _Chunk) -> list[Command]:
         """A doubted clip: it is decided on, or asked of another worker."""
         said = [doubt for doubt in chunk.doubts if not doubt.of_worker]
-        agreed = len({doubt.worker.copy for doubt in said}) > 1
+        local = any(worker.copy is None for worker in self._heard_of())  # has the last word
+        agreed = len({doubt.worker.copy for doubt in said}) > 1 and not local
         if not agreed and any(self._may_judge(worker, chunk) for worker in self._heard_of()):
             self._requeue(chunk)
             return []

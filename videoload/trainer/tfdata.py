@@ -104,11 +104,11 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         nonlocal finished, warned
         turn = finished
         ahead = turn * len(steps)
-        asked = time.monotonic()
+        began = asked = time.monotonic()
 
         def idle() -> None:
             tf.constant(0)
-            if interrupts.since(asked):
+            if interrupts.is_due(began, asked):
                 raise ClosedError("interrupted by Ctrl-C")
 
         if (stream := home()) is None:

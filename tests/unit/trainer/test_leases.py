@@ -1808,6 +1808,22 @@ def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
     assert any(isinstance(command, Stop) for command in seen)
 
 
+def test_where_a_local_worker_can_be_asked_no_number_of_others_condemns_a_file() -> None:
+    # Hosts and copies are what a worker says of itself: one liar can be as many as it likes.
+    desk = Desk("A", "b:2", "c:3", credit=1, batch=1, slots=3)
+    leases = {lease.worker: lease for lease in grants(desk.start())}
+    doubted = leases["b:2"].samples
+    desk.fail(leases["b:2"])
+    asked = [lease for lease in grants(desk.answer(leases["c:3"])) if lease.samples == doubted]
+    assert [lease.worker for lease in asked] == ["c:3"]
+    desk.fail(asked[0])
+    assert not desk.quarantines[0].videos
+    asked = [lease for lease in grants(desk.answer(leases["A"])) if lease.samples == doubted]
+    assert [lease.worker for lease in asked] == ["A"]
+    desk.answer(asked[0])
+    assert not desk.quarantines[0].videos
+
+
 def test_an_answer_that_is_not_taken_is_asked_of_others_and_counts_against_its_worker() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
     one, two = grants(desk.start())

@@ -1,0 +1,167 @@
+"""Workers that lie, played by the test: in any field of any message, and in the pixels.
+
+A lie is what an honest worker would say at that moment, with a field or two replaced by something
+else: of the same kind, of another kind, too large, or true of somebody else. One thing no liar here
+knows is the fingerprint of a file that it has not: who has the files, names the right one, and
+sends other pixels cannot be told from an honest worker.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import zmq
+
+from tests.faults.raw_peers import dealer
+from videoload import ProtocolError
+from videoload.transport.messages import (
+    VERSION,
+    Compare,
+    FromTrainer,
+    Lease,
+    Refused,
+    unpack_from_trainer,
+)
+
+# What each message is made of, as messages.py has it; a test compares the two.
+FIELDS = {
+    "hello": ("worker", "host", "pid", "software", "token", "copy"),
+    "result": ("lease", "frames", "decode_s", "files"),
+    "failed": ("lease", "at", "reason", "dropped", "fatal"),
+    "heartbeat": ("progress",),
+    "compared": ("stream", "files"),
+    "bye": ("reason",),
+}
+PIXELS = ("right", "none", "short", "long", "two frames")
+
+NUMBERS = [0, 1, 2, -1, 255, 4096, 2**31, 2**47, 2**48, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
+OTHERS: list[Any] = [
+    None, True, -1.0, 0.5, 1e300, float("inf"), float("nan"), "", "x" * 257, "y" * 5000,
+    "\N{SNOWMAN}" * 9, "a\0b", b"\xff\xfe", [], [[]], [[0]], [[2**63]], [[[]]], {}, {"a": 1},
+    {0: 0}, {2**63: 2**63}, [0] * 5000, [[0] * 4] * 4097,
+]  # fmt: skip
+VALUES: list[Any] = NUMBERS + OTHERS
+
+
+class Liar:
+    """One that has dialled in, with the leases that it was given. Used by one thread."""
+
+    def __init__(self, endpoint: str, name: str) -> None:
+        self._dealing = dealer(endpoint, linger_ms=0)
+        self._socket = self._dealing.__enter__()
+        self.name = name
+        self.leases: dict[int, Lease] = {}
+        self.asked: list[Compare] = []
+        self.refused = 0
+        self.say("hello")
+
+    def __enter__(self) -> Liar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._dealing.__exit__(None, None, None)
+
+    def hear(self, timeout_ms: int = 0) -> None:
+        """Take note of what the trainer has said; who is refused comes again, as another one."""
+        while self._socket.poll(timeout_ms):
+            timeout_ms = 0
+            message: FromTrainer = unpack_from_trainer(self._socket.recv_multipart())
+            if isinstance(message, Lease):
+                self.leases[message.lease] = message
+            elif isinstance(message, Compare):
+                self.asked.append(message)
+            elif isinstance(message, Refused):
+                self.refused += 1
+                self.leases.clear()
+                self.say("hello", worker=f"{self.name}.{self.refused}")
+
+    def say(self, kind: str, pixels: str = "right", **replaced: Any) -> None:
+        """A message of that kind about what is owed, with these fields replaced."""
+        lease = next(iter(self.leases.values()), None)
+        message = {**self._honest(kind, lease), **replaced}
+        frames = [VERSION, msgspec.msgpack.encode({"type": kind, **message})]
+        if kind == "result" and lease is not None:
+            size = len(lease.clips) * lease.spec.clip_bytes
+            frames += {
+                "right": [b"\x5a" * size], "none": [], "short": [bytes(size - 1)],
+                "long": [bytes(size + 1)], "two frames": [bytes(size), b"more"],
+            }[pixels]  # fmt: skip
+        if kind in ("result", "failed") and lease is not None and "lease" not in replaced:
+            del self.leases[lease.lease]
+        self._socket.send_multipart(frames)
+
+    def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
+        rows = 1 if lease is None else len(lease.clips)
+        length = 1 if lease is None else lease.spec.frames
+        number = 10**9 if lease is None else lease.lease
+        asked = self.asked[-1] if self.asked else Compare(0, {0: ""})
+        honest: dict[str, dict[str, Any]] = {
+            "hello": {
+                "worker": self.name, "host": self.name, "pid": 1, "software": "software",
+                "token": "", "copy": self.name,
+            },
+            "result": {
+                "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
+                "files": [12345] * rows,
+            },
+            "failed": {
+                "lease": number, "at": 0, "reason": "is not a video", "dropped": False,
+                "fatal": False,
+            },
+            "heartbeat": {"progress": 1},
+            "compared": {"stream": asked.stream, "files": dict.fromkeys(asked.paths, 12345)},
+            "bye": {"reason": "tired"},
+        }  # fmt: skip
+        return honest[kind]
+
+
+def draw_lie(draw: random.Random) -> tuple[str, str, dict[str, Any]]:
+    """A message that is wrong in no field, in one or in two: its kind, its pixels, the fields."""
+    kind = draw.choice(["result"] * 4 + ["failed"] * 4 + [*FIELDS])
+    fields = draw.sample(FIELDS[kind], draw.randint(0, min(2, len(FIELDS[kind]))))
+    pixels = "right" if draw.random() < 0.7 else draw.choice(PIXELS)
+    return kind, pixels, {field: draw.choice(VALUES) for field in fields}
+
+
+class LyingWorker:
+    """A liar in a thread, until it is stopped: to each lease it says something else."""
+
+    def __init__(self, endpoint: str, name: str, seed: int) -> None:
+        self._over = threading.Event()
+        self._draw = random.Random(seed)
+        self.lies = 0
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(endpoint, name), name=name)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Have it hang up. Raises what went wrong with it."""
+        self._over.set()
+        self._thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _run(self, endpoint: str, name: str) -> None:
+        try:
+            with Liar(endpoint, name) as liar:
+                while not self._over.is_set():
+                    liar.hear(20)
+                    if liar.leases:
+                        kind, pixels, fields = draw_lie(self._draw)
+                        liar.say(kind, pixels, **fields)
+                        self.lies += 1
+        except (zmq.ZMQError, ProtocolError) as error:
+            self.error = error

@@ -1,0 +1,170 @@
+"""Workers that lie in every field of every message change no byte of a stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, get_args
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from tests.digests import digests
+from tests.faults.liars import FIELDS, PIXELS, VALUES, Liar
+from tests.processes import resident_mb
+from tests.videos import Videos
+from tests.waiting import SECOND
+from videoload import Client, ClipSpec, decode_serially
+from videoload.transport.messages import FromWorker
+
+pytestmark = pytest.mark.timeout(180 * SECOND)
+
+CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
+BATCH = 4
+LIARS = 3
+
+
+def test_the_liars_know_every_field_of_every_message() -> None:
+    said = {
+        str(kind.__struct_config__.tag): msgspec.structs.fields(kind)
+        for kind in get_args(FromWorker)
+    }
+    assert {kind: tuple(f.name for f in fields) for kind, fields in said.items()} == FIELDS
+
+
+Lie = tuple[str, str, dict[str, Any]]  # a kind of message, its pixels, what replaces its fields
+
+
+def lies(kinds: list[str], *spared: str) -> st.SearchStrategy[Lie]:
+    """A lie of one of these kinds; the fields ``spared`` are as they should be."""
+
+    def of(kind: str) -> st.SearchStrategy[Lie]:
+        fields = [field for field in FIELDS[kind] if field not in spared]
+        replaced = st.dictionaries(st.sampled_from(fields), st.sampled_from(VALUES), max_size=2)
+        return st.tuples(st.just(kind), st.sampled_from(PIXELS), replaced)
+
+    return st.sampled_from(kinds).flatmap(of)
+
+
+class Lies(RuleBasedStateMachine):
+    """A reader, an honest worker, and up to three liars."""
+
+    client: ClassVar[Client]
+    videos: ClassVar[Videos]
+    expected: ClassVar[list[str]]
+    told: ClassVar[int] = 0  # lies
+    owed: ClassVar[int] = 0  # of them, about a lease that the liar had
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream = self.client.stream(self.videos.catalog, CLIP, BATCH, shuffle=True)
+        self.batches = self.stream.batches(epochs=2, info=True)
+        self.got: list[str] = []
+        self.liars: dict[int, Liar] = {}
+        self.comings = 0
+
+    @rule(which=st.integers(0, LIARS - 1))
+    def joins(self, which: int) -> None:
+        """A liar dials in; where there is one, it is another one, at the same place."""
+        self.leaves(which)
+        self.comings += 1
+        self.liars[which] = Liar(self.client.endpoints[0], f"{id(self)}-{self.comings}")
+
+    @rule(which=st.integers(0, LIARS - 1), lie=lies(["result", "failed", *FIELDS]))
+    def says(self, which: int, lie: Lie) -> None:
+        """One of them says something."""
+        if which not in self.liars:
+            self.joins(which)
+        kind, pixels, replaced = lie
+        liar = self.liars[which]
+        liar.hear(30)
+        type(self).told += 1
+        type(self).owed += bool(liar.leases)
+        liar.say(kind, pixels, **replaced)
+
+    @rule(which=st.integers(0, LIARS - 1))
+    def leaves(self, which: int) -> None:
+        """One of them hangs up, whatever it owes."""
+        if which in self.liars:
+            self.liars.pop(which).close()
+
+    @rule(count=st.integers(1, 3), lie=lies(["result", "failed"], "lease"))
+    def reads(self, count: int, lie: Lie) -> None:
+        """The next batches are the right ones, while each liar answers each lease with this lie."""
+        with self.answering(*lie):
+            for _ in range(min(count, len(self.expected) - len(self.got))):
+                self.got += digests([next(self.batches)])
+                assert self.got[-1] == self.expected[len(self.got) - 1]
+
+    @contextmanager
+    def answering(self, kind: str, pixels: str, replaced: dict[str, Any]) -> Iterator[None]:
+        """Who says nothing at all is another test's: `tests.faults.test_garbage`."""
+        over = threading.Event()
+
+        def answer() -> None:
+            while not over.wait(0.01):
+                for liar in self.liars.values():
+                    liar.hear()
+                    while liar.leases:
+                        liar.say(kind, pixels, **replaced)
+                        type(self).owed += 1
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    @invariant()
+    def the_io_thread_lives(self) -> None:
+        """And no file is blamed."""
+        assert not self.client._engine.stopped
+        assert self.stream.quarantine == []
+
+    def teardown(self) -> None:
+        """What is left comes as well, once they have all gone."""
+        try:
+            for which in list(self.liars):
+                self.leaves(which)
+            self.got += digests(self.batches)
+            assert self.got == self.expected
+            assert self.stream.quarantine == []
+        finally:
+            for liar in self.liars.values():
+                liar.close()
+
+
+@pytest.mark.slow
+def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
+    videos: Videos,
+) -> None:
+    Lies.videos = videos
+    Lies.told = Lies.owed = 0
+    Lies.expected = digests(
+        decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=2, info=True)
+    )
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as Lies.client:
+        Lies.client.wait_for_workers(1, timeout_s=20 * SECOND)
+        list(Lies.client.stream(videos.catalog, CLIP, BATCH))
+        before_mb = resident_mb()
+        run_state_machine_as_test(
+            Lies,
+            settings=settings(
+                max_examples=50,
+                stateful_step_count=30,
+                deadline=None,
+                derandomize=True,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+        grown_mb = resident_mb() - before_mb
+        assert Lies.client.workers, "the honest one is still there"
+    assert Lies.told > 100
+    assert Lies.owed > 50
+    assert grown_mb < 32

@@ -1,0 +1,88 @@
+"""The native size is looked up in a process of its own: no file takes the trainer along."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.processes import children_of
+from tests.videos import make_avi
+from tests.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, VideoError
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+NATIVE = ClipSpec(frames=4)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    make_avi(tmp_path / "x/a.avi", frames=12, size=(70, 90))
+    make_avi(tmp_path / "x/b.avi", frames=12, size=(80, 100))
+    return Catalog.from_folder(tmp_path)
+
+
+@contextmanager
+def held(path: Path, opened: Callable[[], None]) -> Iterator[None]:
+    """Whoever opens the file waits for it, as on a storage that does not answer; ``opened`` is
+    called in the main thread when somebody does."""
+    before = signal.signal(signal.SIGIO, lambda *_: opened())
+    file = os.open(path, os.O_RDWR)
+    try:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        yield
+    finally:
+        os.close(file)
+        signal.signal(signal.SIGIO, before)
+
+
+def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert catalog.root is not None
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        workers = children_of(os.getpid())
+
+        def crash() -> None:
+            others = {*children_of(os.getpid())} - {*workers}
+            assert len(others) == 1, "a process of its own has the file open"
+            os.kill(others.pop(), signal.SIGSEGV)
+
+        with held(catalog.root / "x/a.avi", crash):
+            stream = client.stream(catalog, NATIVE, 1)
+    assert stream.clip.size == (80, 100)
+    assert caplog.messages == ["x/a.avi: its decoding ended the decoder (status -11)"]
+
+
+def test_a_file_of_which_nothing_comes_is_named_and_no_other_size_is_taken(
+    catalog: Catalog,
+) -> None:
+    assert catalog.root is not None
+    with Client(workers=1, stall_s=0.5 * SECOND) as client:
+        began = time.monotonic()
+        with (
+            held(catalog.root / "x/a.avi", lambda: None),
+            pytest.raises(VideoError, match=r"x/a.avi: nothing came .* s: give size="),
+        ):
+            client.stream(catalog, NATIVE, 1)
+        assert time.monotonic() - began < 20 * SECOND
+        assert client.stream(catalog, NATIVE, 1).clip.size == (70, 90), "once it answers again"
+
+
+def test_the_first_file_that_can_be_decoded_tells(tmp_path: Path, catalog: Catalog) -> None:
+    (tmp_path / "x/0.avi").write_text("not a video\n" * 100)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        broken = Catalog.from_folder(tmp_path)
+        assert broken[0].path == "x/0.avi"
+        assert client.stream(broken, NATIVE, 1).clip.size == (70, 90)
+        only = Catalog(["x/0.avi"], [0], ["x"], root=tmp_path)
+        with pytest.raises(VideoError, match=r"x/0.avi: is not a video"):
+            client.stream(only, NATIVE, 1)

@@ -1,0 +1,140 @@
+"""The native size of a catalog's videos, looked up in a process of its own: a file that crashes
+FFmpeg must not take the trainer along.
+
+    trainer                               child, `python -m videoload.worker.native_size FD`
+      the root, the cache, the paths ──>
+                                     <──  for each path in turn, until one can be decoded: its
+                                          (width, height), or why it cannot; null: still at it
+
+It is the size of the first video that can be decoded, as in `decoding.decoder.native_size`. A file
+that ends the child is passed over, and another child goes on behind it. One at which the child
+falls silent may be on a storage that is slow just now: to pass it over would give the stream
+another size from one run to the next, so that is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Generator
+from contextlib import closing, suppress
+from itertools import islice
+
+from videoload import native
+from videoload.errors import SpecError, VideoError, WorkerError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec
+from videoload.worker.supervisor import start
+
+_log = logging.getLogger(__name__)
+
+_BEAT_S = 0.25
+_START_S = 30.0  # for its imports
+
+
+def native_size(
+    catalog: Catalog, spec: ClipSpec, *, silence_s: float, cache: str | None
+) -> ClipSpec:
+    """The spec with the size that the catalog's first good video gives it.
+
+    ``cache`` is the folder of an `IndexCache`. Raises SpecError where the videos are not on this
+    host; VideoError if none of the first ones can be decoded, or nothing comes of one for
+    ``silence_s``; WorkerError if no process can be started.
+    """
+    if catalog.root is None:
+        raise SpecError("size=None needs the videos on this host (root=); give size=")
+    paths = [video.path for video in islice(catalog, TRIED_FOR_SIZE)]
+    failed = None
+    while paths:
+        with closing(_ask(str(catalog.root), cache, paths, silence_s)) as answers:
+            for answer in answers:
+                path = paths.pop(0)
+                if not isinstance(answer, str):
+                    return spec.at_native_size(*answer)
+                failed = VideoError(path, answer)
+    assert failed is not None
+    raise failed
+
+
+def _ask(
+    root: str, cache: str | None, paths: list[str], silence_s: float
+) -> Generator[tuple[int, int] | str, None, None]:
+    """What a child finds out of each path, as long as it lives."""
+    mine, theirs = socket.socketpair()
+    child = start("videoload.worker.native_size", theirs)
+    try:
+        mine.settimeout(_START_S)
+        lines = mine.makefile("rwb")
+        with mine, lines:
+            lines.write(json.dumps([root, cache, paths]).encode() + b"\n")
+            lines.flush()
+            for path in list(paths):
+                answer = None
+                while answer is None:
+                    try:
+                        line = lines.readline()
+                    except TimeoutError:
+                        reason = f"nothing came of it for {mine.gettimeout():g} s: give size="
+                        raise VideoError(path, reason) from None
+                    if not line.endswith(b"\n"):
+                        yield _ended(child.wait(silence_s), path)
+                        return
+                    answer = json.loads(line)
+                    mine.settimeout(silence_s)
+                yield answer if isinstance(answer, str) else (answer[0], answer[1])
+    finally:
+        child.kill()
+        child.wait(silence_s)
+
+
+def _ended(status: int, path: str) -> str:
+    """Why a file has no size whose decoding ended the child."""
+    if status >= 0:  # no crash: it cannot run here
+        raise WorkerError(
+            f"the process that looks up the native size gave up with exit status {status}; see "
+            "what it printed, or give size="
+        )
+    reason = f"its decoding ended the decoder (status {status})"
+    _log.warning("%s: %s", path, reason)
+    return reason
+
+
+def _serve(trainer: socket.socket) -> None:
+    """The child."""
+    from videoload.decoding.decoder import Decoder
+
+    native.limit_memory()
+    with suppress(OSError), trainer.makefile("rwb") as lines:
+        root, cache, paths = json.loads(lines.readline())
+        decoder = Decoder(root, cache=cache)
+        said = time.monotonic()
+
+        def say(answer: tuple[int, int] | str | None) -> None:
+            nonlocal said
+            lines.write(json.dumps(answer).encode() + b"\n")
+            lines.flush()
+            said = time.monotonic()
+
+        def tick() -> None:
+            if time.monotonic() - said > _BEAT_S:
+                say(None)
+
+        say(None)
+        for path in paths:
+            try:
+                info = decoder.index(path, tick).info
+            except VideoError as error:
+                say(error.reason)
+                continue
+            say((info.width, info.height))
+            return
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this process ends it
+    native.die_with_parent()
+    _serve(socket.socket(fileno=int(sys.argv[1])))
