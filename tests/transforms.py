@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tests.waiting import SECOND
-
 Clip = npt.NDArray[np.uint8]
 
 
@@ -40,12 +38,6 @@ def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:
     """On one clip in 100, the same in every run."""
     if rng.integers(100) == 0:
         raise RuntimeError("no luck")
-    return clip
-
-
-def slow(clip: Clip, rng: np.random.Generator) -> Clip:
-    """Three of these take a bit less than half a second."""
-    time.sleep(0.13 * SECOND)
     return clip
 
 

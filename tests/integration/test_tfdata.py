@@ -8,8 +8,6 @@ import mmap
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -500,45 +498,6 @@ def test_skipped_clips_are_missing_in_a_dataset_of_unknown_length(
     assert dataset.element_spec[0].shape.as_list() == [None, 4, 32, 32, 3]
     expected = digests(decode_serially(catalog, CLIP, BATCH, epochs=2, **options))
     assert digests(arrays(dataset)) == expected
-
-
-@pytest.mark.xdist_group("timing")
-@pytest.mark.parametrize("how", ["fit", "loop"])
-def test_the_waiting_is_the_trainers_and_not_that_of_the_prefetching(
-    how: str, tf: Any, videos: Videos
-) -> None:
-    """Decoding takes nearly as long as a step: prefetching waits for most of the time, until it is
-    far enough ahead, and the trainer for its first batch only."""
-    busy: list[tuple[float, float]] = []  # the trainer's steps
-
-    def work(total: Any) -> Any:
-        began = time.monotonic()
-        time.sleep(0.5 * SECOND)
-        busy.append((began, time.monotonic()))
-        return total
-
-    with Client(workers=1) as client:
-        client.wait_for_workers(1, 20 * SECOND)
-        clip = replace(CLIP, transform="tests.transforms:slow")
-        stream = client.stream(videos.catalog, clip, BATCH)
-        assert len(stream) == 8
-        if how == "loop":
-            for clips, _ in stream.dataset():
-                work(clips)
-            del clips, _
-        else:
-
-            class Slow(tf.keras.Model):  # type: ignore[misc]
-                def train_step(self, data: Any) -> dict[str, Any]:
-                    total = tf.reduce_sum(tf.cast(data[0], tf.float32))
-                    return {"loss": tf.py_function(work, [total], tf.float32)}
-
-            model = Slow()
-            model.compile()
-            model.fit(stream.dataset(), **FIT)
-    waited_s = sum(after[0] - before[1] for before, after in pairwise(busy))
-    true = waited_s / (busy[-1][1] - busy[0][0])
-    assert stream.stats().wait_share < true + 0.35  # the first batch is waited for as well
 
 
 def test_a_closed_client_ends_a_dataset_with_an_error(

@@ -38,9 +38,8 @@ class StreamStats:
         batches: Batches handed over.
         clips: Clips in them.
         clips_per_s: Clips per second of that time.
-        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches. What is
-            put behind a dataset (``map``, another ``prefetch``) asks ahead of the trainer, and its
-            waiting is taken for the trainer's.
+        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches. Behind
+            a dataset it is TensorFlow's prefetching that waits, also where the trainer does not.
         copied: Batches that were copied because the trainer kept nearly all slots.
         workers: The workers connected now, of all streams of the client.
         bad_videos: The videos that could not be decoded.
@@ -75,12 +74,10 @@ class Meter:
             self.began = now
         return now
 
-    def got(self, asked: float, clips: int, *, ahead: bool = False) -> None:
-        """It got one, ``asked`` at that time. ``ahead``: before the trainer needed one, so that
-        its waiting is added to ``waited_s`` elsewhere."""
+    def got(self, asked: float, clips: int) -> None:
+        """It got one, ``asked`` at that time."""
         self.ended = time.monotonic()
-        if not ahead:
-            self.waited_s += self.ended - asked
+        self.waited_s += self.ended - asked
         self.batches += 1
         self.clips += clips
 

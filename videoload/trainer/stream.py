@@ -220,12 +220,9 @@ class Stream:
         self,
         steps: range,
         idle: Callable[[], None] | None = None,
-        *,
-        ahead: bool = False,
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot. ``ahead``: batches are asked for before the trainer needs
-        them; the caller tells the meter of the trainer's waiting.
+        where a worker waits for a slot.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -244,7 +241,7 @@ class Stream:
                 batch = queue.take(0)
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
-                self._meter.got(asked, len(batch.samples), ahead=ahead)
+                self._meter.got(asked, len(batch.samples))
                 if batch.samples:
                     yield self._hand_over(batch, queue, idle)
                 else:  # all of it was left out

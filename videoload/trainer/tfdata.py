@@ -6,10 +6,6 @@ is emptied when a py_func finishes or an eager tensor is freed. A generator that
 slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
-The generator is asked by TensorFlow's prefetching, so that it waits for a batch is no sign that
-the trainer does. What does tell is a second generator, asked right before each batch that the
-trainer takes out of the prefetched ones: it waits from then until its batch is handed over.
-
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
 then never returns. So at exit the clients are closed first, and the threads are waited for.
@@ -22,11 +18,10 @@ import logging
 import sys
 import time
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +32,9 @@ from videoload.trainer import interrupts
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.trainer.stats import Meter
     from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
-
-BatchT = TypeVar("BatchT")
 
 _PREFETCH = 2  # tf.data itself runs one further ahead
 _LEAVE_S = 2.0
@@ -94,12 +86,6 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     # TensorFlow never frees `batches`, in its global graph; so only the dataset holds the stream.
     home = weakref.ref(stream)
 
-    begun: deque[_Asks] = deque()  # of iterations of which no batch was read yet
-
-    def moments() -> Iterator[int]:
-        begun.append(_Asks())
-        return begun[-1].moments()
-
     def batches() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
         nonlocal finished, warned
         turn = finished
@@ -116,13 +102,12 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         if turn and len(steps) > len(stream) and not warned:
             warned = True
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
-        asks = begun.popleft() if begun else _Asks()
-        reader = stream._read(range(steps.start + ahead, steps.stop + ahead), idle, ahead=True)
+        reader = stream._read(range(steps.start + ahead, steps.stop + ahead), idle)
         try:
             with suppress(StopIteration):
                 while True:
                     # No variable: it would hold on to the batch's slot.
-                    yield asks.answered(next(reader)[:2], stream._meter)
+                    yield next(reader)[:2]
                     asked = time.monotonic()
         except VideoloadError as error:
             # To leave `with Client` while a dataset lives is no error. A kept record keeps no
@@ -142,37 +127,11 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         ),
     )
     made.stream = stream
-    first = tf.data.Dataset.from_generator(moments, output_signature=tf.TensorSpec((), tf.int64))
-    made = tf.data.Dataset.choose_from_datasets([made.prefetch(_PREFETCH)], first)
     if not skips:
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    # Without a prefetch at its end, TensorFlow would add one, which asks ahead of the trainer. One
-    # of none passes everything on.
-    return made.prefetch(0).with_options(options)
-
-
-class _Asks:
-    """When the trainer asked for the batches of one iteration."""
-
-    def __init__(self) -> None:
-        self._asked: tuple[int, float] = 0, 0.0  # how often, and when it was the last time
-        self._answered = 0
-
-    def moments(self) -> Iterator[int]:
-        """Takes note of the moment each time that it is asked."""
-        while True:
-            self._asked = self._asked[0] + 1, time.monotonic()
-            yield 0
-
-    def answered(self, batch: BatchT, meter: Meter) -> BatchT:
-        """That batch is here: tells the meter how long the trainer has waited for it."""
-        count, when = self._asked
-        self._answered += 1
-        if count == self._answered:
-            meter.waited_s += time.monotonic() - when
-        return batch
+    return made.prefetch(_PREFETCH).with_options(options)
 
 
 @atexit.register
