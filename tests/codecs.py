@@ -7,8 +7,10 @@ its neighbour, is noticed.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -59,7 +61,10 @@ def picture(ordinal: int, width: int, height: int) -> npt.NDArray[np.uint8]:
 def make(kind: Kind, folder: Path) -> Path:
     """Write the file ``folder/<name>.avi``. Raises av.error.FFmpegError where the wheel cannot."""
     path = folder / f"{kind.name}.avi"
-    with av.open(str(path), "w", format=kind.container, options=kind.muxing) as out:
+    with (
+        _same_scheduling(),
+        av.open(str(path), "w", format=kind.container, options=kind.muxing) as out,
+    ):
         sound = out.add_stream("pcm_s16le", rate=8000, layout="mono") if kind.audio else None
         stream = cast(VideoStream, out.add_stream(kind.codec, rate=kind.rate, options=kind.options))
         stream.width, stream.height = kind.size
@@ -83,6 +88,17 @@ def make(kind: Kind, folder: Path) -> Path:
     if kind.then is not None:
         path.write_bytes(kind.then(path.read_bytes()))
     return path
+
+
+@contextmanager
+def _same_scheduling() -> Iterator[None]:
+    """SVT-AV1 makes the thread that calls it a real-time one, if it is root's, and leaves it so:
+    all that is started from then on would take the machine for itself."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, parameters)
 
 
 def _frame(kind: Kind, ordinal: int) -> av.VideoFrame:
