@@ -210,10 +210,8 @@ def keys_at(address: str) -> Iterator[None]:
     """A client with keys uses them at ``address`` alone: the same client then takes workers that
     have keys and, at its other loopback addresses, workers that have none."""
 
-    def router(context: Any, endpoint: str, *, keys: Any = None, insecure: bool = False) -> Router:
-        return Router(
-            context, endpoint, keys=keys if endpoint == address else None, insecure=insecure
-        )
+    def router(context: Any, endpoint: str, *, keys: Any = None, **options: Any) -> Router:
+        return Router(context, endpoint, keys=keys if endpoint == address else None, **options)
 
     with mock.patch.object(engine, "Router", router):
         yield

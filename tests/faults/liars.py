@@ -32,7 +32,7 @@ FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy"),
     "result": ("lease", "frames", "decode_s", "files"),
     "failed": ("lease", "at", "reason", "dropped", "fatal"),
-    "heartbeat": ("progress",),
+    "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
     "bye": ("reason",),
 }

@@ -196,7 +196,6 @@ def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_ba
         trainer.ip("link", "set", "trainer0", "down")
         before = clips_of(client, cut_off)
         reading.read(3 * SLOTS)  # what it was given is among them
-        assert reading.longest_s > 1.0 * SECOND, "its leases were waited for"
         assert clips_of(client, cut_off) <= before + 2 * BATCH, "what was already here"
         trainer.ip("link", "set", "trainer0", "up")
         before = clips_of(client, cut_off)

@@ -14,10 +14,10 @@ from tests.routes import compare, look_at
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_broken_files_come_out_the_same_by_all_ways(tell: Callable[[str], None]) -> None:
-    counts, differing = compare(700)
+    counts, differing = compare(300)
     tell(f"{dict(counts)}, {len(differing)} differ")
     assert not differing
-    assert min(counts["proven"], counts["decoded"], counts["refused"]) > 50, "hardly looked at"
+    assert min(counts["proven"], counts["decoded"], counts["refused"]) > 20, "hardly looked at"
 
 
 def test_a_jpeg_picture_without_a_scan_takes_no_pixels_from_another(tmp_path: Path) -> None:

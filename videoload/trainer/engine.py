@@ -505,8 +505,8 @@ class Engine:
                 at = verdicts.index(False)
                 path = stream.catalog[videos[at]].path
                 reason = f"its copy of {path} is another one than that of this training"
-                self._execute(self._table.refused(peer, result.lease, at, reason))
                 self._mixtures.add(f"worker {self._workers[peer].name}: {reason}", time.monotonic())
+                self._execute(self._table.refused(peer, result.lease, at, reason))  # it may end it
             elif None in verdicts:
                 self._undecided.append((peer, result))
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
