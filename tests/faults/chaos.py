@@ -278,6 +278,15 @@ class Fleet:
         wanted = {self.by_role[role].pid for role in roles}
         return self.connected() == wanted | {*self.local()} and len(self.local()) == LOCALS
 
+    def see_off_guests(self) -> None:
+        """Tell those to go that came for a while, and wait for them and for those told before."""
+        staying = [self.by_role[role] for role in ROLES]
+        guests = [worker for worker in self._all if worker not in staying]
+        for guest in guests:
+            guest.terminate()
+        for guest in guests:
+            guest.wait(PATIENCE_S)
+
     def _end(self) -> None:
         for worker in self._all:
             worker.kill()
@@ -792,9 +801,7 @@ def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Repo
     for proxy in proxies.values():
         proxy.release()
     report.never = chaos.unfinished()
-    for guest in GUESTS:
-        if guest in fleet.by_role:
-            fleet.by_role[guest].terminate()
+    fleet.see_off_guests()
     for role in ROLES:
         if fleet.by_role[role].poll() is not None:
             fleet.start(role)

@@ -10,22 +10,25 @@ Two more things are in its way:
 
   * Where a batch comes soon, it is waited for: the main thread then returns to Python by itself,
     without an error that would have to be told from others.
-  * When TensorFlow returns with an error, it makes the exception first, and Python runs its
-    ``__init__``: the first instructions since Ctrl-C. A KeyboardInterrupt that is raised in there
-    reaches nobody: pybind11 finds it in the place of its own exception and raises a RuntimeError
-    about that. So `_on_ctrl_c` takes the place of Python's own handler, and is the same but for
-    those few instructions: then it is raised in the frame that called TensorFlow.
+  * Some of Python's instructions are called by C code that lets no exception through, and a
+    KeyboardInterrupt that is raised in there reaches nobody. When TensorFlow returns with an error,
+    it makes the exception first, and its ``__init__`` is the first Python since Ctrl-C: pybind11
+    finds the KeyboardInterrupt in the place of its own exception and raises a RuntimeError about
+    that. In a finalizer, ours of each batch's array among them, it is printed and forgotten. So
+    `_on_ctrl_c` takes the place of Python's own handler, and is the same but for those few
+    instructions: then it is raised as soon as they are through.
 """
 
 from __future__ import annotations
 
+import os
 import signal
-import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 
 _GRACE_S = 0.5  # a batch that comes within so long after Ctrl-C is waited for
 # Whoever begins to wait within so long after it may keep the main thread waiting: that has raised
@@ -33,7 +36,7 @@ _GRACE_S = 0.5  # a batch that comes within so long after Ctrl-C is waited for
 _AFTERMATH_S = 2.0
 _SAME_S = 0.25  # the handler, in the main thread, may run before the thread that notes the signal
 
-_pair: tuple[socket.socket, socket.socket] | None = None
+_pipe: tuple[int, int] | None = None  # its two descriptors; open as long as the process lives
 _came = _handled = float("-inf")
 _told: Callable[[int], None] | None = None
 
@@ -41,17 +44,16 @@ _told: Callable[[int], None] | None = None
 def listen() -> None:
     """Take note of Ctrl-C from now on. Does nothing outside of the main thread, or where other code
     (asyncio) has set the descriptor already. A handler of the user's own stays."""
-    global _pair  # noqa: PLW0603 - there is one main thread
+    global _pipe  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
         return
-    if _pair is None:
-        reader, writer = socket.socketpair()
-        writer.setblocking(False)
-        _pair = reader, writer
+    if _pipe is None:
+        reader, writer = _pipe = os.pipe()
+        os.set_blocking(writer, False)
         threading.Thread(
             target=_note, args=(reader,), name="videoload-signals", daemon=True
         ).start()
-    mine = _pair[1].fileno()
+    mine = _pipe[1]
     before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
     if before not in (-1, mine):
         signal.set_wakeup_fd(before)
@@ -82,9 +84,9 @@ def is_due(began: float, asked: float) -> bool:
     return _came > _handled + _SAME_S or began < max(_came, _handled)
 
 
-def _note(reader: socket.socket) -> None:
+def _note(reader: int) -> None:
     global _came  # noqa: PLW0603
-    while signals := reader.recv(4096):
+    while signals := os.read(reader, 4096):
         if signal.SIGINT in signals:
             _came = time.monotonic()
         if _told is not None:
@@ -96,26 +98,34 @@ def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
     """The handler of SIGINT, as Python's own."""
     global _handled  # noqa: PLW0603
     _handled = time.monotonic()
-    caller = _caller_of_error(frame)
-    if caller is None or sys.gettrace() is not None:  # a debugger's place is not taken
+    callers = _callers_of_what_loses_it(frame)
+    if not callers or sys.gettrace() is not None:  # a debugger's place is not taken
         raise KeyboardInterrupt
 
     def trace(*_: object) -> None:
-        caller.f_trace = None
+        for caller in callers:
+            caller.f_trace = None
         sys.settrace(None)
         raise KeyboardInterrupt
 
-    # What happens next in that frame is that the error arrives, or that it goes on without one.
-    caller.f_trace = trace
+    # What happens next in one of them is that it goes on, that an error arrives, or that it
+    # returns; the first may have returned already, and be about to lose its variables.
+    for caller in callers:
+        caller.f_trace = trace
     sys.settrace(lambda *_: None)
 
 
-def _caller_of_error(frame: FrameType | None) -> FrameType | None:
-    """The frame in which TensorFlow was called that now makes an exception, if it does."""
-    caller = None
+def _callers_of_what_loses_it(frame: FrameType | None) -> list[FrameType]:
+    """The frames outside of all those, if there are any, from which no exception comes through."""
+    frames = []
     while frame is not None:
-        code = frame.f_code
-        if code.co_name == "__init__" and code.co_filename.endswith("errors_impl.py"):
-            caller = frame.f_back
+        frames.append(frame)
         frame = frame.f_back
-    return caller
+    lost = [at for at, frame in enumerate(frames) if _loses_exceptions(frame.f_code)]
+    return frames[lost[-1] + 1 :] if lost else []
+
+
+def _loses_exceptions(code: CodeType) -> bool:
+    if code.co_name == "__init__":
+        return code.co_filename.endswith("errors_impl.py")  # TensorFlow's
+    return code.co_name == "__del__" or code is weakref.finalize.__call__.__code__

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -17,7 +20,7 @@ from videoload.trainer import interrupts
 @pytest.fixture(autouse=True)
 def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody has listened yet."""
-    monkeypatch.setattr(interrupts, "_pair", None)
+    monkeypatch.setattr(interrupts, "_pipe", None)
     monkeypatch.setattr(interrupts, "_came", float("-inf"))
     monkeypatch.setattr(interrupts, "_handled", float("-inf"))
     monkeypatch.setattr(interrupts, "_GRACE_S", 0.0)
@@ -27,11 +30,11 @@ def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     signal.signal(signal.SIGINT, handler)
     signal.set_wakeup_fd(before)
-    if interrupts._pair is not None:
-        interrupts._pair[1].close()  # which ends its thread
+    if interrupts._pipe is not None:
+        os.close(interrupts._pipe[1])  # which ends its thread
         for thread in {*threading.enumerate()} - threads:
             thread.join(5 * SECOND)
-        interrupts._pair[0].close()
+        os.close(interrupts._pipe[0])
 
 
 def press_ctrl_c() -> None:
@@ -39,7 +42,7 @@ def press_ctrl_c() -> None:
     noted = interrupts._came
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
-    wait_until(lambda: interrupts._came > noted or interrupts._pair is None, 5 * SECOND)
+    wait_until(lambda: interrupts._came > noted or interrupts._pipe is None, 5 * SECOND)
 
 
 def test_who_waits_when_ctrl_c_comes_gives_up_and_who_began_later_does_not() -> None:
@@ -134,6 +137,7 @@ def test_another_signal_is_none() -> None:
     assert not interrupts.is_due(before, before)
 
 
+@pytest.mark.no_cover  # who traces is left alone
 def test_it_is_not_raised_where_tensorflow_makes_an_exception_but_right_behind() -> None:
     # C++ would find it in the place of that exception, and raise a RuntimeError about it.
     source = """
@@ -171,5 +175,47 @@ def test_no_other_thread_may_listen() -> None:
     listening = threading.Thread(target=interrupts.listen)
     listening.start()
     listening.join()
-    assert interrupts._pair is None
+    assert interrupts._pipe is None
     assert not interrupts.is_due(float("-inf"), float("-inf")), "and then nothing is noted"
+
+
+class Finalized:
+    """Its end is told, by either of Python's two ways, and Ctrl-C comes just then."""
+
+    def __init__(self, how: str, at_end: Callable[[], None]) -> None:
+        self._at_end = at_end if how == "__del__" else lambda: None
+        if how == "finalize":
+            weakref.finalize(self, at_end)
+
+    def __del__(self) -> None:
+        self._at_end()
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("how", ["finalize", "__del__"])
+@pytest.mark.parametrize("where", ["in the midst", "as its owner returns"])
+def test_one_that_comes_while_something_is_finalized_is_not_lost(how: str, where: str) -> None:
+    # Python prints what a finalizer raises, and goes on: pytest makes an error of that warning.
+    interrupts.listen()
+    steps = []
+
+    def at_end() -> None:
+        signal.raise_signal(signal.SIGINT)
+        steps.append("finalized")
+
+    def owner() -> None:
+        owned = Finalized(how, at_end)
+        if where == "in the midst":
+            del owned
+            steps.append("went on")
+
+    def main() -> None:
+        owner()
+        steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        main()
+    assert steps == ["finalized"], "to its end, and nothing after it"
+    assert sys.gettrace() is None
+    steps.append("and is")
+    assert steps == ["finalized", "and is"], "nobody is traced any more"
