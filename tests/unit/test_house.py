@@ -33,8 +33,8 @@ PACKAGES = {
     "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
-        "picture_headers", "open_files", "packets", "index", "complete_decode", "index_cache",
-        "frames", "crop", "scaling", "decoder",
+        "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
+        "index_cache", "frames", "crop", "scaling", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -351,7 +351,7 @@ def test_nothing_reads_the_environment(module: str) -> None:
     }
     reading = names & {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     # It is passed on to children; quiets TensorFlow; says where the user's cache is.
-    if module in ("worker.supervisor", "commands.demo", "decoding.index_cache"):
+    if module in ("worker.supervisor", "commands.demo", "decoding.cache_folder"):
         assert reading == {"environ"}
     else:
         assert reading == set()
@@ -390,6 +390,15 @@ def test_a_worker_process_loads_nothing_that_only_a_trainer_needs() -> None:
     assert not {"spec.plan", "worker.supervisor"} & rooms
     assert [name for name in package if name.startswith("videoload")] == ["videoload"]
     assert not {"numpy", "zmq", "av", "msgspec"} & set(package)
+
+
+def test_a_client_loads_nothing_that_only_a_decoder_needs() -> None:
+    script = "import sys, videoload\nvideoload.Client\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=HOUSE.parent, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert not {"av", "tensorflow", "keras", "typer", "rich"} & set(done.stdout.split())
 
 
 # The public face

@@ -132,7 +132,7 @@ def worker(
     Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
     Ctrl-C hands back what is being decoded and ends it.
     """
-    from videoload.decoding.index_cache import cache_folder
+    from videoload.decoding.cache_folder import cache_folder
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.supervisor import keep_running
@@ -200,7 +200,7 @@ def scan(
     """
     from videoload.commands import scan as scanning
     from videoload.commands.tables import scan_table, scan_verdict
-    from videoload.decoding.index_cache import cache_folder
+    from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
 
     catalog = scanning.load(videos, root)

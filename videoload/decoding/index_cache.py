@@ -16,7 +16,7 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachetools import LRUCache
 
@@ -125,26 +125,6 @@ class IndexCache:
             self._store.execute("PRAGMA synchronous = OFF")  # nothing rests on it
             self._store.execute(_TABLE)
         return self._store
-
-
-def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str | None:
-    """The folder that a caller means; None: nothing is kept.
-
-    Args:
-        asked: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in
-            ``$XDG_CACHE_HOME`` or ``~/.cache``; False: none.
-    """
-    if asked is False:
-        return None
-    if asked is not None:
-        return str(Path(asked).absolute())
-    named = os.environ.get("VIDEOLOAD_CACHE")
-    if named is not None:
-        return str(Path(named).absolute()) if named else None
-    cache = os.environ.get("XDG_CACHE_HOME")
-    with suppress(RuntimeError):  # no home
-        return str((Path(cache) if cache else Path.home() / ".cache") / "videoload")
-    return None
 
 
 def _tidy(folder: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from videoload import native
-from videoload.decoding.index_cache import cache_folder
+from videoload.decoding.cache_folder import cache_folder
 from videoload.decoding.storage import Storage
 from videoload.errors import SpecError, WorkerError
 from videoload.native import cores

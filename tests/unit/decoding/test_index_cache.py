@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from videoload.decoding.index import VideoIndex
-from videoload.decoding.index_cache import IndexCache, cache_folder
+from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
 
@@ -210,25 +210,3 @@ def test_files_that_nobody_opens_go(file: VideoFile, folder: Path) -> None:
         os.utime(store, (time.time() - 100 * 86400,) * 2)
     assert same(opened(folder, "/read").recall("a.avi", file), decoded())
     assert opened(folder, "/old").recall("a.avi", file) is None
-
-
-def test_a_caller_is_heeded_before_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cache_folder(False) is None
-    monkeypatch.setenv("VIDEOLOAD_CACHE", "")
-    assert cache_folder(None) is None
-    assert cache_folder(tmp_path) == str(tmp_path)
-    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "told"))
-    assert cache_folder(None) == str(tmp_path / "told")
-
-
-def test_the_users_cache_is_where_they_are_kept_unless_told_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("VIDEOLOAD_CACHE", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert cache_folder(None) == str(tmp_path / ".cache" / "videoload")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    assert cache_folder(None) == str(tmp_path / "elsewhere" / "videoload")
