@@ -1,10 +1,12 @@
-"""Waiting: in one unit, and for conditions."""
+"""Waiting: in one unit, for conditions, and while something else goes on."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 # All waiting in these tests is in this unit; a slow machine scales it (2 is twice as patient).
 SECOND = float(os.environ.get("VIDEOLOAD_TEST_SECOND", "1"))
@@ -20,3 +22,16 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str = ""
         if time.monotonic() > deadline:
             raise TimeoutError(f"not within {timeout_s:g} s: {what or condition}")
         time.sleep(_LOOK_S)
+
+
+@contextmanager
+def in_background(job: Callable[[threading.Event], None]) -> Iterator[None]:
+    """``job`` runs in a thread until the block is left."""
+    over = threading.Event()
+    thread = threading.Thread(target=job, args=(over,))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

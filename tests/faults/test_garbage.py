@@ -9,9 +9,8 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from tests.processes import children_of, descriptors, is_alive
 from tests.programs import Programs
 from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
-from tests.waiting import SECOND, wait_until
+from tests.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.messages import (
     VERSION,
@@ -62,19 +61,6 @@ def serial(videos: Videos) -> list[str]:
 def read(client: Client, videos: Videos) -> list[str]:
     stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
     return digests(stream.batches(epochs=EPOCHS, info=True))
-
-
-@contextmanager
-def in_background(job: Callable[[threading.Event], None]) -> Iterator[None]:
-    """``job`` runs in a thread until the block is left."""
-    over = threading.Event()
-    thread = threading.Thread(target=job, args=(over,))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 # At the trainer's port

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, get_args
 
 import msgspec
@@ -17,7 +16,7 @@ from tests.digests import digests
 from tests.faults.liars import FIELDS, PIXELS, VALUES, Liar
 from tests.processes import resident_mb
 from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.waiting import SECOND, in_background
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.messages import FromWorker
 
@@ -100,12 +99,12 @@ class Lies(RuleBasedStateMachine):
                 self.got += digests([next(self.batches)])
                 assert self.got[-1] == self.expected[len(self.got) - 1]
 
-    @contextmanager
-    def answering(self, kind: str, pixels: str, replaced: dict[str, Any]) -> Iterator[None]:
+    def answering(
+        self, kind: str, pixels: str, replaced: dict[str, Any]
+    ) -> AbstractContextManager[None]:
         """Who says nothing at all is another test's: `tests.faults.test_garbage`."""
-        over = threading.Event()
 
-        def answer() -> None:
+        def answer(over: threading.Event) -> None:
             while not over.wait(0.01):
                 for liar in self.liars.values():
                     liar.hear()
@@ -113,13 +112,7 @@ class Lies(RuleBasedStateMachine):
                         liar.say(kind, pixels, **replaced)
                         type(self).owed += 1
 
-        thread = threading.Thread(target=answer)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return in_background(answer)
 
     @invariant()
     def the_io_thread_lives(self) -> None:

@@ -73,14 +73,14 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         at = data.find(_VOP)
         if at < 0:
             return None
-        types[i] = _VOP_TYPES[data[at + 4] >> 6] if at + 4 < len(data) else NONE
-        if len(data) - at < _UNCODED_BYTES:
+        if len(data) - at >= _UNCODED_BYTES:
+            types[i] = _VOP_TYPES[data[at + 4] >> 6]
+        else:
             vop = _vop(data, layer)
             if vop is None:
                 return None
-            if not vop.is_coded:
-                is_skipped = True
-                types[i] = NONE
+            types[i] = vop.type if vop.is_coded else NONE
+            is_skipped |= not vop.is_coded
         if before := _TIME_CODE.sub(b"", data[:at]):
             settings[i] = before
     pictures = by_types(types)

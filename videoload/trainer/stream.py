@@ -217,9 +217,7 @@ class Stream:
         return self._source.plan.steps(start_step, epochs)
 
     def _read(
-        self,
-        steps: range,
-        idle: Callable[[], None] | None = None,
+        self, steps: range, idle: Callable[[], None] | None = None
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
         where a worker waits for a slot.
