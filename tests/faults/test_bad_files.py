@@ -112,6 +112,7 @@ def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
     assert named == {f"bad video {path}": 2 for path in BAD}, "once a stream"
 
 
+@pytest.mark.slow
 def test_every_clip_of_a_batch_is_a_good_one(spoiled: Catalog, client: Client) -> None:
     stream = client.stream(spoiled, CLIP, BATCH, shuffle=True)
     for clips, labels, info in stream.batches(epochs=2, info=True):
@@ -121,6 +122,7 @@ def test_every_clip_of_a_batch_is_a_good_one(spoiled: Catalog, client: Client) -
             assert pixels.any()
 
 
+@pytest.mark.slow
 def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
     videos: Videos, tmp_path: Path, client: Client
 ) -> None:
@@ -152,6 +154,7 @@ def with_bad_ones(videos: Videos, root: Path, bad: int) -> Catalog:
     return Catalog(files, [0] * len(files), ["any"], root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["raise", "too many", "transform"])
 def test_a_stream_stops_where_a_serial_run_stops_whatever_is_decoded_ahead(
     how: str, videos: Videos, tmp_path: Path

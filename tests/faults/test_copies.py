@@ -15,7 +15,6 @@ import zmq
 
 from tests.digests import digests
 from tests.programs import Programs
-from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
@@ -89,7 +88,8 @@ def catalog_of(videos: Videos, *, own: bool) -> Catalog:
     return Catalog([v.path for v in known], known.labels, known.classes, None)
 
 
-@pytest.mark.parametrize("spoil", rest_slow([cut, empty, half, zeros, other_take, unreadable]))
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [cut, empty, half, zeros, other_take, unreadable])
 def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
     spoil: Callable[[Path], None],
     videos: Videos,
@@ -159,6 +159,7 @@ def test_a_file_that_nobody_can_decode_is_bad_whoever_is_asked(
         assert [video.path for video in stream.quarantine] == ["jump/one_frame.avi"]
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_everywhere_during_a_training_is_taken_as_it_is_now(
     programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -230,7 +231,8 @@ def another_file(lease: Lease) -> FromWorker:
     return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
 
 
-@pytest.mark.parametrize("lie", rest_slow([another_file, fewer_frames, short, fatal]))
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", [another_file, fewer_frames, short, fatal])
 @pytest.mark.parametrize("own", [True, False], ids=["own copy", "two others"])
 def test_a_worker_that_lies_about_files_changes_no_byte_and_condemns_none(
     lie: Callable[[Lease], FromWorker],

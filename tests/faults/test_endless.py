@@ -111,6 +111,7 @@ def port_of(client: Client) -> str:
     return client.endpoints[0].rpartition(":")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "what"),
     [
@@ -160,6 +161,7 @@ def test_the_private_address_is_for_this_trainers_own_children_only(
         assert any(why in line for line in caplog.messages)
 
 
+@pytest.mark.slow
 def test_who_connects_and_never_says_hello_makes_room(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

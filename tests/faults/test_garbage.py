@@ -24,7 +24,6 @@ from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello
 from tests.leaks import private_sockets
 from tests.processes import children_of, descriptors, is_alive
 from tests.programs import Programs
-from tests.quick import rest_slow
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
@@ -66,6 +65,7 @@ def read(client: Client, videos: Videos) -> list[str]:
 # At the trainer's port
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_zeromq_disturb_nothing(
     videos: Videos, serial: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,6 +213,7 @@ def test_two_versions_that_meet_both_say_why_they_part(
         assert old.wait(2 * SECOND) == 0, "it is patient, and can be stopped"
 
 
+@pytest.mark.slow
 def test_who_has_not_said_hello_is_told_so(videos: Videos, serial: list[str]) -> None:
     with (
         Client(workers=1, listen="tcp://127.0.0.1:*") as client,
@@ -224,6 +225,7 @@ def test_who_has_not_said_hello_is_told_so(videos: Videos, serial: list[str]) ->
         assert read(client, videos) == serial
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
     videos: Videos, serial: list[str]
 ) -> None:
@@ -251,9 +253,8 @@ def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
     assert comings
 
 
-@pytest.mark.parametrize(
-    "how", rest_slow(["too few bytes", "other frames", "too many bytes", "no pixels"], quick=2)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["too few bytes", "other frames", "too many bytes", "no pixels"])
 def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
     how: str, videos: Videos, serial: list[str]
 ) -> None:
@@ -362,6 +363,7 @@ def private_endpoint() -> str:
     return f"ipc://{name}"
 
 
+@pytest.mark.slow
 def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def held(path: Path, opened: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGIO, before)
 
 
+@pytest.mark.slow
 def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
     assert caplog.messages == ["x/a.avi: its decoding ended the decoder (status -11)"]
 
 
+@pytest.mark.slow
 def test_a_file_of_which_nothing_comes_is_named_and_no_other_size_is_taken(
     catalog: Catalog,
 ) -> None:

@@ -11,6 +11,7 @@ from tests.waiting import SECOND
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
 
+@pytest.mark.slow
 def test_in_a_fork_a_stream_says_so_and_the_parent_goes_on(
     videos: Videos, programs: Programs
 ) -> None:

@@ -46,6 +46,7 @@ def test_workers_that_are_killed_at_their_start_are_an_error_after_some_pauses(
     assert trainer.err.count("ended (SIGKILL)") <= 12
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_be_replaced_does_not_end_those_that_work(
     videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

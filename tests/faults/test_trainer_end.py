@@ -254,6 +254,7 @@ def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> Non
     assert [str(error) for error in caught] == ["the client is closed"]
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_are_an_error_and_not_a_hang(
     videos: Videos, programs: Programs
 ) -> None:
@@ -442,7 +443,8 @@ STUCK = """
 """
 
 
-@pytest.mark.parametrize("number", rest_slow([signal.SIGINT, signal.SIGHUP, signal.SIGTERM]))
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
 def test_a_signal_ends_the_demo_where_no_exception_gets_through(
     number: int, programs: Programs, tmp_path: Path
 ) -> None:

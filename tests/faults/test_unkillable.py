@@ -41,6 +41,7 @@ CLOSING = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="ptrace is Linux's"
 )

@@ -296,6 +296,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes_and_prints_no_traceback(
         wait_until(lambda: not client.workers, 3 * SECOND, "the trainer notices")
 
 
+@pytest.mark.slow
 def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
@@ -307,6 +308,7 @@ def test_workers_whose_supervisor_is_killed_end_with_it(videos: Videos, programs
         wait_until(lambda: not any(maps_of(pid) for pid in children), 2 * SECOND)
 
 
+@pytest.mark.slow
 def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root, "--processes", "2")
@@ -323,7 +325,8 @@ def test_a_worker_process_that_is_killed_is_replaced(videos: Videos, programs: P
         )
 
 
-@pytest.mark.parametrize("processes", rest_slow([2, 1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 1])
 def test_a_worker_never_loads_tensorflow(
     processes: int, videos: Videos, programs: Programs
 ) -> None:
@@ -339,6 +342,7 @@ def test_a_worker_never_loads_tensorflow(
             assert "tensorflow" not in maps
 
 
+@pytest.mark.slow
 def test_a_name_with_colons_is_printed_as_it_stands(programs: Programs, tmp_path: Path) -> None:
     program = programs.videoload("scan", str(tmp_path / "no:x:where"))
     assert program.wait(20 * SECOND) == 1

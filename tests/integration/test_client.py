@@ -52,6 +52,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         assert len(client.workers) == 1
 
 
+@pytest.mark.slow
 def test_workers_with_keys_and_local_ones_serve_one_client(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:

@@ -429,6 +429,7 @@ def test_what_a_complete_decode_told_the_next_decoder_need_not_find_out(
     assert np.array_equal(clip, expected)
 
 
+@pytest.mark.slow
 def test_a_kept_index_of_another_file_is_found_out(tmp_path: Path) -> None:
     made, other = unproven(tmp_path / "made.avi", 1), unproven(tmp_path / "other.avi", 2)
     expected, _ = decode(tmp_path, "other.avi")

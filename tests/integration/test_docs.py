@@ -259,6 +259,7 @@ def test_a_page_that_is_wrong_fails(
         run_page(programs, "README.md", steps(page, lambda line: False), tmp_path / "page")
 
 
+@pytest.mark.slow
 def test_the_blocks_of_a_page_share_a_namespace_files_and_commands(
     programs: Programs, folder: Path
 ) -> None:

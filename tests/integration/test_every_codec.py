@@ -26,6 +26,16 @@ from videoload.decoding.storage import VideoFile
 
 WINDOWS = 40
 
+# Run by the quick tests: each way to know a file, and each codec that is common in AVI files.
+QUICK = {
+    "mpeg4_xvid", "mpeg4_divx", "mpeg4_bframes", "mpeg4_no_index", "mpeg4_packed",
+    "mpeg4_n_vops_bframes", "mpeg4_one_byte_packets", "mpeg4_b_times_wrong", "mpeg4_open_dml",
+    "mpeg4_truncated", "msmpeg4v3", "wmv2", "flv1", "mpeg1_bframes", "mpeg2_bframes", "h264",
+    "h264_bframes", "h264_intra_refresh", "h264_fields", "mjpeg", "mjpeg_tables_in_first",
+    "huffyuv_rgb", "ffv1_inter", "cinepak", "vp8", "raw_gray", "mp4_bframes_named_avi",
+    "ts_h264_named_avi",
+}  # fmt: skip
+
 
 @dataclass
 class Ledger:
@@ -118,7 +128,11 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=() if kind.name in QUICK else pytest.mark.slow) for kind in KINDS],
+    ids=lambda kind: kind.name,
+)
 def test_every_frame_is_the_one_of_a_sequential_decode(
     kind: Kind, tmp_path: Path, ledger: Ledger
 ) -> None:

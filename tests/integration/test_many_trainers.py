@@ -84,6 +84,7 @@ def reading(*streams: Stream) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("timing")
 def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
@@ -158,6 +159,7 @@ TRAINER = """
 """
 
 
+@pytest.mark.slow
 def test_a_trainer_that_is_killed_disturbs_no_other(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_trainer_that_is_killed_disturbs_no_other(
             assert "Traceback" not in worker.err
 
 
+@pytest.mark.slow
 def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
     videos: Videos, programs: Programs
 ) -> None:
@@ -271,6 +274,7 @@ def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
         assert worker.process.poll() is None
 
 
+@pytest.mark.slow
 def test_a_resolver_that_does_not_answer_holds_nothing_up(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 
 
+@pytest.mark.slow
 def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
     videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -56,6 +57,7 @@ def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
     held = []
 
 
+@pytest.mark.slow
 def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Videos) -> None:
     with Client(workers=2) as client:
         stream = client.stream(videos.catalog, SMALL, 3, shuffle=True, slots=4)
@@ -74,6 +76,7 @@ def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Vide
         assert np.array_equal(part, copy)
 
 
+@pytest.mark.slow
 def test_a_consumer_may_write_into_its_batch(videos: Videos) -> None:
     with Client(workers=1) as client:
         stream = client.stream(videos.catalog, SMALL, 3, slots=2)

@@ -166,6 +166,7 @@ def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
     assert stream.quarantine == []
 
 
+@pytest.mark.slow
 def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
     videos: Videos, programs: Programs
 ) -> None:

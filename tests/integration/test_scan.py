@@ -153,6 +153,7 @@ def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:
     assert list(read(out)) == ["x/a.avi", "x/b.avi"]
 
 
+@pytest.mark.slow
 def test_train_and_test_are_no_classes(programs: Programs, tmp_path: Path) -> None:
     for part in ("train", "test"):
         make_avi(tmp_path / "data" / part / "run/a.avi", frames=12)

@@ -190,6 +190,7 @@ def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment)
     assert "Traceback" not in trainer.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "line"),
     [

@@ -323,7 +323,8 @@ def test_workers_that_dial_in_bring_the_root(videos: Videos, programs: Programs)
         assert digest(stream) == digest(decode_serially(rooted, SMALL, 2, shuffle=True))
 
 
-@pytest.mark.parametrize("workers", rest_slow(["two workers over tcp", "two local workers"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["two workers over tcp", "two local workers"])
 def test_two_slots_are_enough(
     workers: str,
     videos: Videos,
@@ -344,6 +345,7 @@ def test_two_slots_are_enough(
 # Real files
 
 
+@pytest.mark.slow
 def test_a_stream_of_real_videos_equals_the_serial_one(real_videos: Path) -> None:
     catalog = Catalog.from_folder(real_videos / "actions/train")
     clip = ClipSpec(
