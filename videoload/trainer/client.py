@@ -272,7 +272,7 @@ def _slots(
         raise MemoryError(
             f"{slots} batches of {batch_bytes / 1e9:.2f} GB need {slots * batch_bytes / 1e9:.2f} "
             f"GB, and {left / 1e9:.2f} GB of memory is left here (of this host, or below the limit "
-            f"of its container), a tenth of which is kept for decoding: make batch_size= or the clips "
-            f"smaller{fewer}"
+            f"of its container), a tenth of which is kept for decoding: make batch_size= "
+            f"or the clips smaller{fewer}"
         )
     return slots
