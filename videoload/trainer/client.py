@@ -37,6 +37,7 @@ _SLOTS = 8
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
+_MOST_SHARE = 0.9  # ... even where slots= says so: with 0.98 of 3 GB the kernel killed the trainer
 
 
 class Client:
@@ -173,8 +174,8 @@ class Client:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
             VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
             WorkerError: ``clip.size`` is None, and no process can be started to look it up.
-            MemoryError: There is no shared memory for the slots, or they need more than is left on
-                this host or below the limit of its container.
+            MemoryError: There is no shared memory for the slots, or they need more than nine
+                tenths of what is left on this host or below the limit of its container.
             ClosedError: The client is closed.
             VideoloadError: What ended the client's I/O thread, if it has ended.
         """
@@ -266,11 +267,12 @@ def _slots(
         wanted = _SLOTS + 4 * workers // batch_size
         most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
         slots = max(_FEWEST, min(wanted, most // batch_bytes))
-    if left is not None and slots * batch_bytes > left:
+    if left is not None and slots * batch_bytes > _MOST_SHARE * left:
         fewer = "" if slots == 2 else f", or give fewer slots= than {slots}"
         raise MemoryError(
             f"{slots} batches of {batch_bytes / 1e9:.2f} GB need {slots * batch_bytes / 1e9:.2f} "
             f"GB, and {left / 1e9:.2f} GB of memory is left here (of this host, or below the limit "
-            f"of its container): make batch_size= or the clips smaller{fewer}"
+            f"of its container), a tenth of which is kept for decoding: make batch_size= "
+            f"or the clips smaller{fewer}"
         )
     return slots

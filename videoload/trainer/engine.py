@@ -138,7 +138,7 @@ class Engine:
         self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
         self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
-        self._polled: list[socket.socket] = []  # the children's channels that it looks at
+        self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -333,7 +333,7 @@ class Engine:
             if now < next_tick:
                 continue
             next_tick = now + _BEAT_S
-            self._reap()
+            self._look_after_children()
             self._take_back_what_is_dead()
             self._look_at_silent(now)
             self._execute(self._table.tick(now))
@@ -346,22 +346,25 @@ class Engine:
                 self._send_heartbeats()
 
     def _poll(self, timeout_s: float) -> Collection[object]:
-        """Wait; returns what is ready, after key checks were answered and ended children reaped."""
-        children = [] if self._supervisor is None else self._supervisor.watched()
+        """Wait; returns what is ready, after key checks were answered, ended children reaped, and
+        the others told what they had no room for."""
+        children = {} if self._supervisor is None else self._supervisor.watched()
         if self._poller is None or children != self._polled:
             self._poller, self._polled = zmq.Poller(), children
             sockets = [router.socket for router in self._routers]
             sockets += [router.events for router in self._routers if router.events is not None]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
-            for socket_ in (self._wake_out, *sockets, *authenticator, *children):
+            for socket_ in (self._wake_out, *sockets, *authenticator):
                 self._poller.register(socket_, zmq.POLLIN)
+            for child, is_full in children.items():
+                self._poller.register(child, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
         ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
         if self._wake_out.fileno() in ready:
             self._wake_out.recv(_WAKE_BYTES)
         if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
         if any(child.fileno() in ready for child in children):
-            self._reap()
+            self._look_after_children()
         return ready
 
     def _make_calls(self) -> None:
@@ -586,9 +589,10 @@ class Engine:
                 if loan.array() is None:
                     self.give_back(stream, loan.batch)
 
-    def _reap(self) -> None:
+    def _look_after_children(self) -> None:
         if self._supervisor is None:
             return
+        self._supervisor.flush()
         for pid, how in self._supervisor.reap():
             _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             for peer, worker in list(self._workers.items()):

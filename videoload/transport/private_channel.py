@@ -1,16 +1,36 @@
 """The private channel between a process and a worker that it started: a socket pair.
 
 No other process can connect to it, so roots and shared memory are named there and nowhere else.
+
+A worker reads its channel between two leases, so it may not read for as long as a clip takes, or a
+hang lasts. Nobody waits for it meanwhile: what there is no room for stays in a queue of this
+process, and is sent when the worker reads. Two things bound the queue. Memory that is not used any
+more before the worker has heard of it is never sent, so the queue refers to no descriptor but those
+of live streams, and what is left of a stream is a message of some bytes. And whoever owes an answer
+and does not read is killed, by the lease table, and the queue ends with its child.
 """
 
 from __future__ import annotations
 
 import socket
 from collections import deque
+from dataclasses import dataclass
 
-from videoload.transport.messages import Private, Share, pack_private, unpack_private
+from videoload.transport.messages import Private, Share, Unshare, pack_private, unpack_private
 
-_CHANNEL_S = 5.0  # a worker that does not read its channel for so long is taken for dead
+# Some forty messages. Linux counts the descriptors that are on the way to all processes of a user,
+# and sends no more of them than one process may have open, often 1024.
+_BUFFER_BYTES = 16 << 10
+
+
+@dataclass(eq=False, slots=True)
+class _Unsent:
+    """``left`` is what is not sent yet; ``descriptor`` goes with the first byte of the message."""
+
+    message: Private
+    left: bytes
+    descriptor: int | None
+    begun: bool = False
 
 
 class PrivateChannel:
@@ -19,6 +39,8 @@ class PrivateChannel:
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
+        self.is_full = False  # what is unsent can be sent when the socket can be written to
+        self._unsent: deque[_Unsent] = deque()
         self._received = bytearray()
         self._descriptors: deque[int] = deque()
 
@@ -26,18 +48,40 @@ class PrivateChannel:
     def pair(cls) -> tuple[PrivateChannel, socket.socket]:
         """This process's end, and the one that the worker inherits."""
         mine, theirs = socket.socketpair()
-        mine.settimeout(_CHANNEL_S)
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         return cls(mine), theirs
 
     def send(self, message: Private, descriptor: int | None = None) -> None:
-        """Raises OSError if the other process is gone or does not read."""
+        """Send it, now or by a later `flush`; never waits. The descriptor stays the caller's, and
+        open until an `Unshare` of the same arena is sent: a `Share` that has to wait until then
+        is not sent any more. What is meant for a process that has ended is dropped."""
+        if isinstance(message, Unshare):
+            self._take_back(message.arena)
         body = pack_private(message)
-        data = len(body).to_bytes(4, "big") + body
-        if descriptor is None:
-            self.socket.sendall(data)
-            return
-        sent = socket.send_fds(self.socket, [data], [descriptor])
-        self.socket.sendall(data[sent:])
+        self._unsent.append(_Unsent(message, len(body).to_bytes(4, "big") + body, descriptor))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what there is room for. To be called again and again; where the channel `is_full`,
+        as soon as its socket can be written to."""
+        self.is_full = False
+        try:
+            self.socket.setblocking(False)
+            while self._unsent:
+                first = self._unsent[0]
+                if first.descriptor is None or first.begun:
+                    sent = self.socket.send(first.left)
+                else:
+                    sent = socket.send_fds(self.socket, [first.left], [first.descriptor])
+                first.left, first.begun = first.left[sent:], True
+                if not first.left:
+                    self._unsent.popleft()
+        except BlockingIOError:
+            self.is_full = True
+        except ConnectionError:
+            self._unsent.clear()
+        except OSError:
+            pass  # ETOOMANYREFS: others have to read first. The next flush tries again
 
     def receive(self, timeout_s: float) -> tuple[Private, int | None] | None:
         """The next message, with the descriptor that a `Share` brings; None if none came in time.
@@ -65,6 +109,14 @@ class PrivateChannel:
         del self._received[: 4 + length]
         return unpack_private(body)
 
+    def _take_back(self, arena: int) -> None:
+        for unsent in self._unsent:
+            if isinstance(unsent.message, Share) and unsent.message.arena == arena:
+                if not unsent.begun:
+                    self._unsent.remove(unsent)
+                return
+
     def close(self) -> None:
         """The other process sees the end of the channel, and ends."""
+        self._unsent.clear()
         self.socket.close()

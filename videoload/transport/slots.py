@@ -47,8 +47,8 @@ class Arena:
         if not SHARED:
             self._memory = mmap.mmap(-1, self.size)
             return
-        self.fd = os.memfd_create("videoload", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
+            self.fd = os.memfd_create("videoload", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             os.posix_fallocate(self.fd, 0, self.size)  # ENOSPC here, not SIGBUS later
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
             self._memory = _map(self.fd, self.size)

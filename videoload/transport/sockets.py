@@ -21,7 +21,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -239,7 +239,17 @@ class Dealer:
             self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
             if keys is not None:
                 self.socket.curve_serverkey = load_key(Path(keys) / f"{TRAINER}.key")[0]
+            self._ends = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            self._ends.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
             self.socket.connect(endpoint)
+
+    def hung_up(self) -> bool:
+        """Whether its connection ended since this was asked last; ZeroMQ makes another."""
+        ended = False
+        with suppress(zmq.Again):
+            while self._ends.recv_multipart(zmq.DONTWAIT):
+                ended = True
+        return ended
 
     def receive(self) -> FromTrainer | None:
         """The next message, or None. Raises ProtocolError."""
@@ -262,6 +272,8 @@ class Dealer:
 
     def close(self, *, drain: bool = False) -> None:
         """Disconnect; with ``drain``, once all messages are sent, or after two seconds."""
+        self.socket.disable_monitor()
+        self._ends.close()
         self.socket.close(linger=_DRAIN_MS if drain else 0)
 
 

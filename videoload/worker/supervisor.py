@@ -2,8 +2,8 @@
 
 Every child is `python -m videoload.worker` with one inherited descriptor, its end of a private
 channel; secrets and paths go over that, not over the command line. The supervisor itself waits for
-nothing: it hands out a descriptor for each child that becomes readable when the child ends, and
-its caller polls them and calls `reap`.
+nothing: it hands out a socket for each child that becomes readable when the child ends, and
+writable when what was kept for it can be sent; its caller polls them and calls `reap` and `flush`.
 
 All stopping is in one place (`stop`): ask (SIGTERM), wait, kill, reap.
 
@@ -28,7 +28,7 @@ import time
 from contextlib import suppress
 
 from videoload.errors import WorkerError
-from videoload.transport.messages import Private, Share, Unshare, WorkerSettings
+from videoload.transport.messages import Share, Unshare, WorkerSettings
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import SHARED, Arena
 from videoload.worker.restarts import Restarts
@@ -85,11 +85,13 @@ class Child:
                 raise
         except OSError as error:  # no descriptor is left
             raise WorkerError(f"cannot start a worker: {error.strerror}") from None
+        except MemoryError as error:
+            raise WorkerError(f"cannot start a worker: {error}") from None
         finally:
             if memory is not None:
                 memory.close()
         self.pid = self.process.pid
-        self.send(settings)
+        self.channel.send(settings)
 
     @property
     def worked(self) -> bool:
@@ -108,11 +110,6 @@ class Child:
         still = now == self._last and any(now)
         self._last, self._checks = now, self._checks + 1 if still else 0
         return self._checks
-
-    def send(self, message: Private, descriptor: int | None = None) -> None:
-        """Send a message. A child that has ended is noticed by `reap`, not here."""
-        with suppress(OSError):
-            self.channel.send(message, descriptor)
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""
@@ -146,17 +143,23 @@ class Supervisor:
         caller's and must stay open until `unshare`."""
         self._shares[message.arena] = (message, descriptor)
         for child in self.children:
-            child.send(message, descriptor)
+            child.channel.send(message, descriptor)
 
     def unshare(self, arena: int) -> None:
         """The arena is no longer used."""
         del self._shares[arena]
         for child in self.children:
-            child.send(Unshare(arena))
+            child.channel.send(Unshare(arena))
 
-    def watched(self) -> list[socket.socket]:
-        """Sockets of which one becomes readable when a child ends: children never write to it."""
-        return [child.channel.socket for child in self.children]
+    def watched(self) -> dict[socket.socket, bool]:
+        """Sockets of which one becomes readable when a child ends: children never write to it. And
+        whether there is something to `flush` when it becomes writable."""
+        return {child.channel.socket: child.channel.is_full for child in self.children}
+
+    def flush(self) -> None:
+        """Send the children what they had no room for. Call it again and again."""
+        for child in self.children:
+            child.channel.flush()
 
     def admitted(self, pid: int) -> None:
         """A child has come as far as to work: its trainer admitted it."""
@@ -233,7 +236,7 @@ class Supervisor:
         child = Child(self._settings, pulse=self._pulse)
         self.children.append(child)
         for message, descriptor in self._shares.values():
-            child.send(message, descriptor)
+            child.channel.send(message, descriptor)
 
 
 def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _STALL_S) -> int:
@@ -246,6 +249,7 @@ def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _ST
     try:
         while not stopped_by:
             ended, *_ = select.select(supervisor.watched(), [], [], _CHECK_S)
+            supervisor.flush()
             for child in supervisor.children if not ended else ():  # all of _CHECK_S has passed
                 if child.checks_without_progress() == math.ceil(stall_s / _CHECK_S):
                     _log.warning("worker process %d hangs; killing it", child.pid)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import random
 import socket
 import threading
 import time
@@ -283,7 +284,10 @@ class TrainerConnection:
         if self._greeted is None:
             self._greet(now)
         elif self._beat_s is None:
-            if now - self._greeted > _WELCOME_S:
+            if self.dealer is not None and self.dealer.hung_up():
+                # It has no room. On the next connection of this socket no HELLO would be said.
+                self._rest()
+            elif now - self._greeted > _WELCOME_S:
                 if now > self._warn_at:
                     self._warn_unreachable(now, "does not answer; still trying")
                 self._hang_up()
@@ -372,7 +376,8 @@ class TrainerConnection:
         now = time.monotonic()
         again = now - self._rest_until < _REMIND_S
         self._rest_s = min(2 * self._rest_s, _REST_MAX_S) if again else _REST_S
-        self._rest_until = now + self._rest_s
+        # Many that were refused together are not to come back together.
+        self._rest_until = now + random.uniform(0.5, 1) * self._rest_s
 
     def _hang_up(self) -> None:
         self.close()

@@ -45,6 +45,20 @@ def limited_files(most_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@contextlib.contextmanager
+def limited_descriptors(free: int) -> Iterator[None]:
+    """No more than ``free`` files can be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = [os.dup(0) for _ in range(free + 1)]
+    for number in lowest:
+        os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest[free], hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -211,6 +225,16 @@ def test_memory_that_is_not_there_is_missed_at_once_and_named() -> None:
     with limited_files(1 << 20), pytest.raises(MemoryError) as caught:
         Arena(4, 1 << 20)
     assert str(caught.value) == f"4 MB of shared memory for 4 batches: {os.strerror(errno.EFBIG)}"
+    assert descriptors() == before
+
+
+@shared
+@pytest.mark.parametrize("free", [0, 1])
+def test_where_no_descriptor_is_left_it_says_so(free: int) -> None:
+    before = descriptors()
+    with limited_descriptors(free), pytest.raises(MemoryError) as caught:
+        Arena(4, 1 << 20)
+    assert str(caught.value) == f"4 MB of shared memory for 4 batches: {os.strerror(errno.EMFILE)}"
     assert descriptors() == before
 
 

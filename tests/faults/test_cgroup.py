@@ -1,0 +1,142 @@
+"""Batches of half a gigabyte below the memory limit of a container, in a real cgroup: slots are as
+many as fit, and what cannot fit is an error before the kernel kills."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import native
+
+pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
+
+BATCH_MB = 512
+LIMIT_MB = 3072  # holds four of them beside the processes, and not the eight that are the default
+
+# In the cgroup from before its first import of NumPy; its workers follow it there.
+TRAINER = """
+    import os
+    import sys
+    import zlib
+
+    folder, root, batch, slots = sys.argv[1:]
+    with open(folder + "/cgroup.procs", "w") as processes:
+        processes.write(str(os.getpid()))
+
+    from videoload import Catalog, Client, ClipSpec, decode_serially
+
+    clip = ClipSpec(
+        frames=64, size=(1024, 1024), resize=1024, pixels="gray", sampling="random",
+        clips_per_video=5,
+    )
+    catalog = Catalog.from_folder(root)
+    options = {"shuffle": True, "seed": 3, "drop_remainder": False}
+    with Client(workers=1) as client:
+        try:
+            stream = client.stream(
+                catalog, clip, int(batch), slots=int(slots) or None, **options
+            )
+        except MemoryError as error:
+            print(error)
+            sys.exit(1)
+        got = []
+        for clips, _ in stream:
+            got += map(zlib.crc32, clips)
+            del clips
+    print("slots", stream._source.arena.slots, "bytes", int(batch) * clip.clip_bytes)
+    serial = decode_serially(catalog, clip, 1, **options)
+    assert got == [zlib.crc32(clips) for clips, _ in serial]
+    print("the same")
+"""
+
+
+def _own_folder() -> tuple[Path, str] | None:
+    """Where a cgroup with a limit of memory may be made, and the file with that limit."""
+    for version, folder in native._cgroups(native._CGROUP, native._OWN_CGROUP, "memory"):
+        if version == 1:
+            return folder, "memory.limit_in_bytes"
+        with suppress(OSError):
+            # One that has processes of its own gives no memory to those below: its parent may.
+            if "memory" in (folder / "cgroup.subtree_control").read_text().split():
+                return folder, "memory.max"
+    return None
+
+
+@pytest.fixture
+def limited() -> Iterator[Path]:
+    """A cgroup that may use `LIMIT_MB`; gone afterwards."""
+    found = _own_folder()
+    if found is None:
+        pytest.skip("no cgroup of this process limits memory")
+    above, limit = found
+    folder = above / f"videoload-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made in {above}: {error.strerror}")
+    try:
+        try:
+            (folder / limit).write_text(str(LIMIT_MB << 20))
+        except OSError as error:
+            pytest.skip(f"no limit can be set in {folder}: {error.strerror}")
+        yield folder
+    finally:
+        wait_until(lambda: not (folder / "cgroup.procs").read_text(), 10 * SECOND, "it is empty")
+        folder.rmdir()
+
+
+def killed(folder: Path) -> int:
+    """How many processes the kernel killed for their memory."""
+    for name in ("memory.events", "memory.oom_control"):
+        with suppress(OSError):
+            words = (folder / name).read_text().split()
+            return int(words[words.index("oom_kill") + 1])
+    pytest.skip("this kernel does not count whom it kills")
+
+
+def peak_mb(folder: Path) -> int:
+    """The most memory that was in use."""
+    for name in ("memory.peak", "memory.max_usage_in_bytes"):
+        with suppress(OSError):
+            return int((folder / name).read_text()) >> 20
+    return 0
+
+
+@pytest.mark.parametrize("slots", [0, 2])
+def test_a_stream_has_as_many_slots_as_fit_below_the_limit(
+    slots: int, limited: Path, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(TRAINER, str(limited), str(root), str(BATCH_MB // 64), str(slots))
+    assert trainer.wait(90 * SECOND) == 0, trainer.err
+    made, batch = (int(trainer.out.split()[at]) for at in (1, 3))
+    tell(
+        f"{made} slots of {batch >> 20} MB below {LIMIT_MB} MB, {peak_mb(limited)} MB in use at "
+        "most"
+    )
+    assert batch == BATCH_MB << 20
+    assert made == slots or 2 < made < 8
+    assert "the same" in trainer.out
+    assert not killed(limited)
+
+
+@pytest.mark.parametrize(("batch", "slots"), [(12, 0), (8, 6), (23, 2), (25, 2)])
+def test_what_cannot_fit_is_named_before_the_kernel_kills(
+    batch: int, slots: int, limited: Path, programs: Programs, tmp_path: Path
+) -> None:
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(TRAINER, str(limited), str(root), str(batch), str(slots))
+    assert trainer.wait(60 * SECOND) == 1, trainer.err
+    assert "of memory is left here (of this host, or below the limit of its container)" in (
+        trainer.out
+    )
+    assert f"{slots or 4} batches of " in trainer.out
+    assert not trainer.err
+    assert not killed(limited)

@@ -1,0 +1,110 @@
+"""Many streams beside a local worker that does not read what it is told: nobody waits for it, and
+nothing that was meant for it is lost or left."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from tests.digests import digests
+from tests.faults.raw_peers import answer, dealer, hello, say
+from tests.processes import arena_maps, children_of, descriptors
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, Stream, decode_serially
+from videoload.transport.messages import Bye, Welcome
+
+pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow]
+
+CLIP = ClipSpec(frames=2, resize=36, size=(32, 32))
+STREAMS = 400  # a socket holds some 270 messages
+
+
+@contextmanager
+def with_a_stopped_worker() -> Iterator[tuple[Client, int]]:
+    """A client with one local worker, which is stopped, and that worker's pid."""
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        (pid,) = children_of(os.getpid())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield client, pid
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def make(client: Client, videos: Videos, seed: int = 0) -> Stream:
+    return client.stream(videos.catalog, CLIP, 2, shuffle=True, seed=seed, slots=2)
+
+
+def memory_of(pid: int | str) -> list[str]:
+    """Where the descriptors of arenas lead that a process has open."""
+    return [where for where in descriptors(pid).values() if "memfd:videoload" in where]
+
+
+def is_served(client: Client, number: int) -> None:
+    """All that was asked of the I/O thread before is done, and it goes on."""
+    with dealer(client.endpoints[0]) as stranger:
+        say(stranger, hello(number))
+        assert isinstance(answer(stranger, 2 * SECOND), Welcome)
+        say(stranger, Bye("that was all"))
+
+
+def test_no_number_of_streams_makes_others_wait_for_a_worker_that_does_not_read(
+    videos: Videos,
+) -> None:
+    with with_a_stopped_worker() as (client, pid):
+        streams = []
+        for number in range(STREAMS):
+            streams.append(make(client, videos, number))
+            if number % 50 == 49:
+                is_served(client, number)
+        os.kill(pid, signal.SIGCONT)
+        for seed in (STREAMS - 1, 0):
+            serial = decode_serially(videos.catalog, CLIP, 2, shuffle=True, seed=seed, info=True)
+            assert digests(streams[seed].batches(info=True)) == digests(serial)
+        wait_until(lambda: len(arena_maps(pid)) == STREAMS, 5 * SECOND, "all of them came")
+        assert children_of(os.getpid()) == [pid], "it is the same worker"
+
+
+def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Videos) -> None:
+    with with_a_stopped_worker() as (client, pid):
+        streams = [make(client, videos) for _ in range(STREAMS)]
+        is_served(client, 1)
+        kept = streams[-1]
+        del streams
+        gc.collect()
+        wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer lets go of them")
+        again = [make(client, videos, 1) for _ in range(STREAMS)]  # of the same descriptors
+        is_served(client, 2)
+        os.kill(pid, signal.SIGCONT)
+        for stream, seed in ((again[-1], 1), (kept, 0)):
+            serial = decode_serially(videos.catalog, CLIP, 2, shuffle=True, seed=seed, info=True)
+            assert digests(stream.batches(info=True)) == digests(serial)
+        del again, stream
+        gc.collect()
+        wait_until(lambda: len(arena_maps(pid)) == 1, 5 * SECOND, "so does the worker")
+        # Python keeps a descriptor of its own for each mapping.
+        wait_until(lambda: len(memory_of("self")) <= 2, 5 * SECOND, "the trainer as well")
+        assert len(memory_of(pid)) <= 1
+
+
+@pytest.mark.parametrize("end", ["the worker is killed", "the client is closed"])
+def test_what_was_not_sent_goes_with_the_worker_or_the_client(end: str, videos: Videos) -> None:
+    with with_a_stopped_worker() as (client, pid):
+        streams = [make(client, videos) for _ in range(STREAMS)]
+        is_served(client, 1)
+        if end == "the client is closed":
+            return  # the fixture of all of these tests sees what is left
+        os.kill(pid, signal.SIGKILL)
+        # Its successor is told of all of them as soon as it is started.
+        wait_until(lambda: children_of(os.getpid()) not in ([], [pid]), 5 * SECOND)
+        is_served(client, 2)
+        serial = digests(decode_serially(videos.catalog, CLIP, 2, shuffle=True, info=True))
+        assert digests(streams[-1].batches(info=True)) == serial

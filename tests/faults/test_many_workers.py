@@ -1,0 +1,131 @@
+"""As many workers as the usual limit of open files has descriptors: at a trainer that may raise it,
+and at one that may not."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.processes import children_of
+from tests.programs import Program, Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+
+pytestmark = [pytest.mark.timeout(100 * SECOND), pytest.mark.slow]
+
+PROCESSES, EACH = 8, 128  # of workers: 1024
+FILES = 64  # that the trainer opens at once, as a checkpoint or an import may
+
+TRAINER = """
+    import os
+    import resource
+    import sys
+    import time
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from tests.digests import digests
+    from videoload import Catalog, Client, ClipSpec, decode_serially
+
+    def io_thread_s():
+        for task in Path("/proc/self/task").iterdir():
+            if (task / "comm").read_text().startswith("ZMQbg/IO"):
+                ticks = (task / "stat").read_text().rpartition(")")[2].split()[11:13]
+                return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+    def idle_share():
+        began, before = time.monotonic(), io_thread_s()
+        time.sleep(2)  # what is measured: two seconds of nothing
+        return (io_thread_s() - before) / (time.monotonic() - began)
+
+    seen = []
+
+    def opening(batches):
+        for batch in batches:
+            seen.append(len(os.listdir("/proc/self/fd")))
+            with ExitStack() as opened:
+                for _ in range(int(files)):
+                    opened.enter_context(open(__file__))
+            yield batch
+
+    root, soft, hard, files = sys.argv[1:]
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=100)
+    catalog = Catalog.from_folder(root)
+    expected = digests(decode_serially(catalog, clip, 4, shuffle=True, info=True))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), int(hard)))
+    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+        client.wait_for_workers(1, 60)
+        print("listens at", client.endpoints[0], "end", flush=True)
+        while not os.path.exists(root + "/all"):
+            print("workers", len(client.workers), "end", flush=True)
+            time.sleep(0.1)
+        print("idle", idle_share(), "end", flush=True)
+        stream = client.stream(catalog, clip, 4, shuffle=True)
+        epochs = 0
+        while not os.path.exists(root + "/over"):
+            assert digests(opening(stream.batches(info=True))) == expected
+            epochs += 1
+            served = sum(worker.clips > 0 for worker in client.workers)
+            print("epoch", epochs, "served", served, "workers", len(client.workers), flush=True)
+            print("most", max(seen), "end", flush=True)
+"""
+
+
+def last(program: Program, word: str) -> float:
+    """The number that it printed last after this word."""
+    words = program.out.rpartition("end\n")[0].split()
+    return float([number for before, number in pairwise(words) if before == word][-1])
+
+
+@pytest.mark.parametrize("hard", [1024, 8192])
+def test_of_1024_workers_as_many_serve_as_there_are_descriptors_and_files_can_be_opened(
+    hard: int, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    root = Videos.make(tmp_path / "own").root
+    trainer = programs.script(TRAINER, str(root), "1024", str(hard), str(FILES))
+    trainer.wait_for("end", 60 * SECOND)
+    endpoint = trainer.out.split()[2]
+    crowds = [
+        programs.python("-m", "tests.faults.light_workers", endpoint, str(root), str(EACH))
+        for _ in range(PROCESSES)
+    ]
+    workers = 1 + PROCESSES * EACH
+
+    def all_there() -> bool:
+        assert all(crowd.process.poll() is None for crowd in crowds), crowds[0].err
+        here = last(trainer, "workers")
+        if hard > 1024:
+            return here == workers
+        return "that is the most" in trainer.err and here > 600
+
+    wait_until(all_there, 40 * SECOND, "they come")
+    (root / "all").touch()
+    trainer.wait_for("epoch 1 ", 40 * SECOND)
+    (victim,) = children_of(trainer.pid)
+    os.kill(victim, signal.SIGKILL)  # for whose successor descriptors are needed
+    wait_until(lambda: children_of(trainer.pid) not in ([], [victim]), 10 * SECOND)
+    done = int(last(trainer, "epoch"))
+    trainer.wait_for(f"epoch {done + 1} ", 40 * SECOND)
+    (root / "over").touch()
+    assert trainer.wait(30 * SECOND) == 0, trainer.err
+    here, served = last(trainer, "workers"), last(trainer, "served")
+    tell(
+        f"{here:.0f} workers at a limit of {hard}, {served:.0f} of them gave clips; idle, ZeroMQ's "
+        f"thread takes {100 * last(trainer, 'idle'):.0f} % of a core; {last(trainer, 'most'):.0f} "
+        "files were open at most"
+    )
+    assert last(trainer, "idle") < 0.7, "it does not spin"
+    assert served > 500
+    assert "broke" not in trainer.err
+    if hard > 1024:
+        assert here == workers
+        assert "hung up" not in trainer.err
+        assert "the most" not in trainer.err
+    else:
+        assert "have dialled in, and that is the most that this trainer takes" in trainer.err
+        assert len(trainer.err.splitlines()) < 100, "it is told of, now and then"
