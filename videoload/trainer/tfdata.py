@@ -6,8 +6,8 @@ is emptied when a py_func finishes or an eager tensor is freed. A generator that
 slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
-Nothing is prefetched in TensorFlow: the slots are the read-ahead. So the generator is asked when the
-trainer asks, and the time that it takes to answer is the time that the trainer waits.
+Nothing is prefetched in TensorFlow: the slots are the read-ahead. So the generator is asked when
+the trainer asks, and the time that it takes to answer is the time that the trainer waits.
 
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
