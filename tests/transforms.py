@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.waiting import SECOND
+
 Clip = npt.NDArray[np.uint8]
 
 
@@ -38,6 +40,12 @@ def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:
     """On one clip in 100, the same in every run."""
     if rng.integers(100) == 0:
         raise RuntimeError("no luck")
+    return clip
+
+
+def slow(clip: Clip, rng: np.random.Generator) -> Clip:
+    """As slow on a busy machine as on an idle one."""
+    time.sleep(0.06 * SECOND)
     return clip
 
 

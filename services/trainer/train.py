@@ -130,7 +130,7 @@ def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
 
 def _report(stream: vl.Stream) -> None:
     stats = stream.stats()
-    print(f"{stats.clips} clips, {stats.clips_per_s:.0f} a second; {stats.verdict}")
+    print(stats)
     for worker in stats.workers:
         print(f"  {worker.name}: {worker.clips} clips, {worker.clips_per_s:.0f} a second")
     for video in stream.quarantine:

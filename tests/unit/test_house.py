@@ -42,8 +42,8 @@ PACKAGES = {
     ),
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
-        "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
+        "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
+        "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip
@@ -118,16 +118,16 @@ HOMES = {
 }
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
-    "trainer.own_files", "trainer.interrupts", "commands.scan", "commands.tables", "commands.cli",
+    "trainer.own_files", "trainer.interrupts", "trainer.waiting", "commands.scan",
+    "commands.tables", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "transport.limits",
-    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
-    "decoding.mpeg12_headers",
-    "decoding.picture_headers",
+    "trainer.admission", "trainer.leases", "trainer.copies", "trainer.waiting", "worker.restarts",
+    "transport.limits", "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

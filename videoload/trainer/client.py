@@ -32,7 +32,7 @@ from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 from videoload.worker.native_size import native_size
 
-# tf.data runs 3 batches ahead with prefetch(2); one is trained on, and workers fill the others.
+# One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4

@@ -52,7 +52,7 @@ from videoload.trainer.leases import (
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
-from videoload.trainer.stats import WorkerStats
+from videoload.trainer.stats import Departed, WorkerStats
 from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
@@ -126,6 +126,7 @@ class Engine:
         self._stream_of: dict[int, OpenStream] = {}  # by reader
         self._admission: Admission[Peer] = Admission(self._token)
         self._workers = self._admission.workers
+        self.departed = Departed()
         self._routers: list[Router] = []
         self._authenticator: KeyAuthenticator | None = None
         self._supervisor: Supervisor | None = None
@@ -562,6 +563,8 @@ class Engine:
         with self._joined:
             worker = self._workers.pop(peer, None)
         if worker is not None:
+            before = self.departed
+            self.departed = Departed(before.workers + 1, before.clips + worker.clips)
             peer.left()
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import platform
+import threading
 import time
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from videoload.errors import BadVideo
+from videoload.native import cores
+from videoload.trainer.waiting import Taken, count, figures, verdict
 
-# Below this share of waiting, more workers would not make the training noticeably faster.
-_LITTLE_WAITING = 0.05
+_REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +38,28 @@ class WorkerStats:
 
 @dataclass(frozen=True, slots=True)
 class StreamStats:
-    """What a stream did, from when its first batch was asked for until its last was handed over.
+    """What a stream did; ``print`` shows it in one line.
+
+    ``clips_per_s`` and ``wait_share`` are of the time in which the stream was read, over its last
+    4,096 batches at most: from when a reader asks for its first batch until it gets its last one. A
+    wait that goes on is in them; a pause between two batches is not: one that is longer than a
+    second, and than ten times what nine in ten steps take, such as a validation.
+
+    Behind `Stream.dataset` it is the trainer's waiting, in `fit` and in a loop, as long as nothing
+    behind it reads ahead. ``prefetch``, ``map`` (which TensorFlow may run in parallel),
+    ``num_parallel_calls`` and the iterators of a distribution strategy do: then their waiting is
+    taken for the trainer's, which waited no longer than that, and maybe less.
 
     Attributes:
         batches: Batches handed over.
         clips: Clips in them.
-        clips_per_s: Clips per second of that time.
-        wait_share: Share of that time, 0 to 1, that the trainer spent waiting for batches. Behind
-            a dataset it is TensorFlow's prefetching that waits, also where the trainer does not.
+        clips_per_s: Clips per second, of all readers together.
+        wait_share: Share of the time, 0 to 1, that the trainer spent waiting for batches; where
+            several threads read, the mean of theirs.
         copied: Batches that were copied because the trainer kept nearly all slots.
         workers: The workers connected now, of all streams of the client.
+        departed: How many workers of the client there were that are connected no more.
+        departed_clips: Clips that those decoded.
         bad_videos: The videos that could not be decoded.
         verdict: What ``wait_share`` means, in one sentence.
     """
@@ -52,54 +70,74 @@ class StreamStats:
     wait_share: float
     copied: int
     workers: tuple[WorkerStats, ...]
+    departed: int
+    departed_clips: int
     bad_videos: tuple[BadVideo, ...]
     verdict: str
 
+    def __str__(self) -> str:
+        parts = [
+            f"{count(self.clips, 'clip')} in {count(self.batches, 'batch', 'es')}",
+            f"{self.clips_per_s:.0f} clips/s",
+        ]
+        if self.copied:
+            parts.append(f"{count(self.copied, 'batch', 'es')} copied")
+        if self.bad_videos:
+            parts.append(count(len(self.bad_videos), "bad video"))
+        return f"{', '.join(parts)}; {self.verdict}"
 
-@dataclass(slots=True)
-class Meter:
-    """Counts what one consumer thread at a time takes from a stream."""
 
-    batches: int = 0
+class Departed(NamedTuple):
+    """The workers that are connected no more, and the clips that they decoded."""
+
+    workers: int = 0
     clips: int = 0
-    copied: int = 0
-    waited_s: float = 0.0
-    began: float | None = None
-    ended: float = field(default=0.0)
 
-    def asked(self) -> float:
-        """The consumer asks for a batch; returns the time."""
-        now = time.monotonic()
-        if self.began is None:
-            self.began = now
-        return now
 
-    def got(self, asked: float, clips: int) -> None:
-        """It got one, ``asked`` at that time."""
-        self.ended = time.monotonic()
-        self.waited_s += self.ended - asked
-        self.batches += 1
-        self.clips += clips
+class Meter:
+    """Notes what the readers of a stream ask for and get; any of them in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.batches = self.clips = self.copied = 0
+        self._lock = threading.Lock()
+        self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
+        self._waiting: dict[int, float] = {}  # since when, by reader
+
+    def asked(self, reader: int) -> None:
+        """A reader asks for a batch."""
+        with self._lock:
+            self._waiting[reader] = time.monotonic()
+
+    def got(self, reader: int, clips: int) -> None:
+        """It got what it asked for."""
+        with self._lock:
+            asked = self._waiting.pop(reader)
+            self._taken.append(Taken(reader, asked, time.monotonic(), clips))
+            self.batches += 1
+            self.clips += clips
+
+    def left(self, reader: int) -> None:
+        """It asks for no more."""
+        with self._lock:
+            self._waiting.pop(reader, None)
 
     def read(
-        self, workers: tuple[WorkerStats, ...], bad_videos: tuple[BadVideo, ...]
+        self,
+        workers: tuple[WorkerStats, ...],
+        departed: Departed,
+        bad_videos: tuple[BadVideo, ...],
+        window_s: float = math.inf,
     ) -> StreamStats:
-        """The figures so far."""
-        elapsed = self.ended - self.began if self.began is not None and self.batches else 0.0
-        rate = self.clips / elapsed if elapsed > 0 else 0.0
-        wait_share = min(1.0, self.waited_s / elapsed) if elapsed > 0 else 0.0
+        """The figures so far, or of the last ``window_s`` seconds."""
+        with self._lock:
+            taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
+            batches, clips = self.batches, self.clips
+        found = figures(taken, waiting, now, now - window_s)
+        if window_s < math.inf:
+            batches, clips = found.batches, found.clips
+        here = sum(worker.host == platform.node() for worker in workers)
         return StreamStats(
-            self.batches, self.clips, rate, wait_share, self.copied, workers, bad_videos,
-            _verdict(self.batches, wait_share, len(workers)),
+            batches, clips, found.clips_per_s, found.wait_share, self.copied,
+            workers, departed.workers, departed.clips, bad_videos,
+            verdict(found, workers=len(workers), here=here, cores=cores()),
         )  # fmt: skip
-
-
-def _verdict(batches: int, wait_share: float, workers: int) -> str:
-    if not batches:
-        return "nothing was read yet"
-    if wait_share <= _LITTLE_WAITING:
-        return f"decoding keeps up: the trainer waited {wait_share:.0%} of the time"
-    return (
-        f"the trainer waited {wait_share:.0%} of the time for {workers} worker(s): "
-        "more of them would make it faster"
-    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import logging
+import math
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from videoload.errors import BadVideo, VideoloadError
+from videoload.spec.arguments import real
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
@@ -160,11 +162,11 @@ class Stream:
     def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
-        Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
-        stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
-        that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
-        it: `batches` gives it. What goes wrong arrives as TensorFlow's error; `error` is the
-        original.
+        Its cardinality is known; TensorFlow prefetches nothing, since the stream's slots are filled
+        ahead; auto-sharding is off, since the stream has its own ``shard``. Each iteration goes on
+        where the last complete one ended, so that epochs differ; an iterator that was left early
+        does not count. `BatchInfo` is not in it: `batches` gives it. What goes wrong arrives as
+        TensorFlow's error; `error` is the original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
@@ -203,14 +205,25 @@ class Stream:
         """
         return copy.copy(self._error)  # one that was raised holds its consumer's frames
 
-    def stats(self) -> StreamStats:
+    def stats(self, window_s: float | None = None) -> StreamStats:
         """What the stream did so far.
+
+        Args:
+            window_s: Count only what was handed over in the last so many seconds. None, the
+                default: all that was.
 
         Returns:
             Clips per second, the share of the time that the trainer waited, the workers, the bad
-            videos, and one sentence on what that means.
+            videos, and one sentence on what that means. ``print`` shows it in one line.
+
+        Raises:
+            SpecError: ``window_s`` is not a positive number.
         """
-        return self._meter.read(self._engine.worker_stats(), tuple(self.quarantine))
+        engine = self._engine
+        window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
+        return self._meter.read(
+            engine.worker_stats(), engine.departed, tuple(self.quarantine), window_s
+        )
 
     def _steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``."""
@@ -235,11 +248,11 @@ class Stream:
             engine.check()
             engine.post(lambda: engine.begin(source, reader_id, queue, steps))
             for _ in steps:
-                asked = self._meter.asked()
+                self._meter.asked(reader_id)
                 batch = queue.take(0)
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
-                self._meter.got(asked, len(batch.samples))
+                self._meter.got(reader_id, len(batch.samples))
                 if batch.samples:
                     yield self._hand_over(batch, queue, idle)
                 else:  # all of it was left out
@@ -250,6 +263,7 @@ class Stream:
             raise
         finally:
             end()
+            self._meter.left(reader_id)
 
     def _close_client(self) -> None:
         """End this stream and all others of its client."""

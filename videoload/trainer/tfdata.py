@@ -6,6 +6,9 @@ is emptied when a py_func finishes or an eager tensor is freed. A generator that
 slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
+Nothing is prefetched in TensorFlow: the slots are the read-ahead. So the generator is asked when
+the trainer asks, and the time that it takes to answer is the time that the trainer waits.
+
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
 then never returns. So at exit the clients are closed first, and the threads are waited for.
@@ -23,20 +26,17 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from videoload.errors import ClosedError, VideoloadError
 from videoload.trainer import interrupts
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from videoload.spec.plan import Batch, BatchWithInfo
     from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
-_PREFETCH = 2  # tf.data itself runs one further ahead
 _LEAVE_S = 2.0
 _BEGINS_ANEW = (
     "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
@@ -50,8 +50,9 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     """A stream as a ``tf.data.Dataset``, without copying a batch; the same as `Stream.dataset`.
 
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
-    iterator that was left early does not count. Cardinality is asserted, two batches are
-    prefetched, and auto-sharding is off, since the stream has its own ``shard``.
+    iterator that was left early does not count. Cardinality is asserted, TensorFlow prefetches
+    nothing, since the stream's slots are filled ahead, and auto-sharding is off, since the stream
+    has its own ``shard``.
 
     What goes wrong while it is read reaches the caller as TensorFlow's error; the original is
     `Stream.error`, and stands in the log.
@@ -86,9 +87,9 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     # TensorFlow never frees `batches`, in its global graph; so only the dataset holds the stream.
     home = weakref.ref(stream)
 
-    def batches() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]]:
+    def batches() -> Iterator[Batch]:
         nonlocal finished, warned
-        turn = finished
+        turn, left = finished, len(steps)
         ahead = turn * len(steps)
         began = asked = time.monotonic()
 
@@ -96,6 +97,13 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
             tf.constant(0)
             if interrupts.is_due(began, asked):
                 raise ClosedError("interrupted by Ctrl-C")
+
+        def counted(batch: BatchWithInfo) -> Batch:
+            nonlocal finished, left
+            left -= 1
+            if not left:  # who knows how many there are asks for no more
+                finished = max(finished, turn + 1)
+            return batch[:2]
 
         if (stream := home()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
@@ -107,7 +115,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
             with suppress(StopIteration):
                 while True:
                     # No variable: it would hold on to the batch's slot.
-                    yield next(reader)[:2]
+                    yield counted(next(reader))
                     asked = time.monotonic()
         except VideoloadError as error:
             # To leave `with Client` while a dataset lives is no error. A kept record keeps no
@@ -131,7 +139,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return made.prefetch(_PREFETCH).with_options(options)
+    options.experimental_optimization.inject_prefetch = False
+    return made.with_options(options)
 
 
 @atexit.register

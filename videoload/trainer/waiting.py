@@ -1,0 +1,127 @@
+"""How long the readers of a stream waited, and what would help. Pure: no clock, no threads.
+
+A reader asks for a batch, gets it, and asks for the next one when it is through with it. From when
+it asks until it gets, it waits; the rest is a *step*. Two things are no step:
+
+  * what is before a reader's first question and after its last batch: a stream that nobody reads
+    waits for nobody;
+  * a *pause*, a step of another kind than the others: a validation, a model that is saved, the
+    evening after a notebook's cell.
+
+Time is that of readers, so two that wait half of their time each wait half of the time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# Below this share of waiting, more workers would not make the training noticeably faster.
+_LITTLE_WAITING = 0.05
+_STALLED_S = 5.0  # a wait that is longer and goes on is told by itself
+# A pause is longer than this, and than so many times what this share of the steps stays below.
+_PAUSE_S = 1.0
+_PAUSE_STEPS = 10
+_MOST = 0.9
+
+
+class Taken(NamedTuple):
+    """A batch of ``clips`` that a reader asked for and got, at these times."""
+
+    reader: int
+    asked: float
+    got: float
+    clips: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of the time in which the stream was read: ``batches`` and ``clips`` that were got,
+    ``clips_per_s``, ``wait_share``; ``stalled_s``: how long a reader has been waiting by now, the
+    one that waits longest."""
+
+    batches: int
+    clips: int
+    clips_per_s: float
+    wait_share: float
+    stalled_s: float
+
+
+def figures(
+    taken: Sequence[Taken], waiting: Mapping[int, float], now: float, since: float = -math.inf
+) -> Figures:
+    """What the batches ``taken``, in the order in which they were got, come to ``since`` then;
+    ``waiting``: since when readers wait by now."""
+    going_on = [Taken(reader, asked, now, 0) for reader, asked in waiting.items()]
+    got = [each for each in taken if each.got > since]
+    spans: list[tuple[float, float]] = []  # each batch's step and wait
+    waited = 0.0
+    for each, step in _with_steps([*taken, *going_on]):
+        if each.got > since:
+            spans.append((max(each.asked - step, since), each.got))
+            waited += each.got - max(each.asked, since)
+    clips = sum(each.clips for each in got)
+    reading = sum(end - begin for begin, end in spans)
+    covered = _covered(spans)
+    return Figures(
+        batches=len(got),
+        clips=clips,
+        clips_per_s=clips / covered if covered > 0 else 0.0,
+        wait_share=waited / reading if reading > 0 else 0.0,
+        stalled_s=max((now - asked for asked in waiting.values()), default=0.0),
+    )
+
+
+def verdict(found: Figures, *, workers: int, here: int, cores: int) -> str:
+    """What that means, in one sentence. ``here``: how many of the workers are on the trainer's
+    host, which has so many ``cores`` for them."""
+    stalled = found.stalled_s >= _STALLED_S
+    if not found.batches and not stalled:
+        return "nothing was read"
+    waited = f"the trainer waited {found.wait_share:.0%} of the time"
+    if not stalled and found.wait_share <= _LITTLE_WAITING:
+        return f"decoding keeps up: {waited}"
+    if stalled:
+        waited = f"the trainer has been waiting for {found.stalled_s:.0f} s"
+    if not workers:
+        return f"{waited}: no worker is connected"
+    those = count(workers, "worker")
+    if stalled:
+        return f"{waited}: {those} connected, and none delivers"
+    if here >= cores:
+        return (
+            f"{waited} for {those}: the {count(cores, 'core')} of this host can do no more; "
+            "workers on other hosts would make it faster"
+        )
+    return f"{waited} for {those}: more of them would make it faster"
+
+
+def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:
+    """Each batch, and how long the step before it was: 0 where there was none, or a pause."""
+    steps: list[float | None] = []
+    until: dict[int, float] = {}  # when each reader got its last batch
+    for each in taken:
+        before = until.get(each.reader)
+        steps.append(None if before is None else each.asked - before)
+        until[each.reader] = each.got
+    known = sorted(step for step in steps if step is not None)
+    most = known[int(_MOST * (len(known) - 1))] if known else 0.0
+    longest = max(_PAUSE_S, _PAUSE_STEPS * most)
+    for each, step in zip(taken, steps, strict=True):
+        yield each, step if step is not None and step <= longest else 0.0
+
+
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """How long at least one of them lasts."""
+    covered, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return covered
+
+
+def count(number: int, noun: str, plural: str = "s") -> str:
+    """``1 worker``, ``2 workers``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"
