@@ -162,11 +162,11 @@ class Stream:
     def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
-        Its cardinality is known; TensorFlow prefetches nothing, since the stream's slots are filled
-        ahead; auto-sharding is off, since the stream has its own ``shard``. Each iteration goes on
-        where the last complete one ended, so that epochs differ; an iterator that was left early
-        does not count. `BatchInfo` is not in it: `batches` gives it. What goes wrong arrives as
-        TensorFlow's error; `error` is the original.
+        Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
+        stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
+        that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
+        it: `batches` gives it. What goes wrong arrives as TensorFlow's error; `error` is the
+        original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
@@ -229,17 +229,26 @@ class Stream:
         """The steps from ``start_step`` to the end of epoch number ``epochs``."""
         return self._source.plan.steps(start_step, epochs)
 
+    def _new_reader(self) -> int:
+        # One number space for all streams of the client.
+        return self._source.id << 32 | next(self._reader_ids)
+
     def _read(
-        self, steps: range, idle: Callable[[], None] | None = None
+        self,
+        steps: range,
+        idle: Callable[[], None] | None = None,
+        *,
+        reader: int | None = None,
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot.
+        where a worker waits for a slot. A ``reader`` that has its number already notes by itself
+        when it waits.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
         engine, source, queue = self._engine, self._source, ReaderQueue()
-        # One number space for all streams of the client.
-        reader_id = source.id << 32 | next(self._reader_ids)
+        meter = self._meter if reader is None else None
+        reader_id = self._new_reader() if reader is None else reader
         self._error = None
         reading = _Reading()
         end = weakref.finalize(reading, engine.post, lambda: engine.end(source, reader_id))
@@ -248,11 +257,13 @@ class Stream:
             engine.check()
             engine.post(lambda: engine.begin(source, reader_id, queue, steps))
             for _ in steps:
-                self._meter.asked(reader_id)
+                if meter is not None:
+                    meter.asked(reader_id)
                 batch = queue.take(0)
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
-                self._meter.got(reader_id, len(batch.samples))
+                if meter is not None:
+                    meter.got(reader_id, len(batch.samples))
                 if batch.samples:
                     yield self._hand_over(batch, queue, idle)
                 else:  # all of it was left out
@@ -263,7 +274,8 @@ class Stream:
             raise
         finally:
             end()
-            self._meter.left(reader_id)
+            if meter is not None:
+                meter.left(reader_id)
 
     def _close_client(self) -> None:
         """End this stream and all others of its client."""

@@ -6,8 +6,9 @@ is emptied when a py_func finishes or an eager tensor is freed. A generator that
 slot therefore blocks the very release that it waits for. So while it waits, it makes and drops a
 tiny tensor every 50 ms.
 
-Nothing is prefetched in TensorFlow: the slots are the read-ahead. So the generator is asked when
-the trainer asks, and the time that it takes to answer is the time that the trainer waits.
+The generator runs ahead of the trainer, in TensorFlow's prefetch: what it costs to hand a batch
+over is no part of the trainer's step. But its waiting is not the trainer's either. So two small
+functions around the prefetch note when the trainer asks for a batch, and when it gets it.
 
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
@@ -23,8 +24,11 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from videoload.errors import ClosedError, VideoloadError
 from videoload.trainer import interrupts
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_PREFETCH = 1  # more only takes slots: reading ahead is theirs
 _LEAVE_S = 2.0
 _BEGINS_ANEW = (
     "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
@@ -50,9 +55,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     """A stream as a ``tf.data.Dataset``, without copying a batch; the same as `Stream.dataset`.
 
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
-    iterator that was left early does not count. Cardinality is asserted, TensorFlow prefetches
-    nothing, since the stream's slots are filled ahead, and auto-sharding is off, since the stream
-    has its own ``shard``.
+    iterator that was left early does not count. Cardinality is asserted, one batch is
+    prefetched, and auto-sharding is off, since the stream has its own ``shard``.
 
     What goes wrong while it is read reaches the caller as TensorFlow's error; the original is
     `Stream.error`, and stands in the log.
@@ -79,18 +83,95 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         ) from None
 
     steps = stream._steps(start_step, epochs)
-    finished = 0  # iterations read to their end
-    warned = False
+    skips = stream.options.on_error == "skip"
     interrupts.listen()
     _streams.add(stream)
+    reading = _Reading(stream, steps)
+    rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
+    signature = (
+        tf.TensorSpec((rows, *stream.clip.shape), tf.uint8),
+        tf.TensorSpec((rows,), tf.int64),
+    )
 
-    # TensorFlow never frees `batches`, in its global graph; so only the dataset holds the stream.
-    home = weakref.ref(stream)
+    def begin(_: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(tf.numpy_function(reading.begin, [], tf.int64), ())
 
-    def batches() -> Iterator[Batch]:
-        nonlocal finished, warned
-        turn, left = finished, len(steps)
-        ahead = turn * len(steps)
+    def iteration(reader: tf.Tensor) -> tf.data.Dataset:
+        readers = tf.data.Dataset.from_tensors(reader).repeat()
+        asked = readers.map(lambda reader: tf.numpy_function(reading.asked, [reader], tf.int64))
+        batches = tf.data.Dataset.from_generator(
+            reading.batches, args=(reader,), output_signature=signature
+        )
+        return tf.data.Dataset.zip(asked, batches.prefetch(_PREFETCH)).map(got)
+
+    def got(reader: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        tf.numpy_function(reading.got, [reader, tf.shape(batch[1])[0]], [])
+        return batch
+
+    made = tf.data.Dataset.from_tensors(0).map(begin).flat_map(iteration)
+    made.stream = stream  # as long as there is the dataset
+    if not skips:
+        made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    options.experimental_optimization.inject_prefetch = False  # it would ask in the trainer's place
+    return made.with_options(options)
+
+
+@dataclass
+class _Iteration:
+    """``turn``: how many were complete when it began; ``ahead`` of the trainer, so many batches
+    were read; ``over``: no more are."""
+
+    turn: int
+    left: int
+    ahead: int = 0
+    over: bool = False
+
+
+class _Reading:
+    """What TensorFlow calls: a generator of batches, in the thread that prefetches, and what notes
+    when the trainer asks for a batch and when it gets it."""
+
+    def __init__(self, stream: Stream, steps: range) -> None:
+        # TensorFlow never frees its functions; so only the dataset holds the stream.
+        self._stream = weakref.ref(stream)
+        self._meter = stream._meter
+        self._steps = steps
+        self._finished = 0  # iterations of which the trainer has got all
+        self._warned = False
+        self._iterations: dict[int, _Iteration] = {}
+
+    def begin(self) -> np.int64:
+        """An iteration begins: the number of its reader."""
+        reader = self._stream_now()._new_reader()
+        self._iterations[reader] = _Iteration(self._finished, len(self._steps))
+        return np.int64(reader)
+
+    def asked(self, reader: np.int64) -> np.int64:
+        """The trainer asks for a batch, or whether there is one."""
+        self._meter.asked(int(reader))
+        iteration = self._iterations.get(int(reader))
+        if iteration is None or (iteration.over and not iteration.ahead):
+            self._meter.left(int(reader))
+        return reader
+
+    def got(self, reader: np.int64, clips: np.int32) -> None:
+        """The trainer got one."""
+        iteration = self._iterations[int(reader)]
+        self._meter.got(int(reader), int(clips))
+        iteration.ahead -= 1
+        iteration.left -= 1
+        if not iteration.left:  # who knows how many there are asks for no more
+            self._finished = max(self._finished, iteration.turn + 1)
+
+    def batches(self, reader: np.int64) -> Iterator[Batch]:
+        """The batches of an iteration."""
+        import tensorflow as tf
+
+        stream, steps, number = self._stream_now(), self._steps, int(reader)
+        iteration = self._iterations[number]
+        before = iteration.turn * len(steps)
         began = asked = time.monotonic()
 
         def idle() -> None:
@@ -99,48 +180,41 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
                 raise ClosedError("interrupted by Ctrl-C")
 
         def counted(batch: BatchWithInfo) -> Batch:
-            nonlocal finished, left
-            left -= 1
-            if not left:  # who knows how many there are asks for no more
-                finished = max(finished, turn + 1)
+            iteration.ahead += 1
             return batch[:2]
 
-        if (stream := home()) is None:
-            raise ClosedError("neither the dataset nor its stream is referenced any more")
-        if turn and len(steps) > len(stream) and not warned:
-            warned = True
+        if iteration.turn and len(steps) > len(stream) and not self._warned:
+            self._warned = True
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
-        reader = stream._read(range(steps.start + ahead, steps.stop + ahead), idle)
+        batches = stream._read(
+            range(steps.start + before, steps.stop + before), idle, reader=number
+        )
         try:
             with suppress(StopIteration):
                 while True:
                     # No variable: it would hold on to the batch's slot.
-                    yield counted(next(reader))
+                    yield counted(next(batches))
                     asked = time.monotonic()
+            if stream.options.on_error == "skip":  # batches may be fewer than steps
+                self._finished = max(self._finished, iteration.turn + 1)
         except VideoloadError as error:
             # To leave `with Client` while a dataset lives is no error. A kept record keeps no
             # frames: hence the text.
             level = logging.INFO if isinstance(error, ClosedError) else logging.ERROR
             _log.log(level, "the stream stopped: %s", str(error))
             raise
-        finished = max(finished, turn + 1)
+        except GeneratorExit:  # the iteration was left: nothing of it is taken any more
+            del self._iterations[number]
+            raise
+        finally:
+            iteration.over = True
+            if not iteration.ahead:
+                self._meter.left(number)
 
-    skips = stream.options.on_error == "skip"
-    rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
-    made = tf.data.Dataset.from_generator(
-        batches,
-        output_signature=(
-            tf.TensorSpec((rows, *stream.clip.shape), tf.uint8),
-            tf.TensorSpec((rows,), tf.int64),
-        ),
-    )
-    made.stream = stream
-    if not skips:
-        made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    options.experimental_optimization.inject_prefetch = False
-    return made.with_options(options)
+    def _stream_now(self) -> Stream:
+        if (stream := self._stream()) is None:
+            raise ClosedError("neither the dataset nor its stream is referenced any more")
+        return stream
 
 
 @atexit.register
