@@ -8,16 +8,16 @@ import re
 import shlex
 import subprocess
 import sys
-from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
 from services.trainer import train
-from services.worker import __main__ as entry
+from videoload.commands import cli
 from videoload.transport import sockets as transport
 from videoload.worker import supervisor
 
@@ -47,8 +47,6 @@ def commands() -> Iterator[list[str]]:
     for line in lines:
         for found in re.findall(r"python -m (.+)", " ".join(line)):
             yield shlex.split(found)
-    environment = {name: str(value) for name, value in SERVICES["worker"]["environment"].items()}
-    yield entry.command(environment)[2:]
 
 
 def seconds(duration: str) -> float:
@@ -87,27 +85,14 @@ def test_every_command_is_one_that_the_code_understands(command: list[str]) -> N
         assert flags <= set(re.findall(r"--[a-z][a-z-]*", help_))
 
 
-class Asked(UserDict[str, str]):
-    """An environment that notes what it is asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.names.add(name)
-        return default
-
-
 def test_every_setting_is_one_that_is_read() -> None:
-    asked = Asked()
-    entry.command(asked)
-    assert asked.names == set(re.findall(r"^ +(VIDEOLOAD_\w+)  ", entry.__doc__ or "", re.M))
-    options = train.main.__annotations__.keys() - {"return"}
-    known = {"worker": asked.names, "trainer": {f"VIDEOLOAD_{name.upper()}" for name in options}}
+    group: Any = typer.main.get_command(cli.app)
+    trainer: Any = typer.main.get_command(train.app)
+    options = {"worker": group.commands["worker"].params, "trainer": trainer.params}
     for role in ROLES:
+        known = {f"VIDEOLOAD_{option.name.upper()}" for option in options[role]}
         given = SERVICES[role]["environment"].keys()
-        assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known[role]
+        assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known
 
 
 def test_the_workers_dial_where_the_trainer_listens() -> None:
@@ -226,26 +211,3 @@ def test_a_worker_that_hangs_is_started_again() -> None:
     assert "--kill" in worker["healthcheck"]["test"], "Compose only marks it as unhealthy"
     assert worker["restart"] == "on-failure"
     assert seconds(worker["healthcheck"]["timeout"]) > 10, "the probe looks on for ten seconds"
-
-
-# The worker's entry
-
-
-def test_the_environment_becomes_flags() -> None:
-    environment = {
-        "VIDEOLOAD_CONNECT": "tcp://a:5555,tcp://b:5555", "VIDEOLOAD_ROOT": "/videos",
-        "VIDEOLOAD_KEYS": "", "VIDEOLOAD_PROCESSES": "3", "HOME": "/root",
-    }  # fmt: skip
-    python, *command = entry.command(environment, ["--insecure"])
-    assert python == sys.executable
-    assert command == [
-        "-m", "videoload", "worker", "--connect", "tcp://a:5555", "--connect", "tcp://b:5555",
-        "--root", "/videos", "--processes", "3", "--insecure",
-    ]  # fmt: skip
-
-
-def test_one_process_for_each_core_that_the_container_may_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(entry, "cores", lambda: 7)
-    assert entry.command({})[-2:] == ["--processes", "7"]
