@@ -11,11 +11,13 @@ from __future__ import annotations
 import gc
 import hashlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
@@ -66,6 +68,11 @@ def main(
     ] = 0.01,
     save_every: Annotated[int, Option(min=1, help="Batches between two savings.")] = 50,
     seed: Annotated[int, Option(help="Of the order, the clips and the model.")] = 0,
+    ranks: Annotated[
+        list[str] | None,
+        Option(metavar="HOST:PORT", help="The addresses of all data-parallel ranks, in order."),
+    ] = None,
+    rank: Annotated[int, Option(min=0, help="Which of them this process is.")] = 0,
     verify: Annotated[
         bool, Option("--verify", help="Compare first an epoch with the same, decoded here.")
     ] = False,
@@ -80,23 +87,39 @@ def main(
 
     def run(client: vl.Client) -> None:
         from services.trainer import model as example
+        from services.trainer import ranks as together
 
+        strategy = together.connect(ranks, rank) if ranks else None
         train, test = vl.Catalog.train_and_test(videos, seed)
         moving = vl.ClipSpec(**shape, sampling="random", crop="random", flip=True)
         options: dict[str, Any] = {
-            "batch_size": batch_size, "shuffle": True, "seed": seed, "max_bad": max_bad,
+            "batch_size": batch_size, "shuffle": True, "seed": seed,
+            "shard": (rank, len(ranks)) if ranks else (0, 1),
+            "max_bad": 1.0 if ranks else max_bad,  # ranks decide on that together
         }  # fmt: skip
         stream = client.stream(train, moving, **options)
+        build = partial(example.build, moving.shape, len(train.classes), seed)
+
+        def await_workers() -> None:
+            client.wait_for_workers(workers, patience)
+            if verify:
+                print(f"verified: {_verify(stream, vl.decode_serially(train, moving, **options))}")
+
+        if strategy is not None:
+            await_workers()
+            with _plain_errors(stream):
+                together.train(
+                    strategy, stream, build, out,
+                    epochs=epochs, save_every=save_every, max_bad=max_bad,
+                )  # fmt: skip
+            _report(stream)
+            return
         held_back = client.stream(test, vl.ClipSpec(**shape), batch_size, drop_remainder=False)
         position = vl.Position(out, stream, save_every, stop=stop)
         if position.batches:
             print(f"going on after {position.batches} batches")
-            model = position.load_model()
-        else:
-            model = example.build(moving.shape, len(train.classes), seed)
-        client.wait_for_workers(workers, patience)
-        if verify:
-            print(f"verified: {_verify(stream, vl.decode_serially(train, moving, **options))}")
+        model = position.load_model() if position.batches else build()
+        await_workers()
         with _plain_errors(stream, held_back):
             for part in position.remaining(epochs):
                 model.fit(**part, callbacks=[position], verbose=2)
@@ -163,7 +186,16 @@ def _report(stream: vl.Stream) -> None:
 
 
 if __name__ == "__main__":
+    status: Any = 0
     try:
         app()
     except vl.VideoloadError as error:
-        sys.exit(f"trainer: {error}")
+        print(f"trainer: {error}", file=sys.stderr)
+        status = 1
+    except SystemExit as ended:
+        status = ended.code
+    # All is closed and saved. The end of the interpreter would wait for threads of TensorFlow, and
+    # they, now and then, for ever for a batch.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
