@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -12,11 +13,14 @@ from typing import Any
 import pytest
 import yaml
 
-FOLDER = Path(__file__).parents[1] / "services/kubernetes"
-OVERLAYS = ("base", "gpu", "ranks", "scaled")
+PROJECT = Path(__file__).parents[1]
+FOLDER = PROJECT / "services/kubernetes"
+GUIDE = PROJECT / "docs/how-to/kubernetes.md"
+OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
 
-# An overlay of a user's own that takes the component.
+# Overlays of a user's own: one that takes the component, and the one of the guide.
 _SCALED = "resources: [../gpu]\ncomponents: [../autoscale]\n"
+_MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
 
 
 def render(overlay: str) -> list[dict[str, Any]]:
@@ -31,12 +35,16 @@ def _rendered(overlay: str) -> str:
     if tool is None:
         pytest.skip("neither kustomize nor kubectl is installed")
     with TemporaryDirectory() as scratch:
-        copy = Path(scratch, "kubernetes")
+        copy = Path(scratch, FOLDER.relative_to(PROJECT))
         shutil.copytree(FOLDER, copy)
-        (copy / "scaled").mkdir()
-        (copy / "scaled/kustomization.yaml").write_text(_SCALED)
+        folder = Path(scratch) / overlay if overlay == "mine" else copy / overlay
+        if text := {"scaled": _SCALED, "mine": "".join(_MINE.findall(GUIDE.read_text()))}.get(
+            overlay
+        ):
+            folder.mkdir()
+            (folder / "kustomization.yaml").write_text(text)
         done = subprocess.run(
-            [tool, tools[tool], str(copy / overlay)],
+            [tool, tools[tool], str(folder)],
             capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,6 @@ Kubernetes' own part.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,12 @@ from tests.kubernetes import one, pods, render, written
 from tests.needs import needs_tensorflow
 from tests.ports import free_ports
 from tests.programs import Program, Programs
-from tests.videos import make_avi
+from tests.trained import SMALL, STEPS, expected, make_classes
 from tests.waiting import SECOND
-from videoload import Catalog, ClipSpec, decode_serially
 
 pytestmark = pytest.mark.timeout(150 * SECOND)
 
-SMALL = {"SIZE": "32", "FRAMES": "4", "BATCH_SIZE": "2", "EPOCHS": "1", "VERIFY": "1"}
+ONCE = {**SMALL, "EPOCHS": "1", "VERIFY": "1"}
 SERVED = 5555
 
 
@@ -40,13 +38,14 @@ class Namespace:
         self._pods = pods(objects)
         self.job = one(objects, "Job", "trainer")["spec"]
         self._secret: dict[str, bytes] = {}
+        self._started = 0
         # A port for each of the trainer's pods: what listens, and what the ranks say to each other.
         self._served = free_ports(self.job.get("completions", 1))
         self._ranks = free_ports(self.job.get("completions", 1))
 
     def make_keys(self) -> None:
         """Run the Job that makes the Secret."""
-        root = self._root("keys", 0)
+        root = self._root("keys")
         (root / "keys").mkdir()
         job = self._pods["keys"]
         made = self._run(root, job["initContainers"][0]["command"])
@@ -60,7 +59,7 @@ class Namespace:
 
     def start(self, name: str, index: int = 0, **settings: str) -> Program:
         """Pod ``index`` of ``name``; ``settings`` are VIDEOLOAD_ variables on top."""
-        root = self._root(name, index)
+        root = self._root(name)
         pod = self._pods[name]
         (container,) = pod["containers"]
         volumes = {volume.pop("name"): volume for volume in map(dict, pod["volumes"])}
@@ -91,8 +90,10 @@ class Namespace:
         command = self._pods[name]["containers"][0][probe]["exec"]["command"]
         return self._run(self._folder, [*command, "--below", str(of.pid)]).wait(20 * SECOND)
 
-    def _root(self, name: str, index: int) -> Path:
-        root = self._folder / f"{name}-{index}"
+    def _root(self, name: str) -> Path:
+        """The / of a new container."""
+        self._started += 1
+        root = self._folder / f"{name}-{self._started}"
         root.mkdir()
         return root
 
@@ -123,21 +124,8 @@ def job_secret(pod: dict[str, Any]) -> str:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two classes of small videos."""
     root = tmp_path_factory.mktemp("videos")
-    for seed, name in enumerate(("jump", "run")):
-        for number in range(5):
-            make_avi(root / name / f"{number}.avi", frames=12, size=(36, 48), seed=7 * seed)
+    make_classes(root)
     return root
-
-
-def expected(videos: Path, shard: tuple[int, int]) -> str:
-    """What the trainer is to say of an epoch that it verified."""
-    train, _ = Catalog.train_and_test(videos, 0)
-    clip = ClipSpec(4, 2, resize=32, size=(32, 32), sampling="random", crop="random", flip=True)
-    sha = hashlib.sha256()
-    for clips, labels in decode_serially(train, clip, 2, shuffle=True, seed=0, shard=shard):
-        sha.update(clips.data)
-        sha.update(labels.data)
-    return f"verified: {sha.hexdigest()}"
 
 
 def test_a_worker_pod_passes_its_probes_and_leaves_when_asked(
@@ -162,26 +150,29 @@ def test_a_trainer_and_its_workers_train_an_epoch_on_the_right_clips(
     namespace.make_keys()
     for index in range(2):
         namespace.start("worker", index, PROCESSES="1")
-    trainer = namespace.start("trainer", 0, **SMALL, WORKERS="2")
+    trainer = namespace.start("trainer", 0, **ONCE, WORKERS="2")
     assert trainer.wait(90 * SECOND) == 0, trainer.err
-    assert expected(data, (0, 1)) in trainer.out
-    assert "4/4" in trainer.out
+    assert expected(data) in trainer.out
+    assert f"{STEPS}/{STEPS} - " in trainer.out
     assert [path.name for path in (tmp_path / "models").glob("*.keras")] == ["model-4.keras"]
 
 
 @pytest.mark.slow
 @needs_tensorflow
-def test_ranks_train_an_epoch_together_each_on_its_share(
+def test_ranks_train_together_each_on_its_share_and_go_on_where_they_were(
     programs: Programs, tmp_path: Path, data: Path
 ) -> None:
     namespace = Namespace(programs, tmp_path, data, render("ranks"))
     namespace.make_keys()
     namespace.start("worker", PROCESSES="1")
-    ranks = [namespace.start("trainer", rank, **SMALL) for rank in range(2)]
-    for rank, program in enumerate(ranks):
-        assert program.wait(90 * SECOND) == 0, program.err
-        assert expected(data, (rank, 2)) in program.out
-        assert "epoch 1/1: loss" in program.out
-    losses = {re.findall(r"loss ([\d.]+)", program.out)[0] for program in ranks}
-    assert len(losses) == 1, "they train in step"
-    assert (tmp_path / "models/model.keras").exists()
+    for epochs in (1, 2):
+        settings = {**ONCE, "EPOCHS": str(epochs)}
+        ranks = [namespace.start("trainer", rank, **settings) for rank in range(2)]
+        for rank, program in enumerate(ranks):
+            assert program.wait(90 * SECOND) == 0, program.err
+            assert expected(data, (rank, 2)) in program.out
+            assert ("going on after" in program.out) == (epochs == 2)
+            assert program.out.count("loss") == 1
+        losses = {re.findall(rf"epoch {epochs}/{epochs}: loss (.+)", p.out)[0] for p in ranks}
+        assert len(losses) == 1, "they train in step"
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["model.keras"]

@@ -60,6 +60,17 @@ def test_a_field_that_is_not_there_is_found() -> None:
         check([wrong])
 
 
+def test_the_overlay_of_the_guide_changes_what_it_says() -> None:
+    objects = render("mine")
+    assert one(objects, "Deployment", "worker")["spec"]["replicas"] == 16
+    (trainer,) = pods(objects)["trainer"]["containers"]
+    assert environment(trainer)["VIDEOLOAD_EPOCHS"] == "20"
+    assert trainer["resources"]["limits"]["nvidia.com/gpu"] == 1
+    ours = [c["image"] for c in containers(objects) if "videoload" in c["image"]]
+    assert all(image.startswith("registry.example.org/videoload-") for image in ours)
+    assert all(image.endswith(f":{__version__}") for image in ours)
+
+
 # What runs, runs
 
 
