@@ -128,6 +128,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_worker_pod_passes_its_probes_and_leaves_when_asked(
     programs: Programs, tmp_path: Path, data: Path
 ) -> None:
