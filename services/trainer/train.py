@@ -193,7 +193,7 @@ if __name__ == "__main__":
         print(f"trainer: {error}", file=sys.stderr)
         status = 1
     except SystemExit as ended:
-        status = ended.code
+        status = ended.code or 0
     # All is closed and saved. The end of the interpreter would wait for threads of TensorFlow, and
     # they, now and then, for ever for a batch.
     sys.stdout.flush()

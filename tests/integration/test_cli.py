@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -158,6 +159,13 @@ def test_a_worker_takes_one_process_per_core(videos: Videos, programs: Programs)
         endpoint = client.endpoints[0]
         programs.videoload("worker", "--connect", endpoint, "--root", str(videos.root))
         client.wait_for_workers(cores(), timeout_s=20 * SECOND)
+
+
+def test_what_has_a_workers_words_on_its_command_line_need_not_be_one(programs: Programs) -> None:
+    words = ("videoload", "worker")  # as of the init process of a container
+    with subprocess.Popen(["sh", "-c", "read line", *words], stdin=subprocess.PIPE) as init:
+        healthy = programs.videoload("healthy", "--below", str(init.pid))
+        assert one_line(healthy) == "videoload: no worker process"
 
 
 def test_keygen_makes_keys_that_only_their_owner_reads_and_never_overwrites_them(

@@ -76,8 +76,11 @@ class Namespace:
             else:
                 at.mkdir()
             for item in volume.get("secret", {}).get("items", ()):
-                (at / item["path"]).parent.mkdir(exist_ok=True)
-                (at / item["path"]).write_bytes(self._secret[item["key"]])
+                file = at / "..data" / item["path"]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(self._secret[item["key"]])
+                top = Path(item["path"]).parts[0]
+                (at / top).symlink_to(f"..data/{top}")  # as Kubernetes does
         environment = {
             entry["name"]: self._here(root, index, entry.get("value", str(index)))
             for entry in container["env"]
