@@ -126,7 +126,8 @@ class Fleet:
 
     def __init__(self, endpoint: str, root: Path) -> None:
         self._command = [
-            *(sys.executable, "-m", "videoload", "worker", "--connect", endpoint),
+            *(sys.executable, "-m", "videoload", "worker", "--processes", "1"),
+            *("--connect", endpoint),
             *("--root", str(root)),
         ]
         self._all: dict[int, subprocess.Popen[bytes]] = {}

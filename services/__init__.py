@@ -1,4 +1,4 @@
-"""What a deployment needs: one image, the entry points of trainer and worker, a health probe.
+"""What a deployment needs: image, example trainer, and the files of Compose, Kubernetes and Slurm.
 
-`videoload` never imports from here and never reads the environment; these entry points do.
+`videoload` never imports from here.
 """

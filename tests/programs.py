@@ -93,10 +93,10 @@ class Programs:
         return self.python("-m", "videoload", *arguments, **options)
 
     def worker(self, endpoint: str, root: Path, *arguments: str, **options: Any) -> Program:
-        """``videoload worker``, dialling ``endpoint``."""
-        return self.videoload(
-            "worker", "--connect", endpoint, "--root", str(root), *arguments, **options
-        )
+        """``videoload worker``, dialling ``endpoint``: one process, if ``arguments`` do not say
+        otherwise."""
+        flags = ("--connect", endpoint, "--root", str(root), "--processes", "1")
+        return self.videoload("worker", *flags, *arguments, **options)
 
     def impatient_worker(self, endpoint: str, root: Path, *arguments: str) -> Program:
         """See `tests.impatient_worker`."""

@@ -9,12 +9,15 @@ which it was saved, and with the very batches that an unbroken run would have ha
 from __future__ import annotations
 
 import gc
+import hashlib
 import logging
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
@@ -52,6 +55,7 @@ def main(
         Path | None,
         Option(metavar="DIR", help="CURVE keys of a trainer, made by 'videoload keygen'."),
     ] = None,
+    insecure: Annotated[bool, Option("--insecure", help="Accept workers without keys.")] = False,
     workers: Annotated[int, Option(min=1, help="Begin when so many are there.")] = 1,
     patience: Annotated[float, Option(help="Seconds to wait for them.")] = 600,
     epochs: Annotated[int, Option(min=1, help="Epochs in all.")] = 10,
@@ -59,8 +63,19 @@ def main(
     frames: Annotated[int, Option(min=1, help="Frames in a clip.")] = 16,
     stride: Annotated[int, Option(min=1, help="Source frames from one to the next.")] = 2,
     size: Annotated[int, Option(min=2, help="Height and width of a clip in pixels, even.")] = 112,
+    max_bad: Annotated[
+        float, Option(min=0, max=1, help="The share of videos that may be bad.")
+    ] = 0.01,
     save_every: Annotated[int, Option(min=1, help="Batches between two savings.")] = 50,
     seed: Annotated[int, Option(help="Of the order, the clips and the model.")] = 0,
+    ranks: Annotated[
+        list[str] | None,
+        Option(metavar="HOST:PORT", help="The addresses of all data-parallel ranks, in order."),
+    ] = None,
+    rank: Annotated[int, Option(min=0, help="Which of them this process is.")] = 0,
+    verify: Annotated[
+        bool, Option("--verify", help="Compare first an epoch with the same, decoded here.")
+    ] = False,
 ) -> None:
     """Train a small 3-D convolution on videos that remote workers decode, and evaluate it on
     videos held back. SIGTERM and Ctrl-C save model and position first."""
@@ -72,18 +87,39 @@ def main(
 
     def run(client: vl.Client) -> None:
         from services.trainer import model as example
+        from services.trainer import ranks as together
 
+        strategy = together.connect(ranks, rank) if ranks else None
         train, test = vl.Catalog.train_and_test(videos, seed)
         moving = vl.ClipSpec(**shape, sampling="random", crop="random", flip=True)
-        stream = client.stream(train, moving, batch_size, shuffle=True, seed=seed)
+        options: dict[str, Any] = {
+            "batch_size": batch_size, "shuffle": True, "seed": seed,
+            "shard": (rank, len(ranks)) if ranks else (0, 1),
+            "max_bad": 1.0 if ranks else max_bad,  # ranks decide on that together
+        }  # fmt: skip
+        stream = client.stream(train, moving, **options)
+        build = partial(example.build, moving.shape, len(train.classes), seed)
+
+        def await_workers() -> None:
+            client.wait_for_workers(workers, patience)
+            if verify:
+                print(f"verified: {_verify(stream, vl.decode_serially(train, moving, **options))}")
+
+        if strategy is not None:
+            await_workers()
+            with _plain_errors(stream):
+                together.train(
+                    strategy, stream, build, out,
+                    epochs=epochs, save_every=save_every, max_bad=max_bad,
+                )  # fmt: skip
+            _report(stream)
+            return
         held_back = client.stream(test, vl.ClipSpec(**shape), batch_size, drop_remainder=False)
         position = vl.Position(out, stream, save_every, stop=stop)
         if position.batches:
             print(f"going on after {position.batches} batches")
-            model = position.load_model()
-        else:
-            model = example.build(moving.shape, len(train.classes), seed)
-        client.wait_for_workers(workers, patience)
+        model = position.load_model() if position.batches else build()
+        await_workers()
         with _plain_errors(stream, held_back):
             for part in position.remaining(epochs):
                 model.fit(**part, callbacks=[position], verbose=2)
@@ -99,7 +135,7 @@ def main(
     # TensorFlow that waits for a batch may never end. So this thread waits, another one trains.
     with (
         ThreadPoolExecutor(1, "training") as thread,
-        vl.Client(workers=0, listen=listen, keys=keys) as client,
+        vl.Client(workers=0, listen=listen, keys=keys, insecure=insecure) as client,
     ):
         training = thread.submit(run, client)
         try:
@@ -128,6 +164,18 @@ def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
     raise ended
 
 
+def _verify(stream: vl.Stream, expected: Iterable[Any]) -> str:
+    """A SHA-256 of the epoch, which is the same whoever decodes it. Raises VideoloadError."""
+    came, same = hashlib.sha256(), hashlib.sha256()
+    for sha, batches in ((came, stream), (same, expected)):
+        for clips, labels in batches:
+            sha.update(clips.data)
+            sha.update(labels.data)
+    if came.digest() != same.digest():
+        raise vl.VideoloadError("the workers' clips are not those that are decoded here")
+    return came.hexdigest()
+
+
 def _report(stream: vl.Stream) -> None:
     stats = stream.stats()
     print(stats)
@@ -138,7 +186,16 @@ def _report(stream: vl.Stream) -> None:
 
 
 if __name__ == "__main__":
+    status: Any = 0
     try:
         app()
     except vl.VideoloadError as error:
-        sys.exit(f"trainer: {error}")
+        print(f"trainer: {error}", file=sys.stderr)
+        status = 1
+    except SystemExit as ended:
+        status = ended.code or 0
+    # All is closed and saved. The end of the interpreter would wait for threads of TensorFlow, and
+    # they, now and then, for ever for a batch.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

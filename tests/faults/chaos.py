@@ -242,7 +242,7 @@ class Fleet:
         with self._log.open("ab") as log:
             worker = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "videoload", "worker"),
+                    *(sys.executable, "-m", "videoload", "worker", "--processes", "1"),
                     *("--root", str(self._roots[role]), *self._dial[role]),
                 ],
                 stdin=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.commands.cli import app, main
+from videoload.native import cores
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 
@@ -87,8 +89,12 @@ def one_line(program: Program, status: int = 1) -> str:
         ),
         (
             ["--connect", "tcp://127.0.0.1:*", "--root", "{tmp}"],
-            "videoload: cannot dial tcp://127.0.0.1:*: Invalid argument "
-            "(addr='tcp://127.0.0.1:*')",
+            "videoload: cannot dial tcp://127.0.0.1:*: it names no port",
+        ),
+        (
+            ["--connect", "tcp://127.0.0.1:1,tcp://127.0.0.1:2", "--root", "{tmp}"],
+            "videoload: 'tcp://127.0.0.1:1,tcp://127.0.0.1:2' is not an address: tcp://HOST:PORT "
+            "is",
         ),
         (
             ["--connect", "http://127.0.0.1:80", "--root", "{tmp}"],
@@ -117,8 +123,8 @@ def one_line(program: Program, status: int = 1) -> str:
     ],
     ids=[
         "no root", "a file as root", "no scheme", "no port", "a port too high", "any port",
-        "another scheme", "another host without keys", "no keys there", "no such module",
-        "no such package",
+        "two in one", "another scheme", "another host without keys", "no keys there",
+        "no such module", "no such package",
     ],
 )  # fmt: skip
 def test_a_worker_that_cannot_start_says_why_in_one_line(
@@ -127,6 +133,39 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(
     (tmp_path / "file").touch()
     program = programs.videoload("worker", *(a.format(tmp=tmp_path) for a in arguments))
     assert one_line(program) == line.format(tmp=tmp_path)
+
+
+def test_a_workers_options_come_from_the_environment_as_well_and_a_flag_wins(
+    videos: Videos, programs: Programs
+) -> None:
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as first,
+        Client(workers=0, listen="tcp://127.0.0.1:*") as second,
+    ):
+        environment = {
+            "VIDEOLOAD_CONNECT": f"{first.endpoints[0]} {second.endpoints[0]}",
+            "VIDEOLOAD_ROOT": str(videos.root),
+            "VIDEOLOAD_PROCESSES": "7",
+            "VIDEOLOAD_KEYS": "",
+        }
+        programs.videoload("worker", "--processes", "1", env=environment)
+        for client in (first, second):
+            client.wait_for_workers(1, timeout_s=10 * SECOND)
+            assert len(client.workers) == 1
+
+
+def test_a_worker_takes_one_process_per_core(videos: Videos, programs: Programs) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        endpoint = client.endpoints[0]
+        programs.videoload("worker", "--connect", endpoint, "--root", str(videos.root))
+        client.wait_for_workers(cores(), timeout_s=20 * SECOND)
+
+
+def test_what_has_a_workers_words_on_its_command_line_need_not_be_one(programs: Programs) -> None:
+    words = ("videoload", "worker")  # as of the init process of a container
+    with subprocess.Popen(["sh", "-c", "read line", *words], stdin=subprocess.PIPE) as init:
+        healthy = programs.videoload("healthy", "--below", str(init.pid))
+        assert one_line(healthy) == "videoload: no worker process"
 
 
 def test_keygen_makes_keys_that_only_their_owner_reads_and_never_overwrites_them(

@@ -46,12 +46,22 @@ NOT_RUN = [
     ("docs/benchmarks.md", "python -m benchmarks", "takes 45 minutes"),
     ("docs/how-to/other-hosts.md", "VIDEOS=/data/ucf101 docker compose up",
      "needs Docker; test_services.py runs what the file says"),
+    ("docs/how-to/decode-host.md", "scp", "needs another host"),
+    ("docs/how-to/decode-host.md", "videoload healthy",
+     "looks at all workers of the host; test_services.py runs it"),
+    ("docs/how-to/decode-host.md", "docker compose", "needs Docker"),
+    ("docs/how-to/decode-host.md", "REGISTRY=", "needs Docker; test_compose.py reads the file"),
+    *(("docs/how-to/kubernetes.md", f"kubectl {command}",
+       "needs a cluster; test_kubernetes.py runs what the files say")
+      for command in ("kustomize mine", "apply -k mine", "logs")),
+    ("docs/how-to/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
 ]  # fmt: skip
 
 # What a page says, and what this host has for it.
 HERE = {
     "tcp://TRAINER:": "tcp://127.0.0.1:",
     "--root /data/ucf101": "--root ucf101",
+    "--keys worker-keys": "--keys keys/worker",
 }
 
 # Pages that need what the `dev` extra does not install.

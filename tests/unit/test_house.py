@@ -45,7 +45,7 @@ PACKAGES = {
         "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
         "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
     ),
-    "commands": ("scan", "tables", "made_videos", "demo", "cli"),
+    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
 }  # fmt: skip
 DOORS = ("__init__", "__main__")  # they lead to all rooms
 
@@ -53,6 +53,7 @@ DOORS = ("__init__", "__main__")  # they lead to all rooms
 # with real files and real processes instead.
 TRIED_ELSEWHERE = {
     "commands.cli": "integration/test_cli.py",
+    "commands.healthy": "integration/test_services.py",
     "commands.scan": "integration/test_scan.py",
     "commands.tables": "integration/test_scan.py",
     "decoding.complete_decode": "integration/test_complete_decode.py",
@@ -119,7 +120,7 @@ HOMES = {
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
     "trainer.own_files", "trainer.interrupts", "trainer.waiting", "commands.scan",
-    "commands.tables", "commands.cli",
+    "commands.tables", "commands.healthy", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.

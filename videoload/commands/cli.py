@@ -80,7 +80,7 @@ def demo(
     show.run(videos, workers=workers, epochs=epochs, seed=seed, keep=keep)
 
 
-@app.command()
+@app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})
 def worker(
     connect: Annotated[
         list[str],
@@ -93,8 +93,11 @@ def worker(
         Path, typer.Option(metavar="DIR", help="The videos; nothing outside of it is opened.")
     ],
     processes: Annotated[
-        int, typer.Option(min=1, help="Worker processes; one keeps a core busy.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1, help="Worker processes; one keeps a core busy.", show_default="one per core"
+        ),
+    ] = None,
     keys: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
@@ -131,8 +134,12 @@ def worker(
 
     Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
     Ctrl-C hands back what is being decoded and ends it.
+
+    Each option may come from the environment as well: `VIDEOLOAD_` and its name in capitals,
+    several values with spaces between them. A flag on the command line wins.
     """
     from videoload.decoding.cache_folder import cache_folder
+    from videoload.native import cores
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.supervisor import keep_running
@@ -153,8 +160,37 @@ def worker(
         without=_reaches(without or []),
         cache=cache_folder(cache),
     )
-    status = serve(settings) if processes == 1 else keep_running(processes, settings)
-    raise typer.Exit(status)
+    count = processes or cores()
+    raise typer.Exit(serve(settings) if count == 1 else keep_running(count, settings))
+
+
+@app.command()
+def healthy(
+    within: Annotated[
+        float, typer.Option(metavar="S", help="A process that does nothing for so long hangs.")
+    ] = 10.0,
+    below: Annotated[
+        int,
+        typer.Option(metavar="PID", help="Look at this process and its descendants, not at all."),
+    ] = 1,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill the processes that hang.")] = False,
+) -> None:
+    """Tell whether the worker processes of this container get on, for its health checks.
+
+    Exit status 1 if one hangs, or if there is none. An idle worker is healthy.
+
+    Kubernetes ends a container that is not healthy, Docker only marks it: there, with `--kill`, a
+    lone process that hangs ends its container, which the restart policy starts again, and one of
+    several is replaced.
+    """
+    from videoload.commands.healthy import hanging
+
+    found = hanging(below, within)
+    for pid in found:
+        _say(f"worker process {pid} has done nothing for {within:g} s")
+        if kill:
+            os.kill(pid, signal.SIGKILL)
+    raise typer.Exit(1 if found else 0)
 
 
 @app.command()

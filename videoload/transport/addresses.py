@@ -64,7 +64,8 @@ def check_address(endpoint: str, keys: object, insecure: bool) -> None:
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
     bad_port = not (port == "*" or (port.isdecimal() and int(port) < 1 << 16))
-    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and (not host or bad_port)):
+    bad_host = not host or set(host) & set(" ,/")  # such as two addresses in one
+    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and (bad_host or bad_port)):
         raise TransportError(f"{endpoint!r} is not an address: tcp://HOST:PORT is")
     if not (keys or insecure or is_local(endpoint)):
         raise TransportError(

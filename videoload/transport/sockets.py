@@ -282,6 +282,8 @@ def check_dial(
 ) -> None:
     """Raises TransportError for what `Dealer` would refuse, without dialling."""
     check_address(endpoint, keys, insecure)
+    if endpoint.startswith("tcp://") and endpoint.endswith(":*"):
+        raise TransportError(f"cannot dial {endpoint}: it names no port")
     if keys is not None:
         own_keys(keys, WORKER)
         load_key(Path(keys) / f"{TRAINER}.key")

@@ -1,29 +1,34 @@
-"""docker-compose.yml and the image: valid, true to the code, no wider open than they need be."""
+"""Compose files, image and bake file: valid, true to the code, no wider open than they need be."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 
 from services.trainer import train
-from services.worker import __main__ as entry
+from tests.kubernetes import containers, written
+from videoload import __version__
+from videoload.commands import cli
 from videoload.transport import sockets as transport
 from videoload.worker import supervisor
 
 PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"
 DOCKERFILE = (PROJECT / "services/Dockerfile").read_text().replace("\\\n", " ")
+HOSTS = PROJECT / "services/compose.hosts.yml"
+BAKE = PROJECT / "services/docker-bake.hcl"
 CONFIG = yaml.safe_load(COMPOSE.read_text())
 SERVICES: dict[str, dict[str, Any]] = CONFIG["services"]
 ROLES = ("trainer", "worker")
@@ -47,8 +52,6 @@ def commands() -> Iterator[list[str]]:
     for line in lines:
         for found in re.findall(r"python -m (.+)", " ".join(line)):
             yield shlex.split(found)
-    environment = {name: str(value) for name, value in SERVICES["worker"]["environment"].items()}
-    yield entry.command(environment)[2:]
 
 
 def seconds(duration: str) -> float:
@@ -56,9 +59,10 @@ def seconds(duration: str) -> float:
     return float(duration[:-1])
 
 
-def test_it_is_a_compose_file() -> None:
+@pytest.mark.parametrize("file", [COMPOSE, HOSTS], ids=["one host", "several"])
+def test_it_is_a_compose_file(file: Path) -> None:
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    result = subprocess.run([*check, str(COMPOSE)], capture_output=True, text=True, check=False)
+    result = subprocess.run([*check, str(file)], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -87,27 +91,14 @@ def test_every_command_is_one_that_the_code_understands(command: list[str]) -> N
         assert flags <= set(re.findall(r"--[a-z][a-z-]*", help_))
 
 
-class Asked(UserDict[str, str]):
-    """An environment that notes what it is asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.names.add(name)
-        return default
-
-
 def test_every_setting_is_one_that_is_read() -> None:
-    asked = Asked()
-    entry.command(asked)
-    assert asked.names == set(re.findall(r"^ +(VIDEOLOAD_\w+)  ", entry.__doc__ or "", re.M))
-    options = train.main.__annotations__.keys() - {"return"}
-    known = {"worker": asked.names, "trainer": {f"VIDEOLOAD_{name.upper()}" for name in options}}
+    group: Any = typer.main.get_command(cli.app)
+    trainer: Any = typer.main.get_command(train.app)
+    options = {"worker": group.commands["worker"].params, "trainer": trainer.params}
     for role in ROLES:
+        known = {f"VIDEOLOAD_{option.name.upper()}" for option in options[role]}
         given = SERVICES[role]["environment"].keys()
-        assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known[role]
+        assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known
 
 
 def test_the_workers_dial_where_the_trainer_listens() -> None:
@@ -133,8 +124,40 @@ def test_both_roles_come_from_one_recipe() -> None:
     assert (PROJECT / builds["worker"]["dockerfile"]).samefile(PROJECT / "services/Dockerfile")
     for role, stage in stages.items():
         assert f"FROM packages AS {stage}\n" in DOCKERFILE
-        assert SERVICES[role]["image"] == f"videoload-{stage}"
+        assert SERVICES[role]["image"] == f"videoload-{stage}:{__version__}"
     assert SERVICES["keys"]["image"] == SERVICES["worker"]["image"]
+
+
+def test_what_the_image_is_made_from_has_versions() -> None:
+    python = re.search(r"^ARG PYTHON=(.+)$", DOCKERFILE, re.M)
+    assert python is not None
+    assert re.fullmatch(r"3\.\d+\.\d+", python[1])
+    for base in instructions("FROM"):
+        assert re.match(r"python:\$\{PYTHON\}-slim-bookworm AS |packages AS ", base)
+    assert re.search(r"pip install --no-cache-dir uv==[\d.]+", DOCKERFILE)
+
+
+def test_the_bake_file_makes_the_images_that_are_used() -> None:
+    hcl2 = pytest.importorskip("hcl2")
+    # It keeps the quotes of strings.
+    found = json.loads(json.dumps(hcl2.loads(BAKE.read_text())).replace('\\"', ""))
+    targets = {name: body for target in found["target"] for name, body in target.items()}
+    common = targets.pop("image")
+    (group,) = found["group"]
+    assert set(group["default"]["targets"]) == targets.keys()
+    assert (PROJECT / common["dockerfile"]).samefile(PROJECT / "services/Dockerfile")
+    assert common["platforms"] == ["linux/amd64", "linux/arm64"]
+    (version,) = [v["VERSION"]["default"] for v in found["variable"] if "VERSION" in v]
+    assert version == __version__
+    for name, body in targets.items():
+        assert body["tags"] == [f"${{REGISTRY}}videoload-{name}:${{VERSION}}"]
+        stage = body.get("target") or targets[body["inherits"][0]]["target"]
+        assert f"FROM packages AS {stage}\n" in DOCKERFILE
+        for argument in body.get("args", ()):
+            assert f"ARG {argument}=" in DOCKERFILE
+    images = {container["image"] for container in containers(written())}
+    used = {image for image in images if image.startswith("videoload-")}
+    assert used <= {f"videoload-{name}" for name in targets}
 
 
 def test_only_the_trainer_has_tensorflow() -> None:
@@ -228,24 +251,34 @@ def test_a_worker_that_hangs_is_started_again() -> None:
     assert seconds(worker["healthcheck"]["timeout"]) > 10, "the probe looks on for ten seconds"
 
 
-# The worker's entry
+# Several hosts
 
 
-def test_the_environment_becomes_flags() -> None:
-    environment = {
-        "VIDEOLOAD_CONNECT": "tcp://a:5555,tcp://b:5555", "VIDEOLOAD_ROOT": "/videos",
-        "VIDEOLOAD_KEYS": "", "VIDEOLOAD_PROCESSES": "3", "HOME": "/root",
-    }  # fmt: skip
-    python, *command = entry.command(environment, ["--insecure"])
-    assert python == sys.executable
-    assert command == [
-        "-m", "videoload", "worker", "--connect", "tcp://a:5555", "--connect", "tcp://b:5555",
-        "--root", "/videos", "--processes", "3", "--insecure",
-    ]  # fmt: skip
+def test_on_several_hosts_the_keys_come_from_outside_to_where_they_are_read() -> None:
+    services = yaml.safe_load(HOSTS.read_text())["services"]
+    assert services.keys() == set(ROLES)
+    for role in ROLES:
+        (keys,) = services[role]["volumes"]
+        assert keys["target"] == SERVICES[role]["environment"]["VIDEOLOAD_KEYS"]
+        assert re.fullmatch(rf"\$\{{KEYS:\?[^}}]+\}}/{role}", keys["source"]), "and only its own"
+        assert keys["read_only"] is True
+        assert keys["bind"] == {"create_host_path": False}
 
 
-def test_one_process_for_each_core_that_the_container_may_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(entry, "cores", lambda: 7)
-    assert entry.command({})[-2:] == ["--processes", "7"]
+def test_on_several_hosts_the_trainers_port_is_published_and_dialled_and_no_other() -> None:
+    config = yaml.safe_load(HOSTS.read_text())
+    port = SERVICES["trainer"]["environment"]["VIDEOLOAD_LISTEN"].rpartition(":")[2]
+    assert config["services"]["trainer"]["ports"] == [f"{port}:{port}"]
+    assert "ports" not in config["services"]["worker"]
+    assert config["networks"] == {"default": {"internal": False}}, "Docker publishes none else"
+    connect = config["services"]["worker"]["environment"]["VIDEOLOAD_CONNECT"]
+    assert connect == f"tcp://${{TRAINER:-trainer}}:{port}"
+
+
+def test_what_is_said_of_several_hosts_is_there() -> None:
+    said = HOSTS.read_text()
+    assert said.count("-f docker-compose.yml -f services/compose.hosts.yml up") == len(ROLES)
+    for role in ROLES:
+        assert f"--no-deps {role}\n" in said, "without the service that makes keys"
+    assert "useradd --uid 10001" in DOCKERFILE
+    assert "sudo chown -R 10001 keys" in said

@@ -1,0 +1,86 @@
+"""Data-parallel ranks: a process and a share of every epoch each, and TensorFlow between them.
+
+Keras's ``fit`` does not take what `MultiWorkerMirroredStrategy` distributes (seen with Keras 3.15),
+so the loop is written out. The first rank saves; all of them read it when they start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import videoload as vl
+
+
+def connect(addresses: Sequence[str], rank: int) -> Any:
+    """The strategy, once all ranks are there. Before anything else that TensorFlow does."""
+    task = {"type": "worker", "index": rank}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": [*addresses]}, "task": task})
+    import tensorflow as tf
+
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def train(
+    strategy: Any,
+    stream: vl.Stream,
+    build: Callable[[], Any],
+    folder: Path,
+    *,
+    epochs: int,
+    save_every: int,
+    max_bad: float,
+) -> Any:
+    """Train a model for ``epochs`` epochs, those before the last saving included; returns it."""
+    import keras
+    import tensorflow as tf
+
+    first = strategy.cluster_resolver.task_id == 0
+    last = folder / "model.keras"
+    with strategy.scope():
+        model = keras.saving.load_model(last) if last.exists() else build()
+        model.optimizer.build(model.trainable_variables)
+    done = int(model.optimizer.iterations.numpy())
+    limit = max(3, max_bad * len(stream.catalog))
+
+    def learn(clips: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = model.compute_loss(y=labels, y_pred=model(clips, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(clips: Any, labels: Any) -> Any:
+        return strategy.reduce("MEAN", strategy.run(learn, (clips, labels)), axis=None)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def mean(number: Any) -> Any:
+        return strategy.reduce("MEAN", strategy.run(lambda: number), axis=None)
+
+    def check_and_save() -> None:
+        bad = float(mean(tf.constant(float(len(stream.quarantine)))))
+        if bad > limit:  # all ranks see it at the same step, and none waits for one that has gone
+            raise vl.VideoloadError(f"{bad:g} bad videos on each rank; here: {stream.quarantine}")
+        if first:
+            folder.mkdir(parents=True, exist_ok=True)
+            model.save(folder / "unfinished.keras")
+            (folder / "unfinished.keras").replace(last)
+
+    def share(_: Any) -> Any:
+        return stream.dataset(start_step=done, epochs=epochs)
+
+    loss = None
+    if done:
+        print(f"going on after {done} batches")
+    for clips, labels in strategy.distribute_datasets_from_function(share):
+        loss = step(clips, labels)
+        done += 1
+        if done % save_every == 0 or done == epochs * len(stream):
+            check_and_save()
+        if done % len(stream) == 0:
+            print(f"epoch {done // len(stream)}/{epochs}: loss {float(loss):.4f}", flush=True)
+    return model

@@ -1,1 +1,0 @@
-"""The worker container: its entry (`python -m services.worker`) and its health probe."""

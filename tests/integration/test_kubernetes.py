@@ -1,0 +1,182 @@
+"""What services/kubernetes/ starts, as processes of this host.
+
+Commands and environment are those of the manifests; container paths become folders, the names of
+pods become loopback addresses, and the Secret goes from hand to hand. What is left untried is
+Kubernetes' own part.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kubernetes import one, pods, render, written
+from tests.needs import needs_tensorflow
+from tests.ports import free_ports
+from tests.programs import Program, Programs
+from tests.trained import SMALL, STEPS, expected, make_classes
+from tests.waiting import SECOND
+
+pytestmark = pytest.mark.timeout(150 * SECOND)
+
+ONCE = {**SMALL, "EPOCHS": "1", "VERIFY": "1"}
+SERVED = 5555
+
+
+class Namespace:
+    """The pods of ``objects``, with a folder each below ``folder`` for the containers' /."""
+
+    def __init__(
+        self, programs: Programs, folder: Path, videos: Path, objects: list[dict[str, Any]]
+    ) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._videos = videos
+        self._pods = pods(objects)
+        self.job = one(objects, "Job", "trainer")["spec"]
+        self._secret: dict[str, bytes] = {}
+        self._started = 0
+        # A port for each of the trainer's pods: what listens, and what the ranks say to each other.
+        self._served = free_ports(self.job.get("completions", 1))
+        self._ranks = free_ports(self.job.get("completions", 1))
+
+    def make_keys(self) -> None:
+        """Run the Job that makes the Secret."""
+        root = self._root("keys")
+        (root / "keys").mkdir()
+        job = self._pods["keys"]
+        made = self._run(root, job["initContainers"][0]["command"])
+        assert made.wait(20 * SECOND) == 0, made.err
+        create, *files = job["containers"][0]["command"][3:]
+        assert create == "generic"
+        assert files.pop(0) == job_secret(self._pods["worker"]) == job_secret(self._pods["trainer"])
+        for file in files:
+            key, path = file.removeprefix("--from-file=").split("=")
+            self._secret[key] = (root / path.removeprefix("/")).read_bytes()
+
+    def start(self, name: str, index: int = 0, **settings: str) -> Program:
+        """Pod ``index`` of ``name``; ``settings`` are VIDEOLOAD_ variables on top."""
+        root = self._root(name)
+        pod = self._pods[name]
+        (container,) = pod["containers"]
+        volumes = {volume.pop("name"): volume for volume in map(dict, pod["volumes"])}
+        for mount in container["volumeMounts"]:
+            at = root / mount["mountPath"].removeprefix("/")
+            at.parent.mkdir(parents=True, exist_ok=True)
+            volume = volumes[mount["name"]]
+            if mount["name"] == "videos":
+                at.symlink_to(self._videos)
+            elif "persistentVolumeClaim" in volume:
+                claim = self._folder / volume["persistentVolumeClaim"]["claimName"]
+                claim.mkdir(exist_ok=True)
+                at.symlink_to(claim)
+            else:
+                at.mkdir()
+            for item in volume.get("secret", {}).get("items", ()):
+                file = at / "..data" / item["path"]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(self._secret[item["key"]])
+                top = Path(item["path"]).parts[0]
+                (at / top).symlink_to(f"..data/{top}")  # as Kubernetes does
+        environment = {
+            entry["name"]: self._here(root, index, entry.get("value", str(index)))
+            for entry in container["env"]
+        }
+        environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
+        return self._run(root, container["command"], env=environment)
+
+    def probe(self, name: str, probe: str, of: Program) -> int:
+        """The exit status of a probe, of the container that ``of`` is."""
+        command = self._pods[name]["containers"][0][probe]["exec"]["command"]
+        return self._run(self._folder, [*command, "--below", str(of.pid)]).wait(20 * SECOND)
+
+    def _root(self, name: str) -> Path:
+        """The / of a new container."""
+        self._started += 1
+        root = self._folder / f"{name}-{self._started}"
+        root.mkdir()
+        return root
+
+    def _run(self, root: Path, command: list[str], **options: Any) -> Program:
+        python, *arguments = command
+        assert python == "python"
+        here = [self._here(root, 0, argument) for argument in arguments]
+        return self._programs.python(*here, **options)
+
+    def _here(self, root: Path, index: int, text: str) -> str:
+        """Container paths below ``root``, and names of pods as addresses of this host."""
+        for at, port in enumerate(self._ranks):
+            text = re.sub(rf"\btrainer-{at}\.trainer:\d+", f"127.0.0.1:{port}", text)
+        if text == f"tcp://0.0.0.0:{SERVED}":
+            return f"tcp://127.0.0.1:{self._served[index]}"
+        if text == f"tcp://trainer:{SERVED}":
+            return " ".join(f"tcp://127.0.0.1:{port}" for port in self._served)
+        return re.sub(r"^/(?=videos|keys|models|tmp)", f"{root}/", text)
+
+
+def job_secret(pod: dict[str, Any]) -> str:
+    """The name of the Secret that a pod mounts."""
+    (name,) = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+    return str(name)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two classes of small videos."""
+    root = tmp_path_factory.mktemp("videos")
+    make_classes(root)
+    return root
+
+
+@pytest.mark.slow
+def test_a_worker_pod_passes_its_probes_and_leaves_when_asked(
+    programs: Programs, tmp_path: Path, data: Path
+) -> None:
+    namespace = Namespace(programs, tmp_path, data, written())
+    namespace.make_keys()
+    worker = namespace.start("worker", PROCESSES="1")
+    worker.wait_for("cannot be reached", 20 * SECOND)
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert namespace.probe("worker", probe, worker) == 0
+    worker.process.terminate()
+    assert worker.wait(5 * SECOND) == 0, worker.err
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_a_trainer_and_its_workers_train_an_epoch_on_the_right_clips(
+    programs: Programs, tmp_path: Path, data: Path
+) -> None:
+    namespace = Namespace(programs, tmp_path, data, written())
+    namespace.make_keys()
+    for index in range(2):
+        namespace.start("worker", index, PROCESSES="1")
+    trainer = namespace.start("trainer", 0, **ONCE, WORKERS="2")
+    assert trainer.wait(90 * SECOND) == 0, trainer.err
+    assert expected(data) in trainer.out
+    assert f"{STEPS}/{STEPS} - " in trainer.out
+    assert [path.name for path in (tmp_path / "models").glob("*.keras")] == ["model-4.keras"]
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_ranks_train_together_each_on_its_share_and_go_on_where_they_were(
+    programs: Programs, tmp_path: Path, data: Path
+) -> None:
+    namespace = Namespace(programs, tmp_path, data, render("ranks"))
+    namespace.make_keys()
+    namespace.start("worker", PROCESSES="1")
+    for epochs in (1, 2):
+        settings = {**ONCE, "EPOCHS": str(epochs)}
+        ranks = [namespace.start("trainer", rank, **settings) for rank in range(2)]
+        for rank, program in enumerate(ranks):
+            assert program.wait(90 * SECOND) == 0, program.err
+            assert expected(data, (rank, 2)) in program.out
+            assert ("going on after" in program.out) == (epochs == 2)
+            assert program.out.count("loss") == 1
+        losses = {re.findall(rf"epoch {epochs}/{epochs}: loss (.+)", p.out)[0] for p in ranks}
+        assert len(losses) == 1, "they train in step"
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["model.keras"]

@@ -1,0 +1,74 @@
+"""services/slurm/train.sbatch, as it is, on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.needs import needs_tensorflow
+from tests.slurm import NODES, cluster
+from tests.trained import SMALL, STEPS, VIDEOS_OF_A_CLASS, expected, make_classes
+from tests.waiting import SECOND, wait_until
+
+pytestmark = pytest.mark.timeout(200 * SECOND)
+
+PROJECT = Path(__file__).parents[2]
+SCRIPT = PROJECT / "services/slurm/train.sbatch"
+EPOCHS = 150
+BUSY = {"PENDING", "RUNNING", "COMPLETING"}
+
+
+def test_the_script_is_one_that_bash_understands_and_needs_two_variables() -> None:
+    subprocess.run(["bash", "-n", str(SCRIPT)], check=True, timeout=10)
+    for given, missing in (({}, "VIDEOLOAD_VIDEOS"), ({"VIDEOLOAD_VIDEOS": "/"}, "VIDEOLOAD_OUT")):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOLOAD_")}
+        done = subprocess.run(
+            ["bash", str(SCRIPT)],
+            env=environment | given, capture_output=True, text=True, check=False, timeout=10,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert re.search(rf"{missing}: set it to the folder of .+", done.stderr)
+
+
+@pytest.mark.slow
+@needs_tensorflow
+def test_a_job_trains_on_the_right_clips_and_goes_on_where_it_was_when_requeued(
+    tmp_path: Path,
+) -> None:
+    make_classes(tmp_path / "videos")
+    settings = {
+        "VIDEOS": str(tmp_path / "videos"), "OUT": str(tmp_path / "out"), "EPOCHS": str(EPOCHS),
+        "VERIFY": "1", "WORKERS": "8", "SAVE_EVERY": str(STEPS), **SMALL,
+    }  # fmt: skip
+    environment = {f"VIDEOLOAD_{name}": value for name, value in settings.items()}
+    position = tmp_path / "out/position.json"
+    (tmp_path / "cluster").mkdir()
+    with cluster(tmp_path / "cluster") as slurm:
+        job = slurm.run(
+            "sbatch", "--parsable", str(SCRIPT), **environment,
+            PYTHONPATH=str(PROJECT), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        ).strip()  # fmt: skip
+        wait_until(lambda: "Epoch 3/" in slurm.log(job), 90 * SECOND)
+        slurm.run("scancel", "--batch", "--signal=USR1", job)  # as when its time is nearly over
+        wait_until(lambda: slurm.states(job) == {"PENDING"}, 60 * SECOND)
+        trained = json.loads(position.read_text())["batches"]
+        assert 2 * STEPS <= trained < EPOCHS * STEPS
+        for part in ("+0", "+1"):
+            # Slurm would let two minutes pass.
+            slurm.run("scontrol", "update", f"JobId={job}{part}", "StartTime=now")
+        wait_until(lambda: not slurm.states(job) & BUSY, 120 * SECOND)
+        log = slurm.log(job)
+        assert slurm.states(job) == {"COMPLETED"}, log
+    trainer, *workers = NODES
+    assert f"start 2: trainer on {trainer}, workers on cpu[0-1]" in log
+    assert len(workers) == 2
+    assert f"going on after {trained} batches" in log
+    assert log.count(expected(tmp_path / "videos")) == 2
+    assert json.loads(position.read_text())["batches"] == EPOCHS * STEPS
+    assert f"{2 * (VIDEOS_OF_A_CLASS - 4)} videos held back: accuracy" in log

@@ -1,0 +1,199 @@
+"""services/kubernetes/: valid, true to the code, no wider open than it need be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer
+
+from services.trainer import train
+from tests.kubernetes import FOLDER, OVERLAYS, containers, one, pods, render, written
+from videoload import __version__
+from videoload.commands import cli
+from videoload.transport import sockets as transport
+from videoload.worker import supervisor
+
+pytestmark = pytest.mark.timeout(60)
+
+OBJECTS = written()
+ROLES = ("trainer", "worker")
+VERSION = "1.33"  # of Kubernetes
+SERVED = {"app.kubernetes.io/name": "trainer"}
+
+
+def options(role: str) -> dict[str, Any]:
+    """The options of a role's command, by the variable that may set them."""
+    group: Any = typer.main.get_command(cli.app)
+    command: Any = {
+        "trainer": typer.main.get_command(train.app), "worker": group.commands["worker"],
+    }[role]  # fmt: skip
+    return {f"VIDEOLOAD_{option.name.upper()}": option for option in command.params}
+
+
+def environment(container: dict[str, Any]) -> dict[str, str]:
+    return {entry["name"]: entry.get("value", "") for entry in container["env"]}
+
+
+def check(objects: list[dict[str, Any]]) -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    for found in objects:
+        validator.validate(found, VERSION, strict=True)
+
+
+def test_every_file_is_valid() -> None:
+    check(OBJECTS)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_overlay_is_valid(overlay: str) -> None:
+    objects = render(overlay)
+    check(objects)
+    assert {o["kind"] for o in objects} >= {"Job", "Deployment", "Service", "NetworkPolicy"}
+
+
+def test_a_field_that_is_not_there_is_found() -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    wrong = one(written(), "Deployment", "worker")
+    wrong["spec"]["replica"] = 3
+    with pytest.raises(validator.ValidationError, match="replica"):
+        check([wrong])
+
+
+def test_the_overlay_of_the_guide_changes_what_it_says() -> None:
+    objects = render("mine")
+    assert one(objects, "Deployment", "worker")["spec"]["replicas"] == 16
+    (trainer,) = pods(objects)["trainer"]["containers"]
+    assert environment(trainer)["VIDEOLOAD_EPOCHS"] == "20"
+    assert trainer["resources"]["limits"]["nvidia.com/gpu"] == 1
+    ours = [c["image"] for c in containers(objects) if "videoload" in c["image"]]
+    assert all(image.startswith("registry.example.org/videoload-") for image in ours)
+    assert all(image.endswith(f":{__version__}") for image in ours)
+
+
+# What runs, runs
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_setting_is_one_that_is_read(role: str) -> None:
+    (container,) = pods(OBJECTS)[role]["containers"]
+    given = {name for name in environment(container) if name.startswith("VIDEOLOAD_")}
+    assert given <= options(role).keys()
+    needed = {name for name, option in options(role).items() if option.required}
+    assert needed <= given
+
+
+def test_the_workers_dial_where_the_trainer_listens() -> None:
+    (trainer,) = pods(OBJECTS)["trainer"]["containers"]
+    (worker,) = pods(OBJECTS)["worker"]["containers"]
+    service = one(OBJECTS, "Service", "trainer")
+    listen = environment(trainer)["VIDEOLOAD_LISTEN"]
+    assert environment(worker)["VIDEOLOAD_CONNECT"] == listen.replace("0.0.0.0", "trainer")
+    assert [port["port"] for port in service["spec"]["ports"]] == [int(listen.split(":")[-1])]
+    assert service["spec"]["selector"] == SERVED
+    assert one(OBJECTS, "Job", "trainer")["spec"]["template"]["metadata"]["labels"] == SERVED
+    assert service["spec"]["clusterIP"] == "None", "the name stands for the pods themselves"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_ranks_know_each_other_and_which_one_they_are() -> None:
+    objects = render("ranks")
+    job = one(objects, "Job", "trainer")["spec"]
+    (container,) = job["template"]["spec"]["containers"]
+    domain, port = job["template"]["spec"]["subdomain"], container["ports"][0]["containerPort"]
+    told = environment(container)["VIDEOLOAD_RANKS"].split()
+    assert told == [f"trainer-{i}.{domain}:{port}" for i in range(job["completions"])]
+    assert job["parallelism"] == job["completions"] > 1
+    assert one(objects, "Service", domain)["spec"]["selector"] == SERVED
+    assert job["completionMode"] == "Indexed"
+    (rank,) = [entry for entry in container["env"] if entry["name"] == "VIDEOLOAD_RANK"]
+    assert "job-completion-index" in rank["valueFrom"]["fieldRef"]["fieldPath"]
+    assert environment(container).keys() - {"TF_CPP_MIN_LOG_LEVEL"} <= options("trainer").keys()
+
+
+def test_what_scales_the_workers_finds_them_and_is_not_overruled() -> None:
+    objects = render("scaled")
+    target = one(objects, "HorizontalPodAutoscaler", "worker")["spec"]["scaleTargetRef"]
+    worker = one(objects, target["kind"], target["name"])
+    assert "replicas" not in worker["spec"]
+    (metric,) = one(objects, "HorizontalPodAutoscaler", "worker")["spec"]["metrics"]
+    (container,) = pods(objects)["worker"]["containers"]
+    assert metric["external"]["target"]["averageValue"] == container["resources"]["limits"]["cpu"]
+
+
+def test_kubernetes_waits_for_longer_than_they_take_to_leave() -> None:
+    leaving = supervisor._ASK_S + transport._DRAIN_MS / 1000
+    assert pods(OBJECTS)["worker"]["terminationGracePeriodSeconds"] > 2 * leaving
+    assert pods(OBJECTS)["trainer"]["terminationGracePeriodSeconds"] > 2 * train._STOP_S
+
+
+def test_a_probe_has_the_time_that_it_takes() -> None:
+    (container,) = pods(OBJECTS)["worker"]["containers"]
+    for probe, looks_s in (("livenessProbe", 10), ("readinessProbe", 5)):
+        assert container[probe]["timeoutSeconds"] >= looks_s + 10, "Python starts slowly"
+        assert container[probe]["periodSeconds"] >= container[probe]["timeoutSeconds"]
+
+
+# No wider open than it need be
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_pod_is_confined(overlay: str) -> None:
+    objects = OBJECTS if overlay == "base" else render(overlay)
+    for pod in pods(objects).values():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] > 10000
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    for container in containers(objects):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }  # fmt: skip
+    namespace = one(objects, "Namespace", "videoload")["metadata"]["labels"]
+    assert namespace == {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def test_nobody_but_the_job_that_makes_the_keys_may_ask_the_cluster_for_anything() -> None:
+    (role,) = [o for o in OBJECTS if "Role" in o["kind"] and "rules" in o]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}]
+    tokens = {name: pod["automountServiceAccountToken"] for name, pod in pods(OBJECTS).items()}
+    assert tokens == {"keys": True, "trainer": False, "worker": False}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_sees_its_own_keys_alone_and_changes_neither_them_nor_the_videos(
+    role: str,
+) -> None:
+    pod = pods(OBJECTS)[role]
+    (secret,) = [volume["secret"] for volume in pod["volumes"] if "secret" in volume]
+    seen = {item["key"] for item in secret["items"]}
+    other = "worker" if role == "trainer" else "trainer"
+    assert seen == {f"{role}.key_secret", f"{other}.key"}
+    mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    assert mounts["keys"]["readOnly"] is mounts["videos"]["readOnly"] is True
+
+
+def test_a_worker_reaches_its_trainers_and_their_names_and_nobody_reaches_it() -> None:
+    policy = one(OBJECTS, "NetworkPolicy", "worker")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in policy
+    trainers, names = policy["egress"]
+    assert trainers["to"] == [{"podSelector": {"matchLabels": SERVED}}]
+    assert [port["port"] for port in trainers["ports"]] == [5555]
+    assert {port["port"] for port in names["ports"]} == {53}
+
+
+def test_images_have_versions() -> None:
+    for container in containers(render("ranks")):
+        name, _, tag = container["image"].rpartition(":")
+        assert name
+        assert tag == (__version__ if name.startswith("videoload-") else tag)
+        assert tag != "latest"
+
+
+def test_what_the_files_say_to_do_names_folders_that_are_there() -> None:
+    for file in FOLDER.glob("*/kustomization.yaml"):
+        for word in file.read_text().split():
+            if word.startswith("services/"):
+                assert (FOLDER.parents[1] / word).is_dir(), (file, word)

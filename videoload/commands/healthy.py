@@ -1,0 +1,86 @@
+"""Do the worker processes of a container get on? For its health checks.
+
+A worker that hangs in a decoder or in the kernel keeps its process and its connection, so neither
+of them tells. What tells is its one thread, seen from outside: when idle it goes to sleep in its
+poll five times a second, and when busy it wakes its I/O thread for each heartbeat, four times a
+second, which is a write. A thread that neither sleeps of its own accord nor writes hangs. Tried on
+a loop in C, an endless read, a lock that never opens, and SIGSTOP.
+
+What it does not see: a decoder that goes round and sleeps between two attempts. The trainer does:
+it waits for progress, and gives the clips to another worker after two seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from videoload.errors import WorkerError
+
+_PROC = Path("/proc")
+_COUNTED = re.compile(r"^(?:voluntary_ctxt_switches|syscw):\s*(\d+)$", re.MULTILINE)
+_LOOK_S = 0.1
+
+
+def hanging(below: int, within_s: float) -> list[int]:
+    """The worker processes at or below process ``below`` that do nothing for ``within_s`` seconds.
+
+    Returns as soon as none does. Raises WorkerError where there is no worker process, or where the
+    kernel does not tell.
+    """
+    own = os.getpid()
+    found = _workers(below) - {own}
+    if not found:
+        raise WorkerError("no worker process")
+    before = {pid: _activity(pid) for pid in found}
+    own_before = _activity(own)
+    still = set(found)
+    deadline = time.monotonic() + within_s
+    while still and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        # One more proves nothing: it may be the sleep from which the thread never wakes.
+        still = {pid for pid in still if 0 <= _activity(pid) <= before[pid] + 1}
+    if _activity(own) == own_before:
+        raise WorkerError("cannot tell: this kernel does not count what a thread does")
+    return sorted(still)
+
+
+def _workers(below: int) -> set[int]:
+    """The worker processes among ``below`` and its descendants, their supervisor included."""
+    parents = {}
+    for status in _PROC.glob("[0-9]*/stat"):
+        try:
+            # pid (name, which may hold anything) state parent ...
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has just ended
+    family, last = {below}, set[int]()
+    while family != last:
+        last, family = family, family | {pid for pid in parents if parents[pid] in family}
+    return {pid for pid in family if _is_worker(pid)}
+
+
+def _is_worker(pid: int) -> bool:
+    """Whether it runs `videoload worker` or `videoload.worker`, in this Python: the init process of
+    a container and a shell have the same words on their command lines."""
+    process = _PROC / str(pid)
+    try:
+        if not (process / "exe").samefile(_PROC / "self/exe"):
+            return False
+        words = [Path(word).name for word in (process / "cmdline").read_text().split("\0")]
+    except OSError:  # it has just ended, or is another user's
+        return False
+    return "videoload.worker" in words or ("videoload", "worker") in pairwise(words)
+
+
+def _activity(pid: int) -> int:
+    """How often the main thread of ``pid`` went to sleep by itself, or wrote; -1 if it is gone."""
+    thread = _PROC / f"{pid}/task/{pid}"
+    try:
+        text = (thread / "status").read_text() + (thread / "io").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return -1
+    return sum(map(int, _COUNTED.findall(text)))
