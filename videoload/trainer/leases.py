@@ -212,7 +212,7 @@ class _Batch:
     frames: npt.NDArray[np.int64]
     next_row: int = 0  # the first that is in no chunk yet
     missing: int = 0  # rows not done
-    chunks: set[_Chunk] = field(default_factory=set)  # those not done
+    chunks: dict[_Chunk, None] = field(default_factory=dict)  # those not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
     error: tuple[int, VideoloadError] | None = None  # what ends the stream here, and at which row
     writers: int = 0  # local leases that outlive the cancelled batch
@@ -235,7 +235,7 @@ class _Chunk:
     batch: _Batch
     first: int
     size: int
-    holders: set[_Lease] = field(default_factory=set)
+    holders: dict[_Lease, None] = field(default_factory=dict)
     doubts: list[_Doubt] = field(default_factory=list)  # of a chunk of one clip
     deaths: int = 0
     crashes: int = 0  # deaths that look like a decoder's doing
@@ -563,7 +563,7 @@ class LeaseTable:
         batch.reader.stream.note_clip_time(decode_s / chunk.size)
         batch.frames[chunk.first : chunk.first + chunk.size] = frames
         batch.missing -= chunk.size
-        batch.chunks.discard(chunk)
+        batch.chunks.pop(chunk, None)
         if chunk.deaths:  # it was not what killed them
             self._blamed = {who: what for who, what in self._blamed.items() if what is not chunk}
         for other in list(chunk.holders):
@@ -677,7 +677,7 @@ class LeaseTable:
             lease.worker.begun = self._now
         self._file(lease.worker)
         if lease.chunk is not None:
-            lease.chunk.holders.discard(lease)
+            lease.chunk.holders.pop(lease, None)
             lease.chunk = None
         if lease.drains is not None:
             batch, lease.drains = lease.drains, None
@@ -689,7 +689,7 @@ class LeaseTable:
     def _void(lease: _Lease) -> None:
         """The worker still works on this lease, for nothing."""
         if lease.chunk is not None:
-            lease.chunk.holders.discard(lease)
+            lease.chunk.holders.pop(lease, None)
             lease.chunk = None
 
     def _requeue_if_abandoned(self, chunk: _Chunk) -> None:
@@ -763,10 +763,10 @@ class LeaseTable:
             self._requeue(chunk)
             return []
         batch = chunk.batch
-        batch.chunks.discard(chunk)
+        batch.chunks.pop(chunk, None)
         for row in range(chunk.first, chunk.first + chunk.size):
             one = _Chunk(batch, row, 1, shaken=chunk.shaken, died_at=set(chunk.died_at))
-            batch.chunks.add(one)
+            batch.chunks[one] = None
             self._requeue(one)
         return []
 
@@ -796,7 +796,7 @@ class LeaseTable:
     def _give_up(self, chunk: _Chunk) -> list[Command]:
         """This chunk is not to be decoded."""
         batch = chunk.batch
-        batch.chunks.discard(chunk)
+        batch.chunks.pop(chunk, None)
         batch.missing -= chunk.size
         return [] if batch.missing else self._complete(batch)
 
@@ -893,13 +893,13 @@ class LeaseTable:
         if chunk.size == 1:
             return chunk
         batch = chunk.batch
-        batch.chunks.discard(chunk)
+        batch.chunks.pop(chunk, None)
         one = _Chunk(batch, chunk.first + at, 1)
-        batch.chunks.add(one)
+        batch.chunks[one] = None
         for first, last in ((0, at), (at + 1, chunk.size)):
             if first < last:
                 rest = _Chunk(batch, chunk.first + first, last - first)
-                batch.chunks.add(rest)
+                batch.chunks[rest] = None
                 self._requeue(rest)
         return one
 
@@ -1038,7 +1038,7 @@ class LeaseTable:
             worker.begun = self._now
         worker.leases[lease.id] = lease
         self._file(worker)
-        chunk.holders.add(lease)
+        chunk.holders[lease] = None
         stream.granted = lease.id
         return Grant(worker.id, lease.id, stream.id, batch.slot, chunk.first, samples)
 
@@ -1144,7 +1144,7 @@ class LeaseTable:
             size = min(self._chunk_size(batch, worker), len(batch.samples) - batch.next_row)
             self._choose_substitutes(batch, batch.next_row, size)
             chunk = _Chunk(batch, batch.next_row, size)
-            batch.chunks.add(chunk)
+            batch.chunks[chunk] = None
             batch.next_row += size
             reader.splitting = batch if batch.next_row < len(batch.samples) else None
             return chunk

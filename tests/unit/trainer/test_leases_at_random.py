@@ -748,6 +748,17 @@ def test_whatever_happens_each_consumer_gets_its_batches_right(seed: int) -> Non
         play.world.play_fair()
 
 
+def test_what_is_decided_follows_from_what_happened_alone() -> None:
+    def names(seed: str) -> list[str]:
+        play = Play(random.Random(seed).randrange)
+        kept.append([object() for _ in range(997)])  # other objects lie at other addresses
+        return [play.step() for _ in range(80)]
+
+    kept: list[list[object]] = []
+    for number in range(40):
+        assert names(f"again {number}") == names(f"again {number}")
+
+
 class Machine(RuleBasedStateMachine):
     """The same, led by Hypothesis: it looks for what is new, and makes a failure short."""
 
