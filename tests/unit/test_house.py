@@ -30,11 +30,11 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
+    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "index_cache",
-        "frames", "crop", "scaling", "decoder",
+        "frames", "crop", "scaling", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -58,6 +58,7 @@ TRIED_ELSEWHERE = {
     "decoding.complete_decode": "integration/test_complete_decode.py",
     "decoding.decoder": "integration/test_decode.py",
     "decoding.frames": "integration/test_decode.py",
+    "decoding.functions": "integration/test_sampling.py",
     "decoding.index": "integration/test_every_codec.py",
     "decoding.open_files": "integration/test_decode.py",
     "decoding.packets": "integration/test_packets.py",
@@ -123,7 +124,8 @@ WITHOUT_NUMPY = {
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
+    "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
+    "transport.messages",
     "trainer.admission", "trainer.leases", "trainer.copies", "worker.restarts", "transport.limits",
     "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
     "decoding.mpeg12_headers",

@@ -21,6 +21,7 @@ from videoload.native import cores
 from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
@@ -121,7 +122,7 @@ class Client:
     def stream(
         self,
         catalog: Catalog,
-        clip: ClipSpec,
+        clip: Spec,
         batch_size: int,
         *,
         shuffle: bool = False,
@@ -141,7 +142,7 @@ class Client:
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
-            clip: How clips are cut from a video.
+            clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind.
             batch_size: Clips in a batch (B), at least 1.
             shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
                 catalog's order.
@@ -182,10 +183,10 @@ class Client:
         options = StreamOptions(
             batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
         )
-        if catalog.root is None and self._workers:
+        if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         plan = Plan.of(catalog, clip, options)
-        if clip.size is None:
+        if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
@@ -204,7 +205,7 @@ class Client:
             Arena(held, batch_bytes),
             ordered,
             Copies(len(catalog)),
-            None if catalog.root is None else Storage(catalog.root),
+            Storage(catalog.root) if catalog.root and clip.files else None,
         )
         return Stream(self, self._engine, source, options)
 

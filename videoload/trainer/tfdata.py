@@ -21,12 +21,13 @@ import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import ClosedError, VideoloadError
+from videoload.spec.items import Spec
 from videoload.trainer import interrupts
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         epochs: Epoch at whose end to stop, counted from the stream's beginning.
 
     Returns:
-        A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static with
-        ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number of batches
+        A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an ItemSpec,
+        ``clips`` is [B, *shape] of its dtype, or a dict. B is static with ``drop_remainder``, else
+        None. With ``on_error="skip"``, neither B nor the number of batches
         is known.
 
     Raises:
@@ -121,10 +123,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
     made = tf.data.Dataset.from_generator(
         batches,
-        output_signature=(
-            tf.TensorSpec((rows, *stream.clip.shape), tf.uint8),
-            tf.TensorSpec((rows,), tf.int64),
-        ),
+        output_signature=(_signature(stream.clip, rows), tf.TensorSpec((rows,), tf.int64)),
     )
     made.stream = stream
     if not skips:
@@ -132,6 +131,16 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return made.prefetch(_PREFETCH).with_options(options)
+
+
+def _signature(spec: Spec, rows: int | None) -> Any:
+    """Of a batch without its labels: a tf.TensorSpec, or a dict of them."""
+    import tensorflow as tf
+
+    shapes, types = spec.shape, spec.dtype
+    if isinstance(shapes, dict) and isinstance(types, dict):
+        return {name: tf.TensorSpec((rows, *shapes[name]), types[name]) for name in shapes}
+    return tf.TensorSpec((rows, *shapes), types)
 
 
 @atexit.register
