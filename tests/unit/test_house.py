@@ -43,7 +43,7 @@ PACKAGES = {
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "leases", "stats", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
+        "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras", "keras_sequence",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "cli"),
 }  # fmt: skip
@@ -64,6 +64,7 @@ TRIED_ELSEWHERE = {
     "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
+    "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
@@ -113,7 +114,7 @@ HOMES = {
         "worker.worker",
     },
     "tensorflow": {"trainer.tfdata", "commands.demo"},
-    "keras": {"commands.demo", "trainer.keras"},
+    "keras": {"commands.demo", "trainer.keras", "trainer.keras_sequence"},
     "typer": {"commands.cli"},
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
@@ -323,7 +324,8 @@ def test_each_home_is_lived_in(package: str) -> None:
     ("package", "homes"),
     [
         ("tensorflow", []),
-        ("keras", ["trainer.keras"]),  # a callback's base class; the module is loaded on first use
+        # base classes; the modules are loaded on first use
+        ("keras", ["trainer.keras", "trainer.keras_sequence"]),
     ],
 )
 def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: list[str]) -> None:

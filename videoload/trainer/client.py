@@ -11,7 +11,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from videoload import native
 from videoload.decoding.index_cache import cache_folder
@@ -32,6 +32,9 @@ from videoload.trainer.stream import Stream
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 from videoload.worker.native_size import native_size
+
+if TYPE_CHECKING:
+    from videoload.trainer.keras_sequence import StreamSequence
 
 # tf.data runs 3 batches ahead with prefetch(2); one is trained on, and workers fill the others.
 _SLOTS = 8
@@ -117,6 +120,7 @@ class Client:
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, self._engine.stop)
         self._streams = itertools.count()
+        self._sequences: weakref.WeakSet[StreamSequence] = weakref.WeakSet()
         self.endpoints: tuple[str, ...] = tuple(self._engine.start())
 
     def stream(
@@ -244,6 +248,8 @@ class Client:
         stay valid.
         """
         self._finalizer()
+        for sequence in list(self._sequences):
+            sequence._let_go()
 
     def __enter__(self) -> Client:
         return self

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from videoload.trainer.client import Client
+    from videoload.trainer.keras_sequence import StreamSequence
 
 _log = logging.getLogger(__name__)
 
@@ -187,6 +188,24 @@ class Stream:
         from videoload.trainer.tfdata import dataset
 
         return dataset(self, start_step, epochs)
+
+    def sequence(self) -> StreamSequence:
+        """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
+
+        ``it[i]`` is step i of the epoch, in whatever order it is asked for; each Keras epoch takes
+        the stream's next one. In order, batches are made ahead; another number is a seek, which
+        nothing is made ahead of. So leave the shuffling to the stream: ``fit(it, shuffle=False)``.
+
+        Returns:
+            A sequence whose items are (clips, labels), as those of a loop.
+
+        Raises:
+            SpecError: ``on_error="skip"`` or ``ordered=False``: batches have no number.
+            VideoloadError: Keras is not installed.
+        """
+        from videoload.trainer.keras_sequence import StreamSequence
+
+        return StreamSequence(self)
 
     @property
     def quarantine(self) -> list[BadVideo]:

@@ -82,8 +82,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     steps = stream._steps(start_step, epochs)
     finished = 0  # iterations read to their end
     warned = False
-    interrupts.listen()
-    _streams.add(stream)
+    expect_reader(stream)
 
     # TensorFlow never frees `batches`, in its global graph; so only the dataset holds the stream.
     home = weakref.ref(stream)
@@ -92,13 +91,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         nonlocal finished, warned
         turn = finished
         ahead = turn * len(steps)
-        began = asked = time.monotonic()
-
-        def idle() -> None:
-            tf.constant(0)
-            if interrupts.is_due(began, asked):
-                raise ClosedError("interrupted by Ctrl-C")
-
+        idle = Idle()
         if (stream := home()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
         if turn and len(steps) > len(stream) and not warned:
@@ -110,7 +103,7 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
                 while True:
                     # No variable: it would hold on to the batch's slot.
                     yield next(reader)[:2]
-                    asked = time.monotonic()
+                    idle.asked = time.monotonic()
         except VideoloadError as error:
             # To leave `with Client` while a dataset lives is no error. A kept record keeps no
             # frames: hence the text.
@@ -131,6 +124,28 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return made.prefetch(_PREFETCH).with_options(options)
+
+
+class Idle:
+    """What is called every 50 ms while a thread of TensorFlow's waits for a batch, since ``asked``
+    (of `time.monotonic`): it frees a tiny tensor, and raises ClosedError if Ctrl-C came."""
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._began = self.asked = time.monotonic()
+        self._tf = tf
+
+    def __call__(self) -> None:
+        self._tf.constant(0)
+        if interrupts.is_due(self._began, self.asked):
+            raise ClosedError("interrupted by Ctrl-C")
+
+
+def expect_reader(stream: Stream) -> None:
+    """From now on, a thread of TensorFlow's may be reading the stream."""
+    interrupts.listen()
+    _streams.add(stream)
 
 
 def _signature(spec: Spec, rows: int | None) -> Any:
