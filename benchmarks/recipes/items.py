@@ -14,12 +14,12 @@ SCALE = 0.1  # of what only sleeps, where an author's run took most of a minute
 STORAGE_S = 0.001  # a small file, from storage that is not in memory
 VIDEO_S = 1.0 * SCALE  # an AVI file: its author's took a second
 BATCH = 32
-DRAW_S = 0.050 / BATCH  # an item of a generator that takes 50 ms for a batch; not scaled
+LOT_S = 0.050  # so many items of a generator; not scaled
 RUNNER_S = 0.115 * SCALE * 4  # an item for a QueueRunner: 100 of them took 11.5 s
 
 Floats = npt.NDArray[np.float32]
 
-_due = 0.0
+_left = 0  # of the lot that the generator has made
 
 
 def warm(name: str, rng: np.random.Generator) -> np.int64:
@@ -42,7 +42,8 @@ def npy(path: str, rng: np.random.Generator | None = None) -> Floats:
     """An image from a .npy file, which lies on storage that takes its time."""
     time.sleep(STORAGE_S)
     image: Floats = np.load(path)
-    image = (image - image.mean()) / image.std()
+    image -= image.mean()
+    image /= image.std()
     return image
 
 
@@ -53,12 +54,13 @@ def slow_video(clip: npt.NDArray[np.uint8], rng: Any = None) -> npt.NDArray[np.u
 
 
 def digit(name: str, rng: np.random.Generator | None = None) -> Floats:
-    """A made image of a digit, 28x28: a bar whose place is its class, under noise. An item comes
-    every `DRAW_S`, however late the last one was asked for: a sleep is never exact."""
-    global _due  # noqa: PLW0603
-    now = time.monotonic()
-    _due = max(_due, now - 0.010) + DRAW_S
-    time.sleep(max(0.0, _due - now))
+    """A made image of a digit, 28x28: a bar whose place is its class, under noise. Its generator
+    makes as many as a batch has at a time."""
+    global _left  # noqa: PLW0603
+    if not _left:
+        time.sleep(LOT_S)
+        _left = BATCH
+    _left -= 1
     return drawn(int(name), rng)
 
 
