@@ -25,7 +25,7 @@ from benchmarks.recipes import Row, items, warm_up
 from videoload.spec.plan import Plan, StreamOptions
 
 AUTHOR = {1: "18.1 it/s", 4: "69.6 it/s"}
-STEPS = {1: 100, 4: 300}
+STEPS = {1: 200, 4: 600}
 EPOCHS, CHECKED = 2, 10  # the steps above are of both; so many batches to validate
 CAPACITY, LEAST = 2000, 1000
 MIXED = 60_000
