@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests.digests import digest, digests
-from tests.processes import children_of
 from tests.programs import Programs
 from tests.quick import rest_slow
 from tests.waiting import SECOND, wait_until
@@ -220,13 +219,17 @@ def test_a_name_at_which_a_function_sleeps_for_ever_is_found_as_well() -> None:
     ],
 )
 def test_a_mistake_in_the_function_reaches_the_trainer_with_its_place(
-    name: str, words: str, catalog: Catalog, client: Client
+    name: str, words: str, catalog: Catalog, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(TransformError, match="(?s)" + words):
+    with pytest.raises(TransformError, match="(?s)" + words) as serial:
         next(decode_serially(catalog, spec(name), 4))
     stream = client.stream(catalog, spec(name), 4)
-    with pytest.raises(TransformError, match="(?s)" + words + r".*\(worker \S+\)"):
+    with pytest.raises(TransformError) as raised:
         next(iter(stream))
+    assert str(raised.value) == str(serial.value)
+    first = str(raised.value).splitlines()[0]
+    workers = {f"worker {worker.name}: {first}" for worker in client.workers}
+    assert workers & {*caplog.messages}, "the log tells whose it was"
     assert stream.quarantine == []
 
 
@@ -253,7 +256,7 @@ def test_a_worker_that_is_killed_changes_no_byte(
             client.wait_for_workers(2, 30 * SECOND)
         else:
             client.wait_for_workers(2, 30 * SECOND)
-            first = children_of(os.getpid())[0]
+            first = client.workers[0].pid
         stream = client.stream(catalog, spec("several"), **HOW)
         given = []
         for number, batch in enumerate(stream.batches(epochs=40, info=True)):

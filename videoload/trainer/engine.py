@@ -422,7 +422,8 @@ class Engine:
             lease, at, reason = message.lease, message.at, message.reason
             dropped, fatal = message.dropped, message.fatal
             if fatal:
-                reason = f"{reason} (worker {self._workers[peer].name})"
+                first = reason.partition("\n")[0]  # the error tells the rest
+                _log.warning("worker %s: %s", self._workers[peer].name, first)
             self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Compared):
             self._take_comparison(peer, message)
