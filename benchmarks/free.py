@@ -23,8 +23,10 @@ import numpy.typing as npt
 
 from videoload.decoding.decoder import Decoder, PreparedClips, Request
 from videoload.decoding.index import Tick, VideoIndex
+from videoload.decoding.items import PreparedItems
 from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import ClipSpec, VideoInfo
+from videoload.spec.items import Spec
 from videoload.worker import worker
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
@@ -41,19 +43,21 @@ class FreeDecoder(Decoder):
     def prepare(
         self,
         path: str,
-        spec: ClipSpec,
+        spec: Spec,
         requests: Sequence[Request],
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
     ) -> PreparedClips:
         """Looks at no file."""
+        assert isinstance(spec, ClipSpec)
         file = VideoFile(path, _STATUS)
         return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, [], {})
 
     def decode_prepared(
-        self, prepared: PreparedClips, tick: Tick = lambda: None
+        self, prepared: PreparedClips | PreparedItems, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
         """Leaves ``out`` as it is, and names some frames."""
+        assert isinstance(prepared, PreparedClips)
         for _ in range(len(prepared.requests) * _PACKETS):
             tick()
         return _ordinals(len(prepared.requests), prepared.spec.frames)

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
 
@@ -105,10 +105,10 @@ class _Worker:
         if self._leases:
             self._begin(due)
         clips = len(lease.clips)
-        self._frames += clips * lease.spec.frames
-        frames = [list(range(lease.spec.frames))] * clips
+        self._frames += clips * lease.asked.frames
+        frames = [list(range(lease.asked.frames))] * clips
         seconds = clips * self._crowd.clip_s
-        self._say(Result(lease.lease, frames, seconds), now, _pixels(lease.spec, clips))
+        self._say(Result(lease.lease, frames, seconds), now, _pixels(lease.asked, clips))
 
     def beat(self, now: float) -> None:
         """Whatever is due: HELLO, or a heartbeat."""
@@ -140,8 +140,8 @@ _PIDS = itertools.count(1)
 
 
 @lru_cache
-def _pixels(spec: ClipSpec, clips: int) -> npt.NDArray[np.uint8]:
-    return np.zeros((clips, *spec.shape), np.uint8)
+def _pixels(spec: Spec, clips: int) -> npt.NDArray[np.uint8]:
+    return np.zeros((clips, spec.clip_bytes), np.uint8)
 
 
 @contextmanager

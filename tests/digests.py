@@ -15,10 +15,12 @@ def digests(batches: Iterable[Any]) -> list[str]:
     found = []
     for batch in batches:
         sha = hashlib.sha256()
-        arrays = [*batch[:2], *(np.asarray(part) for part in (batch[2] if len(batch) > 2 else ()))]
-        for array in arrays:
+        items, labels, *info = batch
+        several = items if isinstance(items, dict) else {"": items}
+        arrays = [*several, *several.values(), labels, *(info[0] if info else ())]
+        for array in map(np.asarray, arrays):
             sha.update(f"{array.dtype}{array.shape}".encode())
-            sha.update(np.ascontiguousarray(array).data)
+            sha.update(array.tobytes())
         found.append(sha.hexdigest())
     return found
 

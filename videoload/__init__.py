@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from videoload.spec.catalog import Catalog, Video
     from videoload.spec.clips import ClipSpec
+    from videoload.spec.items import ItemSpec
     from videoload.spec.plan import BatchInfo, StreamOptions
     from videoload.trainer.client import Client
     from videoload.trainer.keras import Position
@@ -46,6 +47,7 @@ _HOMES = {
     "spec.catalog": ("Catalog", "Video"),
     "trainer.client": ("Client",),
     "spec.clips": ("ClipSpec",),
+    "spec.items": ("ItemSpec",),
     "errors": (
         "BadVideo",
         "CatalogError",
@@ -75,6 +77,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "Client",
     "ClipSpec",
     "ClosedError",
+    "ItemSpec",
     "Position",
     "ProtocolError",
     "SpecError",

@@ -2,9 +2,9 @@
 
     VideoloadError
     ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
-    ├── SpecError           a ClipSpec or stream argument out of range, or two that contradict each
-    │                       other (also a ValueError)
-    ├── TransformError      a transform that cannot be used, or that failed
+    ├── SpecError           a ClipSpec, ItemSpec or stream argument out of range, or two that
+    │                       contradict each other (also a ValueError)
+    ├── TransformError      a transform or load function that cannot be used, or that failed
     ├── VideoError          one video cannot be decoded: .path, .reason
     ├── TooManyBadVideos    more of them than the stream accepts: .videos
     ├── ProtocolError       a message that is not of this protocol, or breaks it
@@ -46,7 +46,9 @@ class SpecError(VideoloadError, ValueError):
 
 
 class TransformError(VideoloadError):
-    """A transform that cannot be imported or is not allowed, or that failed on a clip."""
+    """A transform, or the load function of an ItemSpec, that cannot be imported, is not allowed, or
+    failed. Where the mistake is in a load function, the worker's traceback stands below its line.
+    """
 
 
 class VideoError(VideoloadError):

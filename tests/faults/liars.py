@@ -94,7 +94,7 @@ class Liar:
         message = {**self._honest(kind, lease), **replaced}
         frames = [VERSION, msgspec.msgpack.encode({"type": kind, **message})]
         if kind == "result" and lease is not None:
-            size = len(lease.clips) * lease.spec.clip_bytes
+            size = len(lease.clips) * lease.asked.clip_bytes
             frames += {
                 "right": [b"\x5a" * size], "none": [], "short": [bytes(size - 1)],
                 "long": [bytes(size + 1)], "two frames": [bytes(size), b"more"],
@@ -105,7 +105,7 @@ class Liar:
 
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)
-        length = 1 if lease is None else lease.spec.frames
+        length = 1 if lease is None else lease.asked.frames
         number = 10**9 if lease is None else lease.lease
         asked = self.asked[-1] if self.asked else Compare(0, {0: ""})
         honest: dict[str, dict[str, Any]] = {

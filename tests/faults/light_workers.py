@@ -48,6 +48,7 @@ def main(endpoint: str, root: str, count: int) -> None:
 
 
 def _decoded(decoder: Decoder, lease: Lease) -> tuple[Result, npt.NDArray[np.uint8]]:
+    assert lease.spec is not None
     pixels = np.empty((len(lease.clips), *lease.spec.shape), np.uint8)
     frames: list[list[int]] = []
     for clip, out in zip(lease.clips, pixels, strict=True):

@@ -203,7 +203,7 @@ class Liar(threading.Thread):
                 if isinstance(message, Lease):
                     self.leases += 1
                     answer = self._lie(message)
-                    shape = (len(message.clips), *message.spec.shape)
+                    shape = (len(message.clips), message.asked.clip_bytes)
                     pixels = np.zeros(shape, np.uint8) if isinstance(answer, Result) else None
                     dealer.send(answer, pixels)
                 elif isinstance(message, Compare):
@@ -227,7 +227,7 @@ def fatal(lease: Lease) -> FromWorker:
 
 
 def another_file(lease: Lease) -> FromWorker:
-    frames = [[0] * lease.spec.frames for _ in lease.clips]
+    frames = [[0] * lease.asked.frames for _ in lease.clips]
     return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
 
 

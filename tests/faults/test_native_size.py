@@ -59,7 +59,7 @@ def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
 
         with held(catalog.root / "x/a.avi", crash):
             stream = client.stream(catalog, NATIVE, 1)
-    assert stream.clip.size == (80, 100)
+    assert stream.clip == NATIVE.at_native_size(100, 80)
     assert caplog.messages == ["x/a.avi: its decoding ended the decoder (status -11)"]
 
 
@@ -76,7 +76,9 @@ def test_a_file_of_which_nothing_comes_is_named_and_no_other_size_is_taken(
         ):
             client.stream(catalog, NATIVE, 1)
         assert time.monotonic() - began < 20 * SECOND
-        assert client.stream(catalog, NATIVE, 1).clip.size == (70, 90), "once it answers again"
+        assert client.stream(catalog, NATIVE, 1).clip == NATIVE.at_native_size(90, 70), (
+            "once it answers again"
+        )
 
 
 def test_the_first_file_that_can_be_decoded_tells(tmp_path: Path, catalog: Catalog) -> None:
@@ -84,7 +86,7 @@ def test_the_first_file_that_can_be_decoded_tells(tmp_path: Path, catalog: Catal
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         broken = Catalog.from_folder(tmp_path)
         assert broken[0].path == "x/0.avi"
-        assert client.stream(broken, NATIVE, 1).clip.size == (70, 90)
+        assert client.stream(broken, NATIVE, 1).clip == NATIVE.at_native_size(90, 70)
         only = Catalog(["x/0.avi"], [0], ["x"], root=tmp_path)
         with pytest.raises(VideoError, match=r"x/0.avi: is not a video"):
             client.stream(only, NATIVE, 1)

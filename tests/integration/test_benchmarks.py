@@ -51,6 +51,24 @@ def test_a_small_comparison_has_a_rate_and_the_right_frames_of_each(
     assert drawn == (importlib.util.find_spec("matplotlib") is not None)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(120 * SECOND)
+def test_a_recipe_runs_beside_the_stream_that_does_the_same(
+    programs: Programs, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorflow")
+    run = programs.python(
+        "-m", "benchmarks.recipes", "--recipe", "runner", "--out", str(tmp_path / "out")
+    )
+    assert run.wait(100 * SECOND) == 0, run.err
+    rows = json.loads((tmp_path / "out" / "recipes.json").read_text())
+    assert len(rows) == 2
+    for row in rows:
+        assert row["recipe_s"] > 0
+        assert row["videoload_s"] >= row["perfect_s"] > 0
+        assert row["recipe"] in run.out
+
+
 @pytest.mark.parametrize("b_frames", [1, 2])
 def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
     b_frames: int, tmp_path: Path

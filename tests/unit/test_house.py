@@ -30,11 +30,11 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "plan", "quarantine"),
+    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
-        "index_cache", "frames", "crop", "scaling", "decoder",
+        "index_cache", "frames", "crop", "scaling", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -44,6 +44,7 @@ PACKAGES = {
     "trainer": (
         "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
         "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
+        "keras_sequence",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
 }  # fmt: skip
@@ -59,11 +60,13 @@ TRIED_ELSEWHERE = {
     "decoding.complete_decode": "integration/test_complete_decode.py",
     "decoding.decoder": "integration/test_decode.py",
     "decoding.frames": "integration/test_decode.py",
+    "decoding.functions": "integration/test_sampling.py",
     "decoding.index": "integration/test_every_codec.py",
     "decoding.open_files": "integration/test_decode.py",
     "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
+    "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
@@ -113,7 +116,7 @@ HOMES = {
         "worker.worker",
     },
     "tensorflow": {"trainer.tfdata", "commands.demo"},
-    "keras": {"commands.demo", "trainer.keras"},
+    "keras": {"commands.demo", "trainer.keras", "trainer.keras_sequence"},
     "typer": {"commands.cli"},
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
@@ -125,10 +128,11 @@ WITHOUT_NUMPY = {
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.clips", "spec.plan", "spec.quarantine", "transport.messages",
-    "trainer.admission", "trainer.leases", "trainer.copies", "trainer.waiting", "worker.restarts",
-    "transport.limits", "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
-    "decoding.mpeg12_headers", "decoding.picture_headers",
+    "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
+    "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
+    "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
+    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
+    "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",
@@ -322,7 +326,8 @@ def test_each_home_is_lived_in(package: str) -> None:
     ("package", "homes"),
     [
         ("tensorflow", []),
-        ("keras", ["trainer.keras"]),  # a callback's base class; the module is loaded on first use
+        # base classes; the modules are loaded on first use
+        ("keras", ["trainer.keras", "trainer.keras_sequence"]),
     ],
 )
 def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: list[str]) -> None:

@@ -125,8 +125,8 @@ def worker(
         list[str] | None,
         typer.Option(
             metavar="MODULE",
-            help="A Python module whose functions a trainer may name as transform; more than once "
-            "for several.",
+            help="A Python module whose functions a trainer may name as transform or load; more "
+            "than once for several.",
         ),
     ] = None,
 ) -> None:

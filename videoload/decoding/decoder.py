@@ -1,4 +1,4 @@
-"""Frames of a video, as pixels in the caller's buffer.
+"""Frames of a video, as pixels in the caller's buffer; or items, which a user's function makes.
 
 Which frames is `spec.clips`' to say, how they are got out of the file is `frames`'s, and how they
 become pixels `scaling`'s. Here it comes together, for one video at a time.
@@ -6,14 +6,13 @@ become pixels `scaling`'s. Here it comes together, for one video at a time.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,10 @@ from av.video.frame import VideoFrame
 from videoload import native
 from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import StaleIndexError, read_frames
+from videoload.decoding.functions import Function, Functions
 from videoload.decoding.index import Tick, VideoIndex, prove_index
 from videoload.decoding.index_cache import IndexCache
+from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
 from videoload.decoding.storage import Storage, VideoFile
@@ -36,6 +37,7 @@ from videoload.spec.clips import (
     UnfitError,
     clip_params,
 )  # fmt: skip
+from videoload.spec.items import ItemSpec, Spec
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class PreparedClips(NamedTuple):
     spec: ClipSpec
     requests: Sequence[Request]
     out: Buffer
-    transform: Callable[..., object] | None
+    transform: Function | None
     file: VideoFile
     opened: OpenedVideo | None  # by now, to find out what is in it
     known: VideoIndex
@@ -85,21 +87,21 @@ class Decoder:
         native.silence_ffmpeg()
         self._storage = Storage(root)
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
-        self._allowed = transforms
-        self._functions: dict[str, Callable[..., object] | TransformError] = {}
+        self._functions = Functions(transforms)
         self._files = OpenFiles()
         self._chains = Chains()
 
     def decode(
         self,
         path: str,
-        spec: ClipSpec,
+        spec: Spec,
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> npt.NDArray[np.int64]:
-        """Write clips of ``path`` (relative to the root) into ``out``, uint8 [n, *spec.shape], in
-        one pass over the file; returns the ordinals of their frames, int64 [n, T].
+        """Write clips of ``path`` (relative to the root), or items, into ``out``, uint8 [n,
+        spec.clip_bytes] (of clips also [n, *spec.shape]), in one pass over the file; returns the
+        ordinals of their frames, int64 [n, T].
 
         ``tick`` is called after each packet. Raises VideoError where one of them cannot be decoded,
         ShortVideoError where the spec wants such a video passed over in silence, TransformError.
@@ -109,17 +111,21 @@ class Decoder:
     def prepare(
         self,
         path: str,
-        spec: ClipSpec,
+        spec: Spec,
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick = lambda: None,
-    ) -> PreparedClips:
+    ) -> PreparedClips | PreparedItems:
         """What `decode` does before it reads a frame. Done for several videos in a row, it takes a
         fifth of what it takes between two of them, when a decoder has filled the caches.
 
         Raises what `decode` raises.
         """
-        transform = None if spec.transform is None else self._transform(spec.transform)
+        if isinstance(spec, ItemSpec):
+            return self._prepare_items(path, spec, requests, out)
+        out = out.reshape(-1, *spec.shape)
+        name = spec.transform
+        transform = None if name is None else self._functions.find("transform", name)
         file = self._storage.resolve(path)
         index, opened = self._index(path, file, tick)
         try:
@@ -136,9 +142,11 @@ class Decoder:
         )
 
     def decode_prepared(
-        self, prepared: PreparedClips, tick: Tick = lambda: None
+        self, prepared: PreparedClips | PreparedItems, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
         """Do what was prepared; returns and raises what `decode` does."""
+        if isinstance(prepared, PreparedItems):
+            return load_items(prepared, tick)
         path, spec, places = prepared.path, prepared.spec, prepared.places
 
         def write(ordinal: int, frame: VideoFrame) -> None:
@@ -166,15 +174,15 @@ class Decoder:
         """The folder that paths are relative to, resolved."""
         return self._storage.root
 
-    def has_imported(self, spec: ClipSpec) -> bool:
+    def has_imported(self, spec: Spec) -> bool:
         """Whether no module is to be imported for clips of ``spec``, which may take long."""
-        return spec.transform is None or spec.transform in self._functions
+        return (named := _named(spec)) is None or named[1] in self._functions
 
-    def import_transform(self, spec: ClipSpec) -> None:
+    def import_function(self, spec: Spec) -> None:
         """Do it now. What goes wrong, the first clip raises."""
-        if spec.transform is not None:
+        if (named := _named(spec)) is not None:
             with suppress(TransformError):
-                self._transform(spec.transform)
+                self._functions.find(*named)
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
         """The index of ``path`` (relative to the root). Raises VideoError."""
@@ -201,6 +209,17 @@ class Decoder:
     def rest(self) -> None:
         """Nothing more is to be done for now: keep no file open."""
         self._files.close()
+
+    def _prepare_items(
+        self, path: str, spec: ItemSpec, requests: Sequence[Request], out: Buffer
+    ) -> PreparedItems:
+        function = self._functions.find("load function", spec.load)
+        if spec.files:
+            given = self._storage.resolve(path).path
+        else:
+            given = path if self._functions.allowed is None else checked_name(path)
+        seeds = [request.seed for request in requests]
+        return PreparedItems(path, spec, seeds, out, function, given)
 
     def _index(
         self, path: str, file: VideoFile, tick: Tick
@@ -235,41 +254,20 @@ class Decoder:
         self._indexes.remember(path, file, index)
         return index
 
-    def _transform(self, name: str) -> Callable[..., object]:
-        """The function of that name. It is looked for once: to import a module may take long, and
-        may do anything."""
-        if name not in self._functions:
-            try:
-                self._functions[name] = self._function(name)
-            except TransformError as error:
-                self._functions[name] = error
-        found = self._functions[name]
-        if isinstance(found, TransformError):
-            raise found.with_traceback(None)
-        return found
 
-    def _function(self, name: str) -> Callable[..., object]:
-        module, _, function = name.partition(":")
-        if self._allowed is not None and module not in self._allowed:
-            raise TransformError(
-                f"transform {name}: this worker's owner does not allow it; start the worker with "
-                f"--allow {module}"
-            )
-        try:
-            found = getattr(importlib.import_module(module), function)
-        except Exception as error:  # whatever a module of the user's does when it is imported
-            raise TransformError(f"transform {name} cannot be imported: {error}") from None
-        if not callable(found):
-            raise TransformError(f"transform {name} is not a function")
-        return cast(Callable[..., object], found)
+def _named(spec: Spec) -> tuple[str, str] | None:
+    """The kind and the name of the user's function that a spec names, if it does."""
+    if isinstance(spec, ItemSpec):
+        return "load function", spec.load
+    return None if spec.transform is None else ("transform", spec.transform)
 
 
-def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
+def native_size(catalog: Catalog, spec: Spec) -> Spec:
     """The spec with the size that the catalog's first good video gives it, if it has none.
 
     Raises SpecError where the videos are not on this host, VideoError if none can be decoded.
     """
-    if spec.size is not None:
+    if isinstance(spec, ItemSpec) or spec.size is not None:
         return spec
     if catalog.root is None:
         raise SpecError("size=None needs the videos on this host (root=); give size=")
@@ -286,9 +284,7 @@ def native_size(catalog: Catalog, spec: ClipSpec) -> ClipSpec:
     raise failed
 
 
-def _apply(
-    transform: Callable[..., object], spec: ClipSpec, path: str, clip: Buffer, seed: int
-) -> None:
+def _apply(transform: Function, spec: ClipSpec, path: str, clip: Buffer, seed: int) -> None:
     """Replace a clip by what the user's function makes of it."""
     try:
         made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))

@@ -13,6 +13,7 @@ from videoload.errors import VideoError
 
 _SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
 _FINGERPRINTS_KEPT = 4096
+NO_FOLDER = os.devnull  # the root of what has no files: nothing lies in it
 
 
 class VideoFile(NamedTuple):

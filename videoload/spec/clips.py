@@ -35,7 +35,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "pixels": ("rgb24", "gray", "yuv420p"),
 }
 
-_FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 TRIED_FOR_SIZE = 20  # videos of a catalog looked at to find the native size
 
@@ -132,7 +132,7 @@ class ClipSpec:
         self._check_size()
         self._check_dense()
         if self.transform is not None and not (
-            isinstance(self.transform, str) and _FUNCTION.fullmatch(self.transform)
+            isinstance(self.transform, str) and FUNCTION.fullmatch(self.transform)
         ):
             raise SpecError(
                 f'transform must be "package.module:function", got {self.transform!r}'
@@ -222,6 +222,27 @@ class ClipSpec:
                 return (self.frames, self.height, self.width, 1)
             case "yuv420p":
                 return (self.frames, self.height * 3 // 2, self.width)
+
+    @property
+    def dtype(self) -> str:
+        """Type of a clip's array, as NumPy names it."""
+        return "uint8"
+
+    @property
+    def files(self) -> bool:
+        """That the catalog's paths are files."""
+        return True
+
+    def arrays(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        """The arrays of clips, as a view.
+
+        Args:
+            rows: Their bytes, uint8 [..., clip_bytes], contiguous.
+
+        Returns:
+            uint8 [..., *shape].
+        """
+        return rows.reshape(*rows.shape[:-1], *self.shape)
 
     @property
     def draws(self) -> bool:

@@ -29,7 +29,7 @@ import numpy.typing as npt
 from videoload.errors import SpecError
 from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
+from videoload.spec.items import ItemSpec, Spec
 
 _ROUNDS = 8  # four passes over each half
 _NOISES_KEPT = 1 << 16  # 10 MB; all there are of 67 million positions
@@ -65,7 +65,7 @@ class BatchInfo(NamedTuple):
     frames: npt.NDArray[np.int64]
 
 
-Clips = npt.NDArray[np.uint8]  # [B, *clip.shape]
+Clips = npt.NDArray[np.uint8]  # [B, *clip.shape]; of an ItemSpec, what that says
 Labels = npt.NDArray[np.int64]  # [B]
 Batch = tuple[Clips, Labels]
 BatchWithInfo = tuple[Clips, Labels, BatchInfo]
@@ -155,8 +155,10 @@ class Plan:
             )
 
     @classmethod
-    def of(cls, catalog: Catalog, spec: ClipSpec, options: StreamOptions) -> Plan:
+    def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
         """The plan of a catalog's clips. Raises SpecError where "dense" lacks frame counts."""
+        if isinstance(spec, ItemSpec):
+            return cls(len(catalog), 1, options)
         if spec.sampling != "dense":
             return cls(len(catalog), spec.clips_per_video, options)
         frames = catalog.segment_frames

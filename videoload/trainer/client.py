@@ -11,7 +11,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from videoload import native
 from videoload.decoding.cache_folder import cache_folder
@@ -21,6 +21,7 @@ from videoload.native import cores
 from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
@@ -31,6 +32,9 @@ from videoload.trainer.stream import Stream
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 from videoload.worker.native_size import native_size
+
+if TYPE_CHECKING:
+    from videoload.trainer.keras_sequence import StreamSequence
 
 # One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8
@@ -117,12 +121,13 @@ class Client:
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, self._engine.stop)
         self._streams = itertools.count()
+        self._sequences: weakref.WeakSet[StreamSequence] = weakref.WeakSet()
         self.endpoints: tuple[str, ...] = tuple(self._engine.start())
 
     def stream(
         self,
         catalog: Catalog,
-        clip: ClipSpec,
+        clip: Spec,
         batch_size: int,
         *,
         shuffle: bool = False,
@@ -142,7 +147,7 @@ class Client:
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
-            clip: How clips are cut from a video.
+            clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind.
             batch_size: Clips in a batch (B), at least 1.
             shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
                 catalog's order.
@@ -183,10 +188,10 @@ class Client:
         options = StreamOptions(
             batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
         )
-        if catalog.root is None and self._workers:
+        if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         plan = Plan.of(catalog, clip, options)
-        if clip.size is None:
+        if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
@@ -205,7 +210,7 @@ class Client:
             Arena(held, batch_bytes),
             ordered,
             Copies(len(catalog)),
-            None if catalog.root is None else Storage(catalog.root),
+            Storage(catalog.root) if catalog.root and clip.files else None,
         )
         return Stream(self, self._engine, source, options)
 
@@ -244,6 +249,8 @@ class Client:
         stay valid.
         """
         self._finalizer()
+        for sequence in list(self._sequences):
+            sequence._let_go()
 
     def __enter__(self) -> Client:
         return self

@@ -32,6 +32,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
+from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.spec.plan import Sample
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
@@ -217,7 +218,7 @@ class Engine:
         )  # fmt: skip
         if self._supervisor is not None:
             shared = stream.arena.fd if SHARED else None
-            message = Share(stream.id, str(stream.catalog.root), shared is not None)
+            message = Share(stream.id, str(stream.catalog.root or NO_FOLDER), shared is not None)
             self._supervisor.share(message, shared)
 
     def drop(self, stream: OpenStream) -> None:
@@ -424,6 +425,9 @@ class Engine:
         elif isinstance(message, Failed):
             lease, at, reason = message.lease, message.at, message.reason
             dropped, fatal = message.dropped, message.fatal
+            if fatal:
+                first = reason.partition("\n")[0]  # the error tells the rest
+                _log.warning("worker %s: %s", self._workers[peer].name, first)
             self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Compared):
             self._take_comparison(peer, message)
@@ -470,14 +474,14 @@ class Engine:
             stream = self._streams[stream_id]
             frames = _as_frames(result.frames, rows, stream.spec.frames)
             if not (self._workers[peer].is_child and SHARED):
-                shape = (rows, *stream.spec.shape)
+                shape = (rows, stream.spec.clip_bytes)
                 peer.router.receive_pixels(
                     stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
                 )
             worker = self._workers[peer]
             worker.clips += rows
             worker.decode_s += result.decode_s
-            if not worker.is_child:
+            if not worker.is_child and stream.spec.files:
                 if len(result.files) != rows:
                     raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
                 self._undecided.append((peer, result))
@@ -614,6 +618,8 @@ class Engine:
     def _ask_storage(self, command: AskStorage) -> None:
         """Does the storage answer for what a silent worker is at?"""
         worker, stream = command.worker, self._streams.get(command.stream)
+        if stream is not None and not stream.spec.files:  # there is none to wait for
+            self._table.storage_answered(worker)
         if stream is None or stream.storage is None:
             return
         if self._own_files is None:
@@ -687,7 +693,7 @@ class Engine:
             frames_bytes = 9 * stream.spec.frames  # at most, in a message
             peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
         clips = [self._clip(stream, sample) for sample in grant.samples]
-        lease = Lease(grant.lease, stream.spec, clips, place)
+        lease = Lease.of(grant.lease, stream.spec, clips, place)
         if not peer.send(lease) and place is None:
             self._gone(peer, died=False)
 

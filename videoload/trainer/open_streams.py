@@ -21,7 +21,7 @@ import numpy.typing as npt
 from videoload.decoding.storage import Storage
 from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
 from videoload.spec.plan import Plan
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
@@ -42,7 +42,7 @@ class OpenStream:
 
     id: int
     catalog: Catalog
-    spec: ClipSpec
+    spec: Spec
     plan: Plan
     quarantine: Quarantine
     arena: Arena

@@ -12,9 +12,10 @@ from typing import Literal, overload
 import numpy as np
 
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native_size
+from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import SpecError, VideoError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
 
@@ -22,7 +23,7 @@ from videoload.spec.quarantine import Quarantine
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: ClipSpec,
+    clip: Spec,
     batch_size: int,
     *,
     shuffle: bool = False,
@@ -41,7 +42,7 @@ def decode_serially(
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: ClipSpec,
+    clip: Spec,
     batch_size: int,
     *,
     shuffle: bool = False,
@@ -60,7 +61,7 @@ def decode_serially(
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: ClipSpec,
+    clip: Spec,
     batch_size: int,
     *,
     shuffle: bool = False,
@@ -78,7 +79,7 @@ def decode_serially(
 
 def decode_serially(
     catalog: Catalog,
-    clip: ClipSpec,
+    clip: Spec,
     batch_size: int,
     *,
     shuffle: bool = False,
@@ -99,7 +100,7 @@ def decode_serially(
 
     Args:
         catalog: Which videos, which labels; it needs its ``root``.
-        clip: How clips are cut from a video.
+        clip: How clips are cut from a video; or an ItemSpec, for items of any kind.
         batch_size: Clips in a batch (B), at least 1.
         shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
             catalog's order.
@@ -121,20 +122,21 @@ def decode_serially(
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
-        BatchInfo). The arrays are the caller's.
+        BatchInfo). With an ItemSpec, ``clips`` is an array [B, *shape] of its dtype, or a dict of
+        them. The arrays are the caller's.
 
     Raises:
         SpecError: The arguments contradict each other, or the catalog cannot give such clips.
         VideoError: A clip cannot be decoded, with ``on_error="raise"``; or ``clip.size`` is None
             and no video of the catalog tells the native size.
         TooManyBadVideos: More videos are bad than ``max_bad`` allows.
-        TransformError: The transform cannot be imported, or failed on a clip.
+        TransformError: The transform, or the load function, cannot be imported, or failed.
     """
     options = StreamOptions(
         batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
     )
     plan = Plan.of(catalog, clip, options)
-    if catalog.root is None:
+    if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
     return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
@@ -142,18 +144,17 @@ def decode_serially(
 
 def _batches(
     catalog: Catalog,
-    clip: ClipSpec,
+    clip: Spec,
     plan: Plan,
     options: StreamOptions,
     steps: range,
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
-    assert catalog.root is not None
-    decoder = Decoder(catalog.root)
+    decoder = Decoder(catalog.root or NO_FOLDER)
     quarantine = Quarantine(catalog, plan, options)
     for step in steps:
         planned = quarantine.kept(plan[step])
-        clips = np.empty((len(planned), *clip.shape), np.uint8)
+        clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         frames = np.empty((len(planned), clip.frames), np.int64)
         taken: list[Sample] = []
         for first in planned:
@@ -177,6 +178,6 @@ def _batches(
             raise ended
         if taken:
             indices = np.array([sample.video for sample in taken], np.int64)
-            batch = clips[: len(taken)], catalog.labels[indices]
+            batch = clip.arrays(clips[: len(taken)]), catalog.labels[indices]
             info = BatchInfo(step, indices, frames[: len(taken)])
             yield (*batch, info) if with_info else batch

@@ -22,7 +22,7 @@ import numpy as np
 from videoload.errors import BadVideo, VideoloadError
 from videoload.spec.arguments import real
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from videoload.trainer.client import Client
+    from videoload.trainer.keras_sequence import StreamSequence
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,8 @@ class Stream:
     ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
     [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
     ``catalog.classes``. B is ``batch_size``, or less in the last batch of an epoch without
-    ``drop_remainder`` and where ``on_error="skip"`` leaves clips out.
+    ``drop_remainder`` and where ``on_error="skip"`` leaves clips out. With an `ItemSpec`, ``clips``
+    is an array [B, *shape] of its dtype, or a dict of them.
 
     Both arrays are the caller's and stay valid for as long as they are referenced, also after the
     client is closed. While they are, their slot is not filled anew: who keeps nearly all slots gets
@@ -59,7 +61,7 @@ class Stream:
     Attributes:
         options: What the stream was asked for: `StreamOptions`.
         catalog: Its videos and labels: `Catalog`.
-        clip: Its clips: `ClipSpec`, with the native size where ``size`` was None.
+        clip: Its clips: `ClipSpec`, with the native size where ``size`` was None; or `ItemSpec`.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class Stream:
         self._error: VideoloadError | None = None
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
-        self.clip: ClipSpec = source.spec
+        self.clip: Spec = source.spec
         engine.post(lambda: engine.add(source))
         weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
 
@@ -105,7 +107,8 @@ class Stream:
         Raises:
             VideoError: A clip cannot be decoded, with ``on_error="raise"``.
             TooManyBadVideos: More videos are bad than ``max_bad`` allows.
-            TransformError: The transform cannot be imported, is not allowed, or failed.
+            TransformError: The transform, or the load function, cannot be imported, is not allowed,
+                or failed.
             WorkerError: The workers of this host end as soon as they are started.
             ClosedError: The client is closed.
         """
@@ -152,7 +155,8 @@ class Stream:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
             VideoError: A clip cannot be decoded, with ``on_error="raise"``.
             TooManyBadVideos: More videos are bad than ``max_bad`` allows.
-            TransformError: The transform cannot be imported, is not allowed, or failed.
+            TransformError: The transform, or the load function, cannot be imported, is not allowed,
+                or failed.
             WorkerError: The workers of this host end as soon as they are started.
             ClosedError: The client is closed.
         """
@@ -174,8 +178,9 @@ class Stream:
             epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
 
         Returns:
-            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static
-            with ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number
+            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an
+            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict. B is static with
+            ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number
             of batches is known.
 
         Raises:
@@ -185,6 +190,24 @@ class Stream:
         from videoload.trainer.tfdata import dataset
 
         return dataset(self, start_step, epochs)
+
+    def sequence(self) -> StreamSequence:
+        """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
+
+        ``it[i]`` is step i of the epoch, in whatever order it is asked for; each Keras epoch takes
+        the stream's next one. In order, batches are made ahead; another number is a seek, which
+        nothing is made ahead of. So leave the shuffling to the stream: ``fit(it, shuffle=False)``.
+
+        Returns:
+            A sequence whose items are (clips, labels), as those of a loop.
+
+        Raises:
+            SpecError: ``on_error="skip"`` or ``ordered=False``: batches have no number.
+            VideoloadError: Keras is not installed.
+        """
+        from videoload.trainer.keras_sequence import StreamSequence
+
+        return StreamSequence(self)
 
     @property
     def quarantine(self) -> list[BadVideo]:
@@ -315,10 +338,10 @@ class Stream:
         A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
         queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
         source, engine = self._source, self._engine
-        shape = (len(batch.samples), *source.spec.shape)
+        shape = (len(batch.samples), source.spec.clip_bytes)
         slot = batch.slot
         if batch.rows is not None:  # close the gaps: nobody else writes into this slot any more
-            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, *source.spec.shape))
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.spec.clip_bytes))
             for to, row in enumerate(batch.rows):
                 if to != row:
                     whole[to] = whole[row]
@@ -330,7 +353,7 @@ class Stream:
         if self._held() >= most and idle is not None:
             idle()
         if self._held() >= most:
-            clips = aligned_copy(source.arena.view(slot, 0, shape))
+            rows = aligned_copy(source.arena.view(slot, 0, shape))
             give_back()
             self._meter.copied += 1
             if self._meter.copied == 1:
@@ -340,12 +363,13 @@ class Stream:
                     self._held(), source.arena.slots,
                 )  # fmt: skip
         else:
-            clips = source.arena.lend(slot, shape, give_back)
-            assert clips.base is not None
-            source.loans[slot] = Loan(batch, weakref.ref(clips.base))
+            rows = source.arena.lend(slot, shape, give_back)
+            assert rows.base is not None
+            source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
         video = np.array([sample.video for sample in batch.samples], np.int64)
         labels = source.catalog.labels[video]
+        clips = source.spec.arrays(rows)
         return clips, labels, BatchInfo(batch.step, video, batch.frames)
 
 

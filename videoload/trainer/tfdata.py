@@ -26,11 +26,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from videoload.errors import ClosedError, VideoloadError
+from videoload.spec.items import Spec
 from videoload.trainer import interrupts
 
 if TYPE_CHECKING:
@@ -67,9 +68,9 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         epochs: Epoch at whose end to stop, counted from the stream's beginning.
 
     Returns:
-        A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. B is static with
-        ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number of batches
-        is known.
+        A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an ItemSpec,
+        ``clips`` is [B, *shape] of its dtype, or a dict. B is static with ``drop_remainder``, else
+        None. With ``on_error="skip"``, neither B nor the number of batches is known.
 
     Raises:
         SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -84,14 +85,10 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
     steps = stream._steps(start_step, epochs)
     skips = stream.options.on_error == "skip"
-    interrupts.listen()
-    _streams.add(stream)
+    expect_reader(stream)
     reading = _Reading(stream, steps)
     rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
-    signature = (
-        tf.TensorSpec((rows, *stream.clip.shape), tf.uint8),
-        tf.TensorSpec((rows,), tf.int64),
-    )
+    signature = (_signature(stream.clip, rows), tf.TensorSpec((rows,), tf.int64))
 
     def begin(_: tf.Tensor) -> tf.Tensor:
         return tf.ensure_shape(tf.numpy_function(reading.begin, [], tf.int64), ())
@@ -120,23 +117,22 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
 
 @dataclass
 class _Iteration:
-    """``turn``: how many were complete when it began; ``ahead`` of the trainer, so many batches
-    were read; ``over``: no more are."""
+    """``turn``: how many were complete when it began. So many batches were ``read``, and so many of
+    them ``taken`` by the trainer; each is counted in one thread. ``over``: no more are read."""
 
     turn: int
-    left: int
-    ahead: int = 0
+    read: int = 0
+    taken: int = 0
     over: bool = False
 
 
 class _Reading:
     """What TensorFlow calls: a generator of batches, in the thread that prefetches, and what notes
-    when the trainer asks for a batch and when it gets it."""
+    when the trainer asks for a batch and when it gets it. TensorFlow never frees its functions; so
+    only the dataset holds the stream."""
 
     def __init__(self, stream: Stream, steps: range) -> None:
-        # TensorFlow never frees its functions; so only the dataset holds the stream.
         self._stream = weakref.ref(stream)
-        self._meter = stream._meter
         self._steps = steps
         self._finished = 0  # iterations of which the trainer has got all
         self._warned = False
@@ -145,42 +141,36 @@ class _Reading:
     def begin(self) -> np.int64:
         """An iteration begins: the number of its reader."""
         reader = self._stream_now()._new_reader()
-        self._iterations[reader] = _Iteration(self._finished, len(self._steps))
+        self._iterations[reader] = _Iteration(self._finished)
         return np.int64(reader)
 
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
-        self._meter.asked(int(reader))
-        iteration = self._iterations.get(int(reader))
-        if iteration is None or (iteration.over and not iteration.ahead):
-            self._meter.left(int(reader))
+        if (stream := self._stream()) is not None:
+            stream._meter.asked(int(reader))
+            self._forget_if_over(stream, int(reader))
         return reader
 
     def got(self, reader: np.int64, clips: np.int32) -> None:
         """The trainer got one."""
-        iteration = self._iterations[int(reader)]
-        self._meter.got(int(reader), int(clips))
-        iteration.ahead -= 1
-        iteration.left -= 1
-        if not iteration.left:  # who knows how many there are asks for no more
+        stream, iteration = self._stream(), self._iterations.get(int(reader))
+        if stream is None or iteration is None:
+            return
+        stream._meter.got(int(reader), int(clips))
+        iteration.taken += 1
+        if iteration.taken == len(self._steps):  # who knows how many there are asks for no more
             self._finished = max(self._finished, iteration.turn + 1)
+        self._forget_if_over(stream, int(reader))
 
     def batches(self, reader: np.int64) -> Iterator[Batch]:
         """The batches of an iteration."""
-        import tensorflow as tf
-
         stream, steps, number = self._stream_now(), self._steps, int(reader)
         iteration = self._iterations[number]
         before = iteration.turn * len(steps)
-        began = asked = time.monotonic()
-
-        def idle() -> None:
-            tf.constant(0)
-            if interrupts.is_due(began, asked):
-                raise ClosedError("interrupted by Ctrl-C")
+        idle = Idle()
 
         def counted(batch: BatchWithInfo) -> Batch:
-            iteration.ahead += 1
+            iteration.read += 1
             return batch[:2]
 
         if iteration.turn and len(steps) > len(stream) and not self._warned:
@@ -194,7 +184,7 @@ class _Reading:
                 while True:
                     # No variable: it would hold on to the batch's slot.
                     yield counted(next(batches))
-                    asked = time.monotonic()
+                    idle.asked = time.monotonic()
             if stream.options.on_error == "skip":  # batches may be fewer than steps
                 self._finished = max(self._finished, iteration.turn + 1)
         except VideoloadError as error:
@@ -204,17 +194,54 @@ class _Reading:
             _log.log(level, "the stream stopped: %s", str(error))
             raise
         except GeneratorExit:  # the iteration was left: nothing of it is taken any more
-            del self._iterations[number]
+            iteration.read = iteration.taken
             raise
         finally:
             iteration.over = True
-            if not iteration.ahead:
-                self._meter.left(number)
+            self._forget_if_over(stream, number)
+
+    def _forget_if_over(self, stream: Stream, reader: int) -> None:
+        iteration = self._iterations.get(reader)
+        if iteration is None or (iteration.over and iteration.taken == iteration.read):
+            self._iterations.pop(reader, None)
+            stream._meter.left(reader)
 
     def _stream_now(self) -> Stream:
         if (stream := self._stream()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
         return stream
+
+
+class Idle:
+    """What is called every 50 ms while a thread of TensorFlow's waits for a batch, since ``asked``
+    (of `time.monotonic`): it frees a tiny tensor, and raises ClosedError if Ctrl-C came."""
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._began = self.asked = time.monotonic()
+        self._tf = tf
+
+    def __call__(self) -> None:
+        self._tf.constant(0)
+        if interrupts.is_due(self._began, self.asked):
+            raise ClosedError("interrupted by Ctrl-C")
+
+
+def expect_reader(stream: Stream) -> None:
+    """From now on, a thread of TensorFlow's may be reading the stream."""
+    interrupts.listen()
+    _streams.add(stream)
+
+
+def _signature(spec: Spec, rows: int | None) -> Any:
+    """Of a batch without its labels: a tf.TensorSpec, or a dict of them."""
+    import tensorflow as tf
+
+    shapes, types = spec.shape, spec.dtype
+    if isinstance(shapes, dict) and isinstance(types, dict):
+        return {name: tf.TensorSpec((rows, *shapes[name]), types[name]) for name in shapes}
+    return tf.TensorSpec((rows, *shapes), types)
 
 
 @atexit.register

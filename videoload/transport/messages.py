@@ -32,6 +32,7 @@ import msgspec
 
 from videoload.errors import ProtocolError
 from videoload.spec.clips import ClipSpec
+from videoload.spec.items import ItemSpec, Spec
 
 VERSION = b"videoload/1"
 
@@ -88,16 +89,33 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, in this order. Without a ``place``, send the pixels."""
+    """Decode these clips, in this order; or make these items. Without a ``place``, send them."""
 
     lease: _Id
-    spec: ClipSpec
+    spec: ClipSpec | None
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
+    item: ItemSpec | None = None  # in the place of ``spec``: two kinds of maps need two names
 
     def __post_init__(self) -> None:
-        if self.spec.size is None:
+        if (self.spec is None) is (self.item is None):
+            raise ValueError("a lease has the spec of clips, or that of items")
+        if self.spec is not None and self.spec.size is None:
             raise ValueError("the spec of a lease has a size")
+
+    @classmethod
+    def of(cls, lease: int, spec: Spec, clips: list[Clip], place: Place | None = None) -> Lease:
+        """A lease of clips or of items."""
+        if isinstance(spec, ItemSpec):
+            return cls(lease, None, clips, place, spec)
+        return cls(lease, spec, clips, place)
+
+    @property
+    def asked(self) -> Spec:
+        """What is to be made."""
+        spec = self.spec or self.item
+        assert spec is not None
+        return spec
 
 
 class Result(_Message, tag="result"):

@@ -30,6 +30,7 @@ import zmq
 
 from videoload import native
 from videoload.decoding.decoder import Decoder, PreparedClips, Request, ShortVideoError
+from videoload.decoding.items import PreparedItems
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
@@ -52,6 +53,9 @@ _log = logging.getLogger(__name__)
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after so often
 _REST_S = 1.0  # without a lease for so long, no file is kept open
 _CHANNEL_S = 5.0  # a message that is due on the private channel comes within so long
+
+
+_Prepared = PreparedClips | PreparedItems
 
 
 class Stopped(BaseException):
@@ -154,18 +158,18 @@ class Worker:
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            if not decoder.has_imported(lease.spec):
+            if not decoder.has_imported(lease.asked):
                 self._trainers.tell_of_import(self._frames, begins=True)
-                decoder.import_transform(lease.spec)
+                decoder.import_function(lease.asked)
                 self._trainers.tell_of_import(self._frames, begins=False)
-            ready: dict[tuple[int, int], PreparedClips | None] = dict.fromkeys(_runs(lease.clips))
+            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(_runs(lease.clips))
             for run in ready:
                 with suppress(Exception):  # raised again, and reported, by `_decode`
                     ready[run] = self._prepare(decoder, lease, out, *run)
             for at, last in list(ready):
                 # Popped, so that it and its file go as soon as it is done.
                 frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
-                if lease.place is None:
+                if lease.place is None and lease.asked.files:
                     files += [decoder.fingerprint(lease.clips[at].path)] * (last - at)
         except _HungUp:
             pass
@@ -194,11 +198,11 @@ class Worker:
 
     def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
-    ) -> PreparedClips:
+    ) -> _Prepared:
         clips = lease.clips[first:last]
         path = clips[0].path
         requests = [Request(clip.seed, clip.clip, clip.start, clip.end) for clip in clips]
-        return decoder.prepare(path, lease.spec, requests, out[first:last], self._tick)
+        return decoder.prepare(path, lease.asked, requests, out[first:last], self._tick)
 
     def _decode(
         self,
@@ -207,7 +211,7 @@ class Worker:
         out: npt.NDArray[np.uint8],
         first: int,
         last: int,
-        prepared: PreparedClips | None = None,
+        prepared: _Prepared | None = None,
     ) -> list[list[int]]:
         """Decode the clips [first, last) of the lease, all of one video, in one pass over it."""
         try:
@@ -226,7 +230,7 @@ class Worker:
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for the lease's clips, and whether the trainer shares it."""
-        shape = (len(lease.clips), *lease.spec.shape)
+        shape = (len(lease.clips), lease.asked.clip_bytes)
         if lease.place is None:
             if self._dial_in is None:
                 raise ProtocolError("the lease names no shared memory, and this worker has no root")

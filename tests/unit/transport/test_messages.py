@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from videoload.errors import ProtocolError
 from videoload.spec.clips import ClipSpec, Crop, Pixels, Short
+from videoload.spec.items import ItemSpec, Spec
 from videoload.transport.messages import (
     VERSION,
     Bye,
@@ -66,6 +67,21 @@ def specs(draw: st.DrawFn) -> ClipSpec:
     )
 
 
+SHAPES = st.lists(st.integers(1, 1000), max_size=3).map(tuple)
+TYPES = st.sampled_from(["bool", "uint8", "float16", "float32", "float64", "int64", "complex64"])
+NAMES = st.text(min_size=1, max_size=10)
+
+
+@st.composite
+def item_specs(draw: st.DrawFn) -> ItemSpec:
+    load, files = "package.module:function", draw(st.booleans())
+    if draw(st.booleans()):
+        return ItemSpec(load, draw(SHAPES), draw(TYPES), files)
+    arrays = draw(st.dictionaries(NAMES, st.tuples(SHAPES, TYPES), min_size=1, max_size=4))
+    shapes = {name: shape for name, (shape, _) in arrays.items()}
+    return ItemSpec(load, shapes, {name: dtype for name, (_, dtype) in arrays.items()}, files)
+
+
 CLIP = st.builds(
     Clip, path=WORDS, seed=SEEDS, clip=NUMBERS, start=NUMBERS, end=st.none() | NUMBERS,
 )  # fmt: skip
@@ -89,9 +105,9 @@ FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
     st.builds(Welcome, beat_s=st.floats(0.001, 1e9)),
     st.builds(Refused, reason=WORDS),
     st.builds(
-        Lease,
+        Lease.of,
         lease=NUMBERS,
-        spec=specs(),
+        spec=specs() | item_specs(),
         clips=st.lists(CLIP, min_size=1, max_size=3),
         place=st.none() | st.builds(Place, arena=NUMBERS, offset=NUMBERS),
     ),
@@ -114,6 +130,7 @@ PRIVATE: st.SearchStrategy[Private] = st.one_of(
 
 SPEC = ClipSpec(frames=2, size=(4, 4))
 LEASE = Lease(1, SPEC, [Clip("a.avi", 2)])
+ITEM = {"load": "package.module:function", "shape": [2], "dtype": "float32", "files": True}
 
 
 def body(**fields: Any) -> list[bytes]:
@@ -168,12 +185,14 @@ def test_what_a_process_tells_its_worker_arrives_as_it_was(message: Private) -> 
 
 
 @patient
-@given(specs())
-def test_a_spec_arrives_as_the_same_spec(spec: ClipSpec) -> None:
-    lease = unpack_from_trainer(pack(Lease(1, spec, [Clip("a.avi", 2)])))
+@given(specs() | item_specs())
+def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
+    lease = unpack_from_trainer(pack(Lease.of(1, spec, [Clip("a.avi", 2)])))
     assert isinstance(lease, Lease)
-    assert lease.spec == spec
-    assert hash(lease.spec) == hash(spec)
+    assert lease.asked == spec
+    assert type(lease.asked) is type(spec)
+    assert hash(lease.asked) == hash(spec)
+    assert list(lease.asked.shape) == list(spec.shape), "in the same order"
 
 
 def test_what_is_left_out_takes_its_default() -> None:
@@ -427,6 +446,12 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"place": {"arena": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
         (LEASE, {"spec": None}),
+        (LEASE, {"item": ITEM}),
+        (LEASE, {"spec": None, "item": {**ITEM, "shape": [0]}}),
+        (LEASE, {"spec": None, "item": {**ITEM, "shape": {"a": [1]}}}),
+        (LEASE, {"spec": None, "item": {**ITEM, "dtype": "object"}}),
+        (LEASE, {"spec": None, "item": {**ITEM, "dtype": "i4,f8"}}),
+        (LEASE, {"spec": None, "item": {**ITEM, "load": "os.path:join; x"}}),
         (LEASE, spec_with(frames=0)),
         (LEASE, spec_with(size=[4, 4, 4])),
         (LEASE, spec_with(size=None)),

@@ -1,0 +1,63 @@
+"""Five loaders that people wrote for themselves, each beside videoload doing the same, in one run:
+``python -m benchmarks.recipes``.
+
+Each module re-runs one of them as its author wrote it, in today's Keras or plain Python, and has
+the same items from a stream. A `Row` is one such pair. What only sleeps (storage, a GPU that is
+busy) is scaled down, and each module says by how much; order, sizes and shares are the author's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+import videoload as vl
+
+NAMES = ("ordered", "files", "queues", "shuffling", "runner")
+
+
+class Row(msgspec.Struct):
+    """One loader in both ways: seconds for the same steps. ``perfect_s``: where the slower of
+    loading (over so many workers) and training hides the other, and nothing else takes time."""
+
+    recipe: str
+    author: str  # what its author measured
+    recipe_s: float
+    videoload_s: float
+    perfect_s: float
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast as the recipe."""
+        return self.recipe_s / self.videoload_s
+
+    @property
+    def overlap(self) -> float:
+        """The share of perfect overlap."""
+        return self.perfect_s / self.videoload_s
+
+
+def warm_up(client: vl.Client, workers: int) -> None:
+    """Have each worker start, and import what it will call: neither is counted. (The imports of a
+    recipe are not counted either.)"""
+    client.wait_for_workers(workers, 120)
+    names = vl.Catalog([str(n) for n in range(4 * workers)], [0] * (4 * workers), ["all"])
+    item = vl.ItemSpec("benchmarks.recipes.items:warm", (), "int64", files=False)
+    for _ in client.stream(names, item, 1):
+        pass
+
+
+def train(batches: Iterable[Any], step_s: float) -> tuple[float, float]:
+    """A trainer that a device keeps waiting for ``step_s`` at each batch: the seconds that all of
+    it took, and the seconds of them that it waited for batches."""
+    began = asked = time.perf_counter()
+    waited = 0.0
+    for _ in batches:
+        waited += time.perf_counter() - asked
+        time.sleep(step_s)
+        asked = time.perf_counter()
+    return time.perf_counter() - began, waited

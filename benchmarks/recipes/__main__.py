@@ -1,0 +1,99 @@
+"""All recipes, each in a process of its own: the table, and the plot of how well each one mixes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.recipes import NAMES, Row
+
+_LIMIT_S = 200  # of one recipe
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; 1 if a recipe failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recipes", description=__doc__)
+    parser.add_argument("--recipe", choices=NAMES, action="append", help="only this one")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder of the plot and the rows")
+    parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # a child: one recipe
+    told = parser.parse_args(arguments)
+    if told.rows:
+        rows = importlib.import_module(f"benchmarks.recipes.{told.recipe[0]}").run()
+        told.rows.write_bytes(msgspec.json.encode(list(rows)))
+        return 0
+    found: list[Row] = []
+    failed = []
+    with TemporaryDirectory() as folder:
+        for name in told.recipe or NAMES:
+            file = Path(folder, f"{name}.json")
+            command = ["--recipe", name, "--rows", str(file)]
+            try:
+                subprocess.run(
+                    [sys.executable, "-m", "benchmarks.recipes", *command],
+                    timeout=_LIMIT_S, check=True,
+                )  # fmt: skip
+                found += msgspec.json.decode(file.read_bytes(), type=list[Row])
+            except (subprocess.SubprocessError, OSError) as error:
+                failed.append(f"{name}: {error}")
+    told.out.mkdir(parents=True, exist_ok=True)
+    Path(told.out, "recipes.json").write_bytes(msgspec.json.encode(found))
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    console.print(table(found))
+    for line in failed:
+        console.print(f"failed: {line}")
+    if "shuffling" in (told.recipe or NAMES):
+        console.print(f"written: {plot(told.out)}")
+    return 1 if failed else 0
+
+
+def table(rows: list[Row]) -> Table:
+    """Seconds for the same steps; how many times as fast as the recipe, the share of perfect
+    overlap."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    made.add_column("recipe")
+    for name in ("its author", "recipe s", "videoload s", "times", "of perfect"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("")
+    for row in rows:
+        made.add_row(
+            row.recipe, row.author, f"{row.recipe_s:.2f}", f"{row.videoload_s:.2f}",
+            f"{row.ratio:.2f}", f"{row.overlap:.1%}", row.note,
+        )  # fmt: skip
+    return made
+
+
+def plot(folder: Path) -> Path:
+    """Which item stands where in an epoch, in both ways."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    from benchmarks.recipes.shuffling import mixing
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(8, 3.6), layout="constrained", sharey=True)
+    for axis, (name, order) in zip(axes, mixing().items(), strict=True):
+        axis.plot(order[::10], ",", color="#d9662b" if name == "videoload" else "#8fb4d9")
+        moved = abs(order - range(len(order))).mean() / len(order)
+        axis.set_title(f"{name}: moved by {moved:.0%} of the epoch", fontsize=9, loc="left")
+        axis.set_xlabel("position in the epoch / 10")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("item, in the order of the data")
+    file = folder / "mixing.png"
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
+    return file
+
+
+if __name__ == "__main__":
+    sys.exit(main())

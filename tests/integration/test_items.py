@@ -1,0 +1,290 @@
+"""Items that are no clips, end to end: the same bytes by all ways, and every failure named."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.digests import digest, digests
+from tests.programs import Programs
+from tests.quick import rest_slow
+from tests.waiting import SECOND, wait_until
+from videoload import (
+    Catalog,
+    Client,
+    ItemSpec,
+    SpecError,
+    TooManyBadVideos,
+    TransformError,
+    decode_serially,
+)
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+SEVERAL: dict[str, Any] = {
+    "shape": {"image": (2, 3), "bright": (), "at": (3,)},
+    "dtype": {"image": "float32", "bright": "bool", "at": "float64"},
+}
+NUMBERS = ItemSpec("tests.items:numbers", (2, 3), "float32", files=False)
+HOW: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
+
+
+def spec(name: str) -> ItemSpec:
+    if name == "several":
+        return ItemSpec("tests.items:several", **SEVERAL)
+    if name == "numbers":
+        return NUMBERS
+    return ItemSpec(f"tests.items:{name}", (2, 3), "float32")
+
+
+def make(root: Path, good: int = 14, bad: int = 0) -> Catalog:
+    """A catalog of .npy files in two classes."""
+    for number in range(good + bad):
+        name = f"{number}.npy" if number < good else f"bad{number}.npy"
+        path = root / ("odd" if number % 2 else "even") / name
+        path.parent.mkdir(exist_ok=True)
+        np.save(path, np.full((2, 3), number - 5, np.float32))
+    return Catalog.from_folder(root, suffixes=[".npy"])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return make(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def names() -> Catalog:
+    """Of numbers: there are no files."""
+    return Catalog([str(n) for n in range(14)], [n % 3 for n in range(14)], ["a", "b", "c"])
+
+
+def expected(catalog: Catalog, item: ItemSpec, **more: Any) -> list[str]:
+    return digests(decode_serially(catalog, item, info=True, **HOW | more))
+
+
+def got(client: Client, catalog: Catalog, item: ItemSpec, **more: Any) -> list[str]:
+    reading = {name: more.pop(name) for name in ("epochs", "start_step") if name in more}
+    stream = client.stream(catalog, item, **HOW | more)
+    return digests(stream.batches(info=True, **reading))
+
+
+@pytest.mark.parametrize("name", ["noisy", "several", "numbers"])
+def test_local_workers_give_what_the_reference_gives(
+    name: str, catalog: Catalog, names: Catalog, client: Client
+) -> None:
+    chosen, item = names if name == "numbers" else catalog, spec(name)
+    assert got(client, chosen, item, epochs=2) == expected(chosen, item, epochs=2)
+    serial = expected(chosen, item, epochs=3, start_step=5)
+    assert got(client, chosen, item, epochs=3, start_step=5) == serial
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3])
+def test_their_number_changes_nothing(workers: int, catalog: Catalog) -> None:
+    with Client(workers=workers) as client:
+        for name in ("noisy", "several"):
+            assert got(client, catalog, spec(name)) == expected(catalog, spec(name))
+
+
+def test_the_reference_gives_what_the_function_returns(catalog: Catalog, names: Catalog) -> None:
+    assert catalog.root is not None
+    item = spec("load")
+    for batch, labels, info in decode_serially(catalog, item, info=True, **HOW):
+        assert batch.dtype == np.float32
+        for row, label, video in zip(batch, labels, info.video, strict=True):
+            assert (row == np.load(catalog.root / catalog[video].path)).all()
+            assert label == catalog[video].label
+        assert info.frames.shape == (len(batch), 0)
+    whole = np.concatenate([batch for batch, _ in decode_serially(names, NUMBERS, 7)])
+    assert np.floor(whole).tolist() == np.floor(whole[:, :1, :1] * np.ones((2, 3))).tolist()
+    assert (whole[:, 0, 0].astype(int) == np.arange(14)).all()
+
+
+def test_held_batches_keep_their_slots_whatever_is_cut_from_them(
+    catalog: Catalog, client: Client
+) -> None:
+    stream = client.stream(catalog, spec("several"), slots=4, **HOW)
+    held: list[Any] = [
+        (batch["image"][1:], batch["at"]) for batch, _ in cast(Any, stream.batches(epochs=5))
+    ]
+    serial = decode_serially(catalog, spec("several"), epochs=5, **HOW)
+    for (images, at), (batch, _) in zip(held, serial, strict=True):
+        wanted: Any = batch
+        assert (images == wanted["image"][1:]).all()
+        assert (at == wanted["at"]).all()
+    assert stream.stats().copied > 0, "and most of them were copied, since all were kept"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["noisy", "several", "numbers"])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_that_dial_in_give_the_same(
+    name: str, workers: int, catalog: Catalog, names: Catalog, programs: Programs
+) -> None:
+    chosen, item = names if name == "numbers" else catalog, spec(name)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        words = ("--allow", "tests.items", "--processes", str(workers))
+        assert catalog.root is not None
+        programs.worker(client.endpoints[0], catalog.root, *words)
+        client.wait_for_workers(workers, 30 * SECOND)
+        assert got(client, chosen, item, epochs=2) == expected(chosen, item, epochs=2)
+
+
+def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
+    catalog: Catalog, names: Catalog, programs: Programs
+) -> None:
+    assert catalog.root is not None
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        refusing = programs.worker(client.endpoints[0], catalog.root)
+        client.wait_for_workers(1, 20 * SECOND)
+        with pytest.raises(TransformError, match=r"load function tests\.items:load: .*--allow "):
+            next(iter(client.stream(catalog, spec("load"), 4)))
+        refusing.end()
+        wait_until(lambda: not client.workers, 10 * SECOND)
+        programs.worker(client.endpoints[0], catalog.root, "--allow", "tests.items")
+        client.wait_for_workers(1, 20 * SECOND)
+        assert got(client, catalog, spec("load")) == expected(catalog, spec("load"))
+        assert got(client, names, NUMBERS) == expected(names, NUMBERS)
+        path = next(iter(catalog)).path  # a name that is a file's is no name
+        files = Catalog([path, *map(str, range(3))], [0] * 4, ["all"])
+        stream = client.stream(files, NUMBERS, 1)
+        list(stream)
+        assert [video.path for video in stream.quarantine] == [path]
+        assert "it may lead to a file" in stream.quarantine[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    rest_slow(
+        [
+            ("raises", "failed: ValueError: no luck (items.py:"),
+            ("another_shape", "returned float32[1, 3], not float32[2, 3]"),
+            ("another_type", "returned float64[2, 3], not float32[2, 3]"),
+            ("leaves", "failed: SystemExit: enough"),
+            ("eats_memory", "MemoryError"),
+        ],
+        3,
+    ),
+)
+def test_an_item_that_fails_is_named_and_another_stands_in(
+    name: str, words: str, tmp_path: Path, client: Client
+) -> None:
+    catalog = make(tmp_path, bad=2)
+    stream = client.stream(catalog, spec(name), **HOW)
+    given = digests(stream.batches(info=True))
+    assert sorted(bad.path for bad in stream.quarantine) == ["even/bad14.npy", "odd/bad15.npy"]
+    assert all(words in bad.reason for bad in stream.quarantine)
+    if name != "eats_memory":  # here, there is no limit
+        assert given == expected(catalog, spec(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "stall_s"), [("ends", 10.0), ("crashes", 10.0), ("hangs", 1.0), ("burns", 1.0)]
+)
+def test_an_item_that_ends_or_hangs_its_workers_is_named(
+    name: str, stall_s: float, tmp_path: Path
+) -> None:
+    catalog = make(tmp_path, bad=1)
+    with Client(workers=2, stall_s=stall_s * SECOND) as client:
+        stream = client.stream(catalog, spec(name), **HOW)
+        given = digests(stream.batches(epochs=2, info=True))
+        assert [bad.path for bad in stream.quarantine] == ["even/bad14.npy"]
+        assert "workers died while decoding it" in stream.quarantine[0].reason
+    # The same as where the function raises an exception there.
+    assert given == expected(catalog, spec("raises"), epochs=2)
+
+
+@pytest.mark.slow
+def test_a_name_at_which_a_function_sleeps_for_ever_is_found_as_well() -> None:
+    catalog = Catalog(["1", "2", "bad", "3"], [0] * 4, ["all"])
+    item = ItemSpec("tests.items:hangs_at_a_name", (), "float32", files=False)
+    with Client(workers=1, stall_s=1 * SECOND) as client:
+        stream = client.stream(catalog, item, 1)
+        assert len(list(stream)) == 4
+        assert [bad.path for bad in stream.quarantine] == ["bad"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mistaken", "NameError.*Traceback.*return undefined_name"),
+        ("forgets", "returned a NoneType"),
+        ("not_there", "load function tests.items:not_there cannot be imported"),
+    ],
+)
+def test_a_mistake_in_the_function_reaches_the_trainer_with_its_place(
+    name: str, words: str, catalog: Catalog, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(TransformError, match="(?s)" + words) as serial:
+        next(decode_serially(catalog, spec(name), 4))
+    stream = client.stream(catalog, spec(name), 4)
+    with pytest.raises(TransformError) as raised:
+        next(iter(stream))
+    assert str(raised.value) == str(serial.value)
+    first = str(raised.value).splitlines()[0]
+    workers = {f"worker {worker.name}: {first}" for worker in client.workers}
+    assert workers & {*caplog.messages}, "the log tells whose it was"
+    assert stream.quarantine == []
+
+
+def test_a_function_that_fails_at_every_item_ends_the_stream(
+    tmp_path: Path, client: Client
+) -> None:
+    catalog = make(tmp_path, good=0, bad=9)
+    with pytest.raises(TooManyBadVideos, match=r"ValueError: no luck \(items.py:\d+\)"):
+        list(client.stream(catalog, spec("raises"), 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialled_in", [False, True])
+def test_a_worker_that_is_killed_changes_no_byte(
+    dialled_in: bool, catalog: Catalog, programs: Programs
+) -> None:
+    assert catalog.root is not None
+    listen = "tcp://127.0.0.1:*" if dialled_in else None
+    with Client(workers=0 if dialled_in else 2, listen=listen) as client:
+        if dialled_in:
+            words = ("--allow", "tests.items")
+            first = programs.worker(client.endpoints[0], catalog.root, *words).pid
+            programs.worker(client.endpoints[0], catalog.root, *words)
+            client.wait_for_workers(2, 30 * SECOND)
+        else:
+            client.wait_for_workers(2, 30 * SECOND)
+            first = client.workers[0].pid
+        stream = client.stream(catalog, spec("several"), **HOW)
+        given = []
+        for number, batch in enumerate(stream.batches(epochs=40, info=True)):
+            if number == 20:
+                os.kill(first, signal.SIGKILL)
+            given += digests([batch])
+    assert given == expected(catalog, spec("several"), epochs=40)
+
+
+def test_names_need_no_root_and_files_do(names: Catalog) -> None:
+    with pytest.raises(SpecError, match="root"):
+        decode_serially(names, spec("load"), 2)
+
+
+def test_a_dataset_has_the_arrays_of_the_spec(
+    catalog: Catalog, names: Catalog, client: Client, tf: Any
+) -> None:
+    for chosen, item in ((catalog, spec("several")), (names, NUMBERS)):
+        dataset = client.stream(chosen, item, 4, shuffle=True, seed=2).dataset()
+        inputs, labels = dataset.element_spec
+        assert labels == tf.TensorSpec((4,), tf.int64)
+        if item is NUMBERS:
+            assert inputs == tf.TensorSpec((4, 2, 3), tf.float32)
+        else:
+            assert inputs == {
+                "image": tf.TensorSpec((4, 2, 3), tf.float32),
+                "bright": tf.TensorSpec((4,), tf.bool),
+                "at": tf.TensorSpec((4, 3), tf.float64),
+            }
+        serial = decode_serially(chosen, item, 4, shuffle=True, seed=2)
+        assert digest(dataset.as_numpy_iterator()) == digest(serial)

@@ -1,0 +1,204 @@
+"""A stream as a keras.utils.PyDataset: any batch by its number, each epoch's in whatever order."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.digests import digests
+from tests.videos import Videos
+from tests.waiting import SECOND
+from videoload import (
+    Catalog,
+    Client,
+    ClipSpec,
+    ClosedError,
+    ItemSpec,
+    SpecError,
+    Stream,
+    decode_serially,
+)
+
+pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.usefixtures("tf")]
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
+HOW: dict[str, Any] = {"batch_size": 3, "shuffle": True, "seed": 3}
+FIT: dict[str, Any] = {"verbose": 0}
+
+
+@pytest.fixture
+def client(tf: Any) -> Iterator[Client]:
+    with Client(workers=2) as made:
+        yield made
+
+
+def make(client: Client, videos: Videos) -> Stream:
+    return client.stream(videos.catalog, CLIP, **HOW)
+
+
+@pytest.fixture
+def serial(videos: Videos) -> list[str]:
+    """Of four epochs."""
+    return digests(decode_serially(videos.catalog, CLIP, **HOW, epochs=4))
+
+
+@pytest.fixture
+def recorder(tf: Any) -> Any:
+    """A model that notes the digest of each batch that it is given."""
+
+    class Recorder(tf.keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[str] = []
+
+        def _see(self, data: Any) -> dict[str, float]:
+            clips, labels = data
+            self.seen += digests([(clips.numpy(), labels.numpy())])
+            return {"loss": 0.0}
+
+        train_step = test_step = _see
+
+    model = Recorder()
+    model.compile(run_eagerly=True)
+    return model
+
+
+def test_a_batch_by_its_number_is_that_step_of_the_stream(
+    client: Client, videos: Videos, serial: list[str]
+) -> None:
+    stream = make(client, videos)
+    sequence = stream.sequence()
+    size = len(sequence)
+    assert size == len(stream) > 3
+    assert digests(sequence[i] for i in range(size)) == serial[:size]
+    order = [*range(size), 0, 1, *range(size)]
+    random.Random(5).shuffle(order)
+    for i in order:
+        assert digests([sequence[i]]) == [serial[i]]
+        assert digests([sequence[i - size]]) == [serial[i]]
+    for i in (size, -size - 1):
+        with pytest.raises(IndexError):
+            sequence[i]
+
+
+def test_in_order_each_clip_is_decoded_once(
+    serial: list[str], client: Client, videos: Videos
+) -> None:
+    stream = make(client, videos)
+    sequence = stream.sequence()
+    seen = []
+    for _ in range(4):
+        seen += digests(sequence[i] for i in range(len(sequence)))
+        sequence.on_epoch_end()
+    assert seen == serial
+    ahead = 8 + 2  # slots, and leases of what follows
+    batches = sum(worker.clips for worker in client.workers) / stream.options.batch_size
+    assert batches <= len(serial) + ahead
+
+
+def test_an_epoch_ends_when_all_of_it_was_asked_for(
+    client: Client, videos: Videos, serial: list[str]
+) -> None:
+    stream = make(client, videos)
+    sequence, size = stream.sequence(), len(stream)
+    for i in (0, 1, 0):
+        assert digests([sequence[i]]) == [serial[i]]
+    sequence.on_epoch_end()
+    assert sequence.epoch == 0, "it was left early"
+    for i in reversed(range(size)):
+        assert digests([sequence[i]]) == [serial[i]]
+    sequence.on_epoch_end()
+    sequence.on_epoch_end()
+    assert sequence.epoch == 1
+    assert digests([sequence[2]]) == [serial[size + 2]]
+
+
+def test_threads_get_what_they_ask_for(client: Client, videos: Videos, serial: list[str]) -> None:
+    stream = make(client, videos)
+    sequence = stream.sequence()
+    seen: dict[int, str] = {}
+
+    def ask(numbers: range) -> None:
+        for i in numbers:
+            [seen[i]] = digests([sequence[i]])
+
+    threads = [
+        threading.Thread(target=ask, args=(range(k, len(sequence), 3),), daemon=True)
+        for k in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20 * SECOND)
+    assert [seen[i] for i in range(len(sequence))] == serial[: len(sequence)]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_fit_trains_on_each_batch_of_each_epoch_once(
+    shuffle: bool, client: Client, videos: Videos, serial: list[str], recorder: Any
+) -> None:
+    stream = make(client, videos)
+    recorder.fit(stream.sequence(), epochs=3, shuffle=shuffle, **FIT)
+    size = len(stream)
+    for epoch in range(3):
+        steps = slice(epoch * size, (epoch + 1) * size)
+        seen, expected = recorder.seen[steps], serial[steps]
+        assert seen == expected or (shuffle and sorted(seen) == sorted(expected))
+    assert len(recorder.seen) == 3 * size
+
+
+def test_fit_and_evaluate_read_two_sequences_of_one_client(
+    client: Client, videos: Videos, serial: list[str], recorder: Any
+) -> None:
+    stream = make(client, videos)
+    held_back = client.stream(videos.catalog, CLIP, 3)
+    expected = digests(decode_serially(videos.catalog, CLIP, 3, epochs=2))
+    recorder.fit(
+        stream.sequence(), validation_data=held_back.sequence(), epochs=2, shuffle=False, **FIT
+    )
+    size, n = len(stream), len(held_back)
+    train, check = serial[: 2 * size], expected
+    assert recorder.seen == [
+        *train[:size], *check[:n], *train[size:], *check[n:]
+    ]  # fmt: skip
+
+
+def test_many_epochs_inside_tensorflow_wait_for_no_slot_for_good(
+    tf: Any, client: Client, videos: Videos
+) -> None:
+    model = tf.keras.Sequential([
+        tf.keras.layers.Rescaling(1 / 255),
+        tf.keras.layers.GlobalAveragePooling3D(),
+        tf.keras.layers.Dense(3),
+    ])  # fmt: skip
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss)
+    stream = client.stream(videos.catalog, CLIP, slots=4, **HOW)
+    model.fit(stream.sequence(), epochs=10, shuffle=False, **FIT)
+    assert stream.stats().batches >= 10 * len(stream)
+
+
+def test_items_are_a_sequence_as_well(client: Client) -> None:
+    names = Catalog([str(n) for n in range(8)], [0] * 8, ["all"])
+    item = ItemSpec("tests.items:numbers", (2, 3), "float32", files=False)
+    sequence = client.stream(names, item, 2).sequence()
+    expected = digests(decode_serially(names, item, 2))
+    assert [digests([sequence[i]])[0] for i in (3, 0, 1, 2)] == [expected[i] for i in (3, 0, 1, 2)]
+
+
+def test_what_ends_the_stream_is_raised(client: Client, videos: Videos) -> None:
+    stream = make(client, videos)
+    for options in ({"on_error": "skip"}, {"ordered": False}):
+        other = client.stream(videos.catalog, CLIP, 3, **options)
+        with pytest.raises(SpecError, match="a sequence needs ordered=True"):
+            other.sequence()
+    sequence = stream.sequence()
+    sequence[0]
+    client.close()
+    for i in (4, 0):
+        with pytest.raises(ClosedError):
+            sequence[i]

@@ -1,0 +1,56 @@
+"""The user's functions, by the names that a spec gives them: ``"package.module:function"``.
+
+To import a module may take long, and may do anything: each is looked for once, what goes wrong is
+kept, and a process whose owner named the modules that it may import imports no other.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection
+from typing import cast
+
+from videoload.errors import TransformError
+
+Function = Callable[..., object]
+
+
+class Functions:
+    """The functions that this process has looked for. ``allowed``: the modules that they may be of;
+    None: any."""
+
+    def __init__(self, allowed: Collection[str] | None) -> None:
+        self.allowed = allowed
+        self._found: dict[str, Function | TransformError] = {}
+
+    def __contains__(self, name: str) -> bool:
+        """Whether it was looked for."""
+        return name in self._found
+
+    def find(self, kind: str, name: str) -> Function:
+        """The function of that name; ``kind`` is what it is called in an error. Raises
+        TransformError."""
+        if name not in self._found:
+            try:
+                self._found[name] = self._import(kind, name)
+            except TransformError as error:
+                self._found[name] = error
+        found = self._found[name]
+        if isinstance(found, TransformError):
+            raise found.with_traceback(None)
+        return found
+
+    def _import(self, kind: str, name: str) -> Function:
+        module, _, function = name.partition(":")
+        if self.allowed is not None and module not in self.allowed:
+            raise TransformError(
+                f"{kind} {name}: this worker's owner does not allow it; start the worker with "
+                f"--allow {module}"
+            )
+        try:
+            found = getattr(importlib.import_module(module), function)
+        except Exception as error:  # whatever a module of the user's does when it is imported
+            raise TransformError(f"{kind} {name} cannot be imported: {error}") from None
+        if not callable(found):
+            raise TransformError(f"{kind} {name} is not a function")
+        return cast(Function, found)
