@@ -13,18 +13,27 @@ from typing import Any
 
 import pytest
 
+from tests.forked import Forked, Forking
 from tests.waiting import wait_until
 
 
 class Program:
     """A process that a test started, with what it prints."""
 
-    def __init__(self, arguments: list[str], folder: Path, **options: Any) -> None:
+    process: subprocess.Popen[bytes] | Forked
+
+    def __init__(
+        self, arguments: list[str], folder: Path, forking: Forking | None, **options: Any
+    ) -> None:
         self._out, self._err = folder / "out", folder / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **options
-            )
+            if forking is not None:
+                self.process = forking.start(arguments, out, err, **options)
+            else:
+                self.process = subprocess.Popen(
+                    [sys.executable, *arguments],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=err, **options,
+                )  # fmt: skip
         self.pid = self.process.pid
 
     @property
@@ -74,17 +83,19 @@ class Program:
 class Programs:
     """Starts processes; ends those that are left when the test is over."""
 
-    def __init__(self, folder: Path, project: Path) -> None:
+    def __init__(self, folder: Path, project: Path, forking: Forking | None = None) -> None:
         self._folder = folder
+        self._forking = forking
         self._paths = {"PYTHONPATH": str(project), "PYTHONUNBUFFERED": "1"}
         self._all: list[Program] = []
 
-    def python(self, *arguments: str, **options: Any) -> Program:
-        """``python arguments``."""
+    def python(self, *arguments: str, tensorflow: bool = False, **options: Any) -> Program:
+        """``python arguments``; with ``tensorflow`` it has imported that (see `tests.forked`)."""
         folder = self._folder / f"program{len(self._all)}"
         folder.mkdir()
         environment = {**os.environ, **self._paths, **options.pop("env", {})}
-        program = Program([sys.executable, *arguments], folder, env=environment, **options)
+        forking = self._forking if tensorflow else None
+        program = Program(list(arguments), folder, forking, env=environment, **options)
         self._all.append(program)
         return program
 

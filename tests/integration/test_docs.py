@@ -93,10 +93,11 @@ def todo(page: str) -> list[Step]:
 
 
 def run_page(
-    programs: Programs, page: str, what: list[Step], folder: Path, ranks: int = 1
+    programs: Programs, page: str, what: list[Step], folder: Path, tensorflow: bool = False
 ) -> list[str]:
     """Carry out ``what`` in a process for each rank; what each of them printed. Fails if one does
     not end well."""
+    ranks = 2 if page in RANKS else 1
     ports = free_ports(3)
     said = re.sub(r":555([56])\b", lambda port: f":{ports[int(port[1]) - 5]}", as_json(what))
     (folder / "shared").mkdir(exist_ok=True)
@@ -118,9 +119,8 @@ def run_page(
             environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[2])}
         started.append(
             programs.python(
-                # Keras warns where a page gives it too few batches.
-                "-W", "error::UserWarning", "-m", "tests.pages", str(PROJECT / page), said,
-                cwd=here, env=environment,
+                "-m", "tests.pages", str(PROJECT / page), said,
+                tensorflow=tensorflow, cwd=here, env=environment,
             )
         )  # fmt: skip
     for program in started:
@@ -169,7 +169,7 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
         pytest.skip(f"{needed} is not installed")
     before = [Step("python", 1, BEFORE[page])] if page in BEFORE else []
     for _ in range(2 if page in TWICE else 1):
-        run_page(programs, page, before + todo(page), folder, 2 if page in RANKS else 1)
+        run_page(programs, page, before + todo(page), folder, needed == "tensorflow")
 
 
 # The tables above are exact
@@ -447,9 +447,9 @@ def test_backup_and_restore_does_not_restore_the_dataset(
     programs: Programs, tmp_path: Path
 ) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    broken = programs.script(BACKUP, "break", cwd=tmp_path, env=environment)
+    broken = programs.script(BACKUP, "break", tensorflow=True, cwd=tmp_path, env=environment)
     assert broken.wait(60 * SECOND) == 9, broken.err
-    again = programs.script(BACKUP, cwd=tmp_path, env=environment)
+    again = programs.script(BACKUP, tensorflow=True, cwd=tmp_path, env=environment)
     assert again.wait(60 * SECOND) == 0, again.err
     first, trained = map(int, again.out.split("saw ")[1].split())
     assert trained > 6, "the model is the one that was saved"
@@ -471,6 +471,6 @@ print("iterations", int(model.optimizer.iterations))
 @pytest.mark.slow
 @needs_tensorflow
 def test_the_iterations_of_an_optimizer_are_not_batches(programs: Programs) -> None:
-    program = programs.script(ACCUMULATE, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    program = programs.script(ACCUMULATE, tensorflow=True, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     assert program.wait(60 * SECOND) == 0, program.err
     assert "iterations 2\n" in program.out
