@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import types
 from contextlib import suppress
 from pathlib import Path
@@ -167,6 +168,7 @@ def _run(arguments: list[str], environment: dict[str, str], folder: str, session
     os.environ.clear()
     os.environ.update(environment)
     np.random.seed()  # the module `random` does so by itself
+    tempfile.tempdir = None  # it looks at the environment once
     spec = None
     if arguments[0] == "-m":
         sys.path[0] = folder

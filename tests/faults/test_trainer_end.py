@@ -411,9 +411,10 @@ def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    demo = programs.videoload(
-        "demo", "--workers", "2", start_new_session=True, env={"TMPDIR": str(temporary)}
-    )
+    demo = programs.python(
+        "-m", "tests.small_demo", "--workers", "2", "--epochs", "1000", tensorflow=True,
+        start_new_session=True, env={"TMPDIR": str(temporary)},
+    )  # fmt: skip
     demo.wait_for(sign, 60 * SECOND)
     assert list(temporary.iterdir())
     children = children_of(demo.pid)
