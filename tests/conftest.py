@@ -158,7 +158,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def forking() -> Iterator[Forking]:
-    """Has imported TensorFlow for the programs that need it."""
+    """Forks programs from processes that have imported what takes long."""
     made = Forking()
     yield made
     made.end()

@@ -1,5 +1,5 @@
 """Programs that need TensorFlow, without importing it each time: that takes four seconds of a core,
-and some forty processes of these tests need it.
+and some forty processes of these tests need it. (PyTorch: two seconds.)
 
 A process, ``python -m tests.forked``, imports it once and forks for each program. It has one thread
 (OpenBLAS is told to need no more), looks that this is so before each fork, and has used nothing of
@@ -12,6 +12,7 @@ What tests how a process starts has no business here.
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 import json
 import os
@@ -68,18 +69,19 @@ class Forked:
         if not select.select([self._told], [], [], timeout_s)[0]:
             raise subprocess.TimeoutExpired("a forked program", timeout_s or 0)
         if not (number := os.read(self._told, _NUMBER_BYTES)):
-            raise RuntimeError("the process that imports TensorFlow is gone")
+            raise RuntimeError("the process that forks is gone: can what it imports be imported?")
         return int(number)
 
 
 class Forking:
-    """The process that has imported TensorFlow, started when the first program asks for it."""
+    """A process for each module that programs want imported, started when the first one does."""
 
     def __init__(self) -> None:
-        self._running: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._running: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 
     def start(
         self,
+        imported: str,
         arguments: list[str],
         out: IO[bytes],
         err: IO[bytes],
@@ -89,30 +91,30 @@ class Forking:
         start_new_session: bool = False,
     ) -> Forked:
         """``python arguments``, a script or ``-m module``; options as those of Popen."""
-        if self._running is None or self._running[0].poll() is not None:
-            self._running = self._start(env)
+        if imported not in self._running:
+            self._running[imported] = self._start(imported, env)
         order = {
             "arguments": arguments, "environment": env, "folder": str(cwd or Path.cwd()),
             "session": start_new_session,
         }  # fmt: skip
         told, tells = os.pipe()
         handles = [out.fileno(), err.fileno(), tells]
-        socket.send_fds(self._running[1], [json.dumps(order).encode()], handles)
+        socket.send_fds(self._running[imported][1], [json.dumps(order).encode()], handles)
         os.close(tells)
         return Forked(told)
 
     def end(self) -> None:
-        """It ends once nobody can ask it any more."""
-        if self._running is not None:
-            process, asking = self._running
+        """They end once nobody can ask them any more."""
+        for process, asking in self._running.values():
             asking.close()
             process.wait(10 * SECOND)
 
-    def _start(self, env: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    @staticmethod
+    def _start(imported: str, env: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
         asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with asked:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tests.forked", str(asked.fileno())],
+                [sys.executable, "-m", "tests.forked", imported, str(asked.fileno())],
                 pass_fds=[asked.fileno()], stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env={**env, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
@@ -159,15 +161,14 @@ def _tell(tells: int, number: int) -> None:
 
 def _run(arguments: list[str], environment: dict[str, str], folder: str, session: bool) -> None:
     """Become ``python arguments``."""
-    import numpy as np
-
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if session:
         os.setsid()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    np.random.seed()  # the module `random` does so by itself
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # the module `random` does so by itself
     tempfile.tempdir = None  # it looks at the environment once
     spec = None
     if arguments[0] == "-m":
@@ -189,12 +190,10 @@ def _run(arguments: list[str], environment: dict[str, str], folder: str, session
 
 def main() -> None:
     """Import, serve; in each program, run."""
-    import keras  # noqa: F401
-    import tensorflow as tf  # noqa: F401
-
+    importlib.import_module(sys.argv[1])
     gc.collect()
     gc.freeze()  # pages that nobody writes to stay shared
-    with socket.socket(fileno=int(sys.argv[1])) as asked:
+    with socket.socket(fileno=int(sys.argv[2])) as asked:
         order = _serve(asked)
     if order is not None:
         _run(**order)

@@ -77,6 +77,7 @@ tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrateg
 """,
 }  # fmt: skip
 
+SLOW_TO_IMPORT = ("tensorflow", "torch")
 TENSORFLOW = re.compile(r"import (keras|tensorflow)|vl\.Position|\.dataset\(")
 
 
@@ -93,7 +94,7 @@ def todo(page: str) -> list[Step]:
 
 
 def run_page(
-    programs: Programs, page: str, what: list[Step], folder: Path, tensorflow: bool = False
+    programs: Programs, page: str, what: list[Step], folder: Path, imported: str = ""
 ) -> list[str]:
     """Carry out ``what`` in a process for each rank; what each of them printed. Fails if one does
     not end well."""
@@ -120,7 +121,7 @@ def run_page(
         started.append(
             programs.python(
                 "-m", "tests.pages", str(PROJECT / page), said,
-                tensorflow=tensorflow, cwd=here, env=environment,
+                imported=imported, cwd=here, env=environment,
             )
         )  # fmt: skip
     for program in started:
@@ -169,7 +170,9 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
         pytest.skip(f"{needed} is not installed")
     before = [Step("python", 1, BEFORE[page])] if page in BEFORE else []
     for _ in range(2 if page in TWICE else 1):
-        run_page(programs, page, before + todo(page), folder, needed == "tensorflow")
+        run_page(
+            programs, page, before + todo(page), folder, needed if needed in SLOW_TO_IMPORT else ""
+        )
 
 
 # The tables above are exact
@@ -448,9 +451,9 @@ def test_backup_and_restore_does_not_restore_the_dataset(
     programs: Programs, tmp_path: Path
 ) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    broken = programs.script(BACKUP, "break", tensorflow=True, cwd=tmp_path, env=environment)
+    broken = programs.script(BACKUP, "break", imported="tensorflow", cwd=tmp_path, env=environment)
     assert broken.wait(60 * SECOND) == 9, broken.err
-    again = programs.script(BACKUP, tensorflow=True, cwd=tmp_path, env=environment)
+    again = programs.script(BACKUP, imported="tensorflow", cwd=tmp_path, env=environment)
     assert again.wait(60 * SECOND) == 0, again.err
     first, trained = map(int, again.out.split("saw ")[1].split())
     assert trained > 6, "the model is the one that was saved"
@@ -472,6 +475,6 @@ print("iterations", int(model.optimizer.iterations))
 @pytest.mark.slow
 @needs_tensorflow
 def test_the_iterations_of_an_optimizer_are_not_batches(programs: Programs) -> None:
-    program = programs.script(ACCUMULATE, tensorflow=True, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    program = programs.script(ACCUMULATE, imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     assert program.wait(60 * SECOND) == 0, program.err
     assert "iterations 2\n" in program.out
