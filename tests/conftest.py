@@ -25,6 +25,7 @@ import hypothesis
 import pytest
 
 from tests import tables
+from tests.forked import Forking
 from tests.leaks import Held, collect_garbage, kill_descendants, mark_descendants
 from tests.programs import Programs
 from tests.videos import Videos
@@ -155,10 +156,18 @@ def client() -> Iterator[Client]:
         yield made
 
 
+@pytest.fixture(scope="session")
+def forking() -> Iterator[Forking]:
+    """Forks programs from processes that have imported what takes long."""
+    made = Forking()
+    yield made
+    made.end()
+
+
 @pytest.fixture
-def programs(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Programs]:
+def programs(tmp_path: Path, pytestconfig: pytest.Config, forking: Forking) -> Iterator[Programs]:
     """Starts processes that end with the test."""
-    started = Programs(tmp_path, pytestconfig.rootpath)
+    started = Programs(tmp_path, pytestconfig.rootpath, forking)
     yield started
     started.end()
 

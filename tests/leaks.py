@@ -19,11 +19,17 @@ from pathlib import Path
 from tests.processes import arena_maps, descriptors
 
 _MARK = "VIDEOLOAD_TEST_RUN"
+_spared: set[int | str] = set()  # processes; where descriptors lead
 
 
 def mark_descendants() -> None:
     """Whatever is started from now on carries the mark of this process."""
     os.environ[_MARK] = f"{os.getpid()}-{time.time_ns()}"
+
+
+def spare(pid: int, descriptor: int) -> None:
+    """A process that serves several tests, and what leads to it, are not what a test left."""
+    _spared.update((pid, str(Path(f"/proc/self/fd/{descriptor}").readlink())))
 
 
 def collect_garbage() -> None:
@@ -46,7 +52,9 @@ class Held:
     """What this process and its descendants hold now, each thing by a name of its own."""
 
     def __init__(self) -> None:
-        self._descriptors = descriptors()
+        self._descriptors = {
+            number: target for number, target in descriptors().items() if target not in _spared
+        }
         self._things = {f"process {pid}: {_command(pid)}" for pid in _marked()}
         self._things |= {f"mapping {line}" for line in arena_maps()}
         self._things |= {
@@ -86,7 +94,7 @@ def _marked() -> list[int]:
     mark = f"{_MARK}={os.environ[_MARK]}".encode()
     me = os.getpid()
     for name in os.listdir("/proc"):
-        if not name.isdecimal() or int(name) == me:
+        if not name.isdecimal() or int(name) == me or int(name) in _spared:
             continue
         with suppress(OSError):
             text = Path("/proc", name, "stat").read_text()

@@ -15,6 +15,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -135,4 +136,5 @@ def main(page: str, todo: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("error", UserWarning)  # Keras warns where a page gives it too few batches
     main(sys.argv[1], json.loads(sys.argv[2]))

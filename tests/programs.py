@@ -7,24 +7,31 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
+from tests.forked import Forked, Forking
 from tests.waiting import wait_until
 
 
 class Program:
     """A process that a test started, with what it prints."""
 
-    def __init__(self, arguments: list[str], folder: Path, **options: Any) -> None:
+    def __init__(
+        self,
+        start: Callable[..., subprocess.Popen[bytes] | Forked],
+        arguments: list[str],
+        folder: Path,
+        **options: Any,
+    ) -> None:
         self._out, self._err = folder / "out", folder / "err"
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **options
-            )
+            self.process = start(arguments, out, err, **options)
         self.pid = self.process.pid
 
     @property
@@ -71,20 +78,30 @@ class Program:
         self.process.wait()
 
 
+def _popen(
+    arguments: list[str], out: IO[bytes], err: IO[bytes], **options: Any
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=err, **options
+    )
+
+
 class Programs:
     """Starts processes; ends those that are left when the test is over."""
 
-    def __init__(self, folder: Path, project: Path) -> None:
+    def __init__(self, folder: Path, project: Path, forking: Forking) -> None:
         self._folder = folder
+        self._forking = forking
         self._paths = {"PYTHONPATH": str(project), "PYTHONUNBUFFERED": "1"}
         self._all: list[Program] = []
 
-    def python(self, *arguments: str, **options: Any) -> Program:
-        """``python arguments``."""
+    def python(self, *arguments: str, imported: str = "", **options: Any) -> Program:
+        """``python arguments``, which has ``imported`` a module (see `tests.forked`)."""
         folder = self._folder / f"program{len(self._all)}"
         folder.mkdir()
         environment = {**os.environ, **self._paths, **options.pop("env", {})}
-        program = Program([sys.executable, *arguments], folder, env=environment, **options)
+        start = partial(self._forking.start, imported) if imported else _popen
+        program = Program(start, list(arguments), folder, env=environment, **options)
         self._all.append(program)
         return program
 

@@ -12,6 +12,7 @@ import zmq
 
 from tests.digests import digests
 from tests.faults.proxy import Fault, Kind, Proxy, Way
+from tests.forked import Forking
 from tests.programs import Program, Programs
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
@@ -263,9 +264,9 @@ def sealed(
 
 @pytest.fixture(scope="module")
 def shared_programs(
-    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config, forking: Forking
 ) -> Iterator[Programs]:
-    started = Programs(tmp_path_factory.mktemp("programs"), pytestconfig.rootpath)
+    started = Programs(tmp_path_factory.mktemp("programs"), pytestconfig.rootpath, forking)
     yield started
     started.end()
 

@@ -314,7 +314,9 @@ FITTING = """
 @needs_tensorflow
 @pytest.mark.parametrize("how", ["trains", "waits"])
 def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
-    trainer = programs.script(FITTING, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    trainer = programs.script(
+        FITTING, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
     sign = "no worker is connected" if how == "waits" else "fitting"
     trainer.wait_for(sign, 30 * SECOND)
     workers = children_of(trainer.pid)
@@ -383,8 +385,9 @@ def test_ctrl_c_in_fit_is_a_keyboard_interrupt_whenever_it_comes_and_an_earlier_
 ) -> None:
     presses = 20 if how == "decoding" else 5
     trainer = programs.script(
-        PRESSED, str(videos.root), str(presses), how, env={"TF_CPP_MIN_LOG_LEVEL": "2"}
-    )
+        PRESSED, str(videos.root), str(presses), how, imported="tensorflow",
+        env={"TF_CPP_MIN_LOG_LEVEL": "2"},
+    )  # fmt: skip
     assert trainer.wait(100 * SECOND) == 0, trainer.err
     first, *told = trainer.out.splitlines()
     assert first == "fitted"
@@ -408,9 +411,10 @@ def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    demo = programs.videoload(
-        "demo", "--workers", "2", start_new_session=True, env={"TMPDIR": str(temporary)}
-    )
+    demo = programs.python(
+        "-m", "tests.small_demo", "--workers", "2", "--epochs", "1000", imported="tensorflow",
+        start_new_session=True, env={"TMPDIR": str(temporary)},
+    )  # fmt: skip
     demo.wait_for(sign, 60 * SECOND)
     assert list(temporary.iterdir())
     children = children_of(demo.pid)

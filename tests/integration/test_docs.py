@@ -87,6 +87,7 @@ tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrateg
 """,
 }  # fmt: skip
 
+SLOW_TO_IMPORT = ("tensorflow", "torch")
 TENSORFLOW = re.compile(r"import (keras|tensorflow)|vl\.Position|\.dataset\(")
 
 
@@ -103,10 +104,11 @@ def todo(page: str) -> list[Step]:
 
 
 def run_page(
-    programs: Programs, page: str, what: list[Step], folder: Path, ranks: int = 1
+    programs: Programs, page: str, what: list[Step], folder: Path, imported: str = ""
 ) -> list[str]:
     """Carry out ``what`` in a process for each rank; what each of them printed. Fails if one does
     not end well."""
+    ranks = 2 if page in RANKS else 1
     ports = free_ports(3)
     said = re.sub(r":555([56])\b", lambda port: f":{ports[int(port[1]) - 5]}", as_json(what))
     (folder / "shared").mkdir(exist_ok=True)
@@ -128,9 +130,8 @@ def run_page(
             environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[2])}
         started.append(
             programs.python(
-                # Keras warns where a page gives it too few batches.
-                "-W", "error::UserWarning", "-m", "tests.pages", str(PROJECT / page), said,
-                cwd=here, env=environment,
+                "-m", "tests.pages", str(PROJECT / page), said,
+                imported=imported, cwd=here, env=environment,
             )
         )  # fmt: skip
     for program in started:
@@ -179,7 +180,9 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
         pytest.skip(f"{needed} is not installed")
     before = [Step("python", 1, BEFORE[page])] if page in BEFORE else []
     for _ in range(2 if page in TWICE else 1):
-        run_page(programs, page, before + todo(page), folder, 2 if page in RANKS else 1)
+        run_page(
+            programs, page, before + todo(page), folder, needed if needed in SLOW_TO_IMPORT else ""
+        )
 
 
 # The tables above are exact
@@ -335,8 +338,9 @@ def test_the_two_commands_of_the_readme_are_one_line_each() -> None:
 @pytest.mark.slow
 @needs_tensorflow
 def test_the_demo_runs(programs: Programs, materials: Path) -> None:
-    """The README's first command, on few videos."""
-    program = programs.videoload("demo", "--videos", str(materials / "shapes"), "--epochs", "1")
+    """The README's first command, on few videos, and timed for a few steps."""
+    options = ("--videos", str(materials / "shapes"), "--epochs", "1")
+    program = programs.python("-m", "tests.small_demo", *options)
     assert program.wait(150 * SECOND) == 0, program.err
     assert "16 videos to train on, 4 held back, 4 classes: down, left, right, up" in program.out
     assert "of the held-back videos recognised (guessing: 25%)" in program.out
@@ -457,9 +461,9 @@ def test_backup_and_restore_does_not_restore_the_dataset(
     programs: Programs, tmp_path: Path
 ) -> None:
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2"}
-    broken = programs.script(BACKUP, "break", cwd=tmp_path, env=environment)
+    broken = programs.script(BACKUP, "break", imported="tensorflow", cwd=tmp_path, env=environment)
     assert broken.wait(60 * SECOND) == 9, broken.err
-    again = programs.script(BACKUP, cwd=tmp_path, env=environment)
+    again = programs.script(BACKUP, imported="tensorflow", cwd=tmp_path, env=environment)
     assert again.wait(60 * SECOND) == 0, again.err
     first, trained = map(int, again.out.split("saw ")[1].split())
     assert trained > 6, "the model is the one that was saved"
@@ -481,6 +485,6 @@ print("iterations", int(model.optimizer.iterations))
 @pytest.mark.slow
 @needs_tensorflow
 def test_the_iterations_of_an_optimizer_are_not_batches(programs: Programs) -> None:
-    program = programs.script(ACCUMULATE, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    program = programs.script(ACCUMULATE, imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     assert program.wait(60 * SECOND) == 0, program.err
     assert "iterations 2\n" in program.out

@@ -98,7 +98,7 @@ def start_ranks(programs: Programs, script: str, root: Path) -> list[Program]:
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(RANKS)]}
     return [
         programs.script(
-            script, str(root),
+            script, str(root), imported="tensorflow",
             env={
                 "TF_CONFIG": json.dumps({
                     "cluster": cluster, "task": {"type": "worker", "index": rank},

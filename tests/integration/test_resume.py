@@ -102,7 +102,7 @@ def test_a_training_that_was_killed_in_mid_epoch_has_the_loss_curve_of_one_that_
         folder.mkdir(exist_ok=True)
         return programs.script(
             SCRIPT + how, str(videos.root), str(steps),
-            cwd=folder, env={"TF_CPP_MIN_LOG_LEVEL": "2"},
+            imported="tensorflow", cwd=folder, env={"TF_CPP_MIN_LOG_LEVEL": "2"},
         )  # fmt: skip
 
     unbroken, victim = train("unbroken"), train("broken", KILLED_AFTER)

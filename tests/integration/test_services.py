@@ -52,14 +52,14 @@ class Deployment:
         script = script.replace("python -m", f"{sys.executable} -m")
         subprocess.run([shell, option, script], check=True, timeout=20 * SECOND, cwd=COMPOSE.parent)
 
-    def start(self, name: str, **settings: str) -> Program:
+    def start(self, name: str, imported: str = "", /, **settings: str) -> Program:
         """One more container of ``name``; ``settings`` are VIDEOLOAD_ variables on top."""
         service = self._services[name]
         environment = {
             variable: self._here([value])[0] for variable, value in service["environment"].items()
         }
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
-        return self._python(service["command"], env=environment)
+        return self._python(service["command"], env=environment, imported=imported)
 
     def health(self, worker: Program, *arguments: str) -> int:
         """Exit status of a worker's health check."""
@@ -152,7 +152,7 @@ def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
     workers = [deployment.start("worker") for _ in range(2)]
     stranger = deployment.start("worker", KEYS="")
 
-    trainer = deployment.start("trainer", **SMALL, EPOCHS=FOR_EVER)
+    trainer = deployment.start("trainer", "tensorflow", **SMALL, EPOCHS=FOR_EVER)
     wait_until(lambda: deployment.position or trainer.process.poll(), 40 * SECOND, trainer.err)
     assert stop(trainer, 10 * SECOND) == 128 + signal.SIGTERM, trainer.err
     trained = deployment.position
@@ -160,7 +160,7 @@ def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
     wait_until(lambda: [trainers_gone(worker) for worker in workers] == [1, 1], 10 * SECOND)
 
     epochs = trained // STEPS + 2
-    again = deployment.start("trainer", **SMALL, EPOCHS=str(epochs))
+    again = deployment.start("trainer", "tensorflow", **SMALL, EPOCHS=str(epochs))
     assert again.wait(40 * SECOND) == 0, again.err
     assert f"going on after {trained} batches\nEpoch {trained // STEPS + 1}/" in again.out
     assert f"Epoch {epochs}/{epochs}\n{STEPS}/{STEPS} - " in again.out
@@ -181,7 +181,8 @@ def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
 def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment) -> None:
     deployment.make_keys()
     worker = deployment.start("worker")
-    trainer = deployment.start("trainer", **SMALL | {"WORKERS": "1"}, EPOCHS=FOR_EVER)
+    settings = SMALL | {"WORKERS": "1"}
+    trainer = deployment.start("trainer", "tensorflow", **settings, EPOCHS=FOR_EVER)
     wait_until(lambda: deployment.position or trainer.process.poll(), 40 * SECOND, trainer.err)
     worker.end()
     trainer.wait_for("no worker is connected", 20 * SECOND)
