@@ -8,6 +8,7 @@ Kubernetes' own part.
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_a_worker_pod_passes_its_probes_and_leaves_when_asked(
     worker.wait_for("cannot be reached", 20 * SECOND)
     for probe in ("readinessProbe", "livenessProbe"):
         assert namespace.probe("worker", probe, worker) == 0
-    worker.process.terminate()
+    worker.signal(signal.SIGTERM)
     assert worker.wait(5 * SECOND) == 0, worker.err
 
 
