@@ -62,8 +62,8 @@ PATIENCE_S = 30 * SECOND  # the longest that anything here waits for anything
 # whose targets are on their way back (a refused worker rests) reads no further for a while.
 MOST_WAITING = 3
 TARGET_S = 10 * SECOND
-# More than that at the end than after the warm-up is a leak. The allocator keeps the most that was in
-# use, strangers and trainer together: 120 endless messages leave 40 MB, and 40 leave 35.
+# More than that at the end than after the warm-up is a leak. The allocator keeps the most that was
+# in use, by strangers and trainer together: 120 endless messages leave 40 MB, and 40 leave 35.
 RSS_MB = 64.0
 
 STRAIGHT, PROXIED, SEALED = "dialled in", "through a proxy", "CURVE through a proxy"
