@@ -35,7 +35,9 @@ def prove_mpeg12(packets: Packets) -> Pictures | None:
             return None
         kind = _TYPES.get(data[at + 5] >> 3 & 7)
         extension = _PICTURE_EXTENSION.search(data, at)
-        if kind is None or (extension and data[extension.end() + 1] & 3 != _FRAME):
+        # Behind two bytes of the extension, if it is not cut; MPEG-1 has none.
+        structure = data[extension.end() + 1 : extension.end() + 2] if extension else b"\3"
+        if kind is None or not structure or structure[0] & 3 != _FRAME:
             return None
         types.append(kind)
         if before := _TIME_CODE.sub(b"", data[:at]):

@@ -11,6 +11,7 @@ from videoload.decoding.picture_headers import prove
 from videoload.decoding.pictures import Pictures
 
 GROUP = b"\0\0\1\xb8"
+CUT = mpeg2_picture("P", 1).partition(b"\0\0\1\xb5")[0] + b"\0\0\1\xb5\x8f"
 
 
 def proven(*data: bytes) -> Pictures | None:
@@ -43,6 +44,7 @@ def test_decoding_begins_where_a_sequence_header_stands() -> None:
         pytest.param([mpeg2_picture("I")], id="no sequence header"),
         pytest.param(group(0, "PI"), id="does not begin with a key frame"),
         pytest.param([*group(0, "I"), mpeg2_picture("P", 1, structure=1)], id="a field"),
+        pytest.param([*group(0, "I"), CUT], id="a picture's extension is cut"),
         pytest.param([*group(0, "I"), mpeg2_picture("P") * 2], id="two pictures in a packet"),
         pytest.param([*group(0, "I"), b"\0\0\1\xb7"], id="a packet without a picture"),
         pytest.param(group(0, "IBP"), id="a B-picture of one reference"),
