@@ -77,7 +77,7 @@ class Forking:
     """A process for each module that programs want imported, started when the first one does."""
 
     def __init__(self) -> None:
-        self._running: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
+        self._running: dict[str, socket.socket] = {}
 
     def start(
         self,
@@ -99,18 +99,17 @@ class Forking:
         }  # fmt: skip
         told, tells = os.pipe()
         handles = [out.fileno(), err.fileno(), tells]
-        socket.send_fds(self._running[imported][1], [json.dumps(order).encode()], handles)
+        socket.send_fds(self._running[imported], [json.dumps(order).encode()], handles)
         os.close(tells)
         return Forked(told)
 
     def end(self) -> None:
         """They end once nobody can ask them any more."""
-        for process, asking in self._running.values():
+        for asking in self._running.values():
             asking.close()
-            process.wait(10 * SECOND)
 
     @staticmethod
-    def _start(imported: str, env: dict[str, str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    def _start(imported: str, env: dict[str, str]) -> socket.socket:
         asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with asked:
             process = subprocess.Popen(
@@ -119,8 +118,9 @@ class Forking:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env={**env, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
             )  # fmt: skip
-        leaks.spare(process.pid, asking.fileno())
-        return process, asking
+        process.wait(10 * SECOND)  # its child serves: nobody takes that for one of this process's
+        leaks.spare(int(asking.recv(_NUMBER_BYTES)), asking.fileno())
+        return asking
 
 
 def _serve(asked: socket.socket) -> dict[str, Any] | None:
@@ -190,10 +190,13 @@ def _run(arguments: list[str], environment: dict[str, str], folder: str, session
 
 def main() -> None:
     """Import, serve; in each program, run."""
-    importlib.import_module(sys.argv[1])
-    gc.collect()
-    gc.freeze()  # pages that nobody writes to stay shared
+    if os.fork():
+        os._exit(0)
     with socket.socket(fileno=int(sys.argv[2])) as asked:
+        asked.send(str(os.getpid()).encode())
+        importlib.import_module(sys.argv[1])
+        gc.collect()
+        gc.freeze()  # pages that nobody writes to stay shared
         order = _serve(asked)
     if order is not None:
         _run(**order)

@@ -90,22 +90,27 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
     signature = (_signature(stream.clip, rows), tf.TensorSpec((rows,), tf.int64))
 
+    # None of these is Python that AutoGraph would have to convert, into files that it may leave.
+    as_it_is = tf.autograph.experimental.do_not_convert
+
     def begin(_: tf.Tensor) -> tf.Tensor:
         return tf.ensure_shape(tf.numpy_function(reading.begin, [], tf.int64), ())
 
+    def asked(reader: tf.Tensor) -> tf.Tensor:
+        return tf.numpy_function(reading.asked, [reader], tf.int64)
+
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
-        readers = tf.data.Dataset.from_tensors(reader).repeat()
-        asked = readers.map(lambda reader: tf.numpy_function(reading.asked, [reader], tf.int64))
+        questions = tf.data.Dataset.from_tensors(reader).repeat().map(as_it_is(asked))
         batches = tf.data.Dataset.from_generator(
             reading.batches, args=(reader,), output_signature=signature
         )
-        return tf.data.Dataset.zip(asked, batches.prefetch(_PREFETCH)).map(got)
+        return tf.data.Dataset.zip(questions, batches.prefetch(_PREFETCH)).map(as_it_is(got))
 
     def got(reader: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         tf.numpy_function(reading.got, [reader, tf.shape(batch[1])[0]], [])
         return batch
 
-    made = tf.data.Dataset.from_tensors(0).map(begin).flat_map(iteration)
+    made = tf.data.Dataset.from_tensors(0).map(as_it_is(begin)).flat_map(as_it_is(iteration))
     made.stream = stream  # as long as there is the dataset
     if not skips:
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
