@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def test_the_script_is_one_that_bash_understands_and_needs_two_variables() -> No
 
 @pytest.mark.slow
 @needs_tensorflow
+@pytest.mark.timeout(400 * SECOND)
 def test_a_job_trains_on_the_right_clips_and_goes_on_where_it_was_when_requeued(
     tmp_path: Path,
 ) -> None:
@@ -54,15 +56,22 @@ def test_a_job_trains_on_the_right_clips_and_goes_on_where_it_was_when_requeued(
             "sbatch", "--parsable", str(SCRIPT), **environment,
             PYTHONPATH=str(PROJECT), PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         ).strip()  # fmt: skip
-        wait_until(lambda: "Epoch 3/" in slurm.log(job), 90 * SECOND)
+
+        def wait(condition: Callable[[], object], timeout_s: float) -> None:
+            try:
+                wait_until(condition, timeout_s)
+            except TimeoutError:
+                pytest.fail(f"{slurm.states(job)}\n{slurm.log(job)}")
+
+        wait(lambda: "Epoch 3/" in slurm.log(job), 150 * SECOND)
         slurm.run("scancel", "--batch", "--signal=USR1", job)  # as when its time is nearly over
-        wait_until(lambda: slurm.states(job) == {"PENDING"}, 60 * SECOND)
+        wait(lambda: slurm.states(job) == {"PENDING"}, 60 * SECOND)
         trained = json.loads(position.read_text())["batches"]
         assert 2 * STEPS <= trained < EPOCHS * STEPS
         for part in ("+0", "+1"):
             # Slurm would let two minutes pass.
             slurm.run("scontrol", "update", f"JobId={job}{part}", "StartTime=now")
-        wait_until(lambda: not slurm.states(job) & BUSY, 120 * SECOND)
+        wait(lambda: not slurm.states(job) & BUSY, 120 * SECOND)
         log = slurm.log(job)
         assert slurm.states(job) == {"COMPLETED"}, log
     trainer, *workers = NODES
