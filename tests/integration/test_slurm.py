@@ -40,6 +40,7 @@ def test_the_script_is_one_that_bash_understands_and_needs_two_variables() -> No
 @pytest.mark.slow
 @needs_tensorflow
 @pytest.mark.timeout(400 * SECOND)
+@pytest.mark.xdist_group("timing")  # its daemons wait long for a busy machine
 def test_a_job_trains_on_the_right_clips_and_goes_on_where_it_was_when_requeued(
     tmp_path: Path,
 ) -> None:

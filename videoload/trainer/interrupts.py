@@ -14,8 +14,9 @@ Two more things are in its way:
     KeyboardInterrupt that is raised in there reaches nobody. When TensorFlow returns with an error,
     it makes the exception first, and its ``__init__`` is the first Python since Ctrl-C: pybind11
     finds the KeyboardInterrupt in the place of its own exception and raises a RuntimeError about
-    that. In a finalizer, ours of each batch's array among them, it is printed and forgotten. So
-    `_on_ctrl_c` takes the place of Python's own handler, and is the same but for those few
+    that. In a finalizer, ours of each batch's array among them, it is printed and forgotten. In a
+    function that a dataset calls, maybe in the main thread, it becomes an error of the dataset's.
+    So `_on_ctrl_c` takes the place of Python's own handler, and is the same but for those few
     instructions: then it is raised as soon as they are through.
 """
 
@@ -126,6 +127,8 @@ def _callers_of_what_loses_it(frame: FrameType | None) -> list[FrameType]:
 
 
 def _loses_exceptions(code: CodeType) -> bool:
+    if code.co_filename.endswith("script_ops.py"):  # TensorFlow's way into Python
+        return True
     if code.co_name == "__init__":
-        return code.co_filename.endswith("errors_impl.py")  # TensorFlow's
+        return code.co_filename.endswith("errors_impl.py")  # its errors
     return code.co_name == "__del__" or code is weakref.finalize.__call__.__code__

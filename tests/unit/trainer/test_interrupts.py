@@ -179,6 +179,29 @@ def test_no_other_thread_may_listen() -> None:
     assert not interrupts.is_due(float("-inf"), float("-inf")), "and then nothing is noted"
 
 
+@pytest.mark.no_cover
+def test_it_is_not_raised_in_what_tensorflow_calls_in_the_main_thread_but_right_behind() -> None:
+    # It would become an error of the dataset's, or leave a lock taken.
+    names: dict[str, Callable[[Callable[[], None]], None]] = {}
+    source = "def call(function):\n    function()\n    function()\n"
+    exec(compile(source, "/anywhere/ops/script_ops.py", "exec"), names)
+    interrupts.listen()
+    steps: list[str] = []
+
+    def note() -> None:
+        if not steps:
+            signal.raise_signal(signal.SIGINT)
+        steps.append("noted")
+
+    def wait_for_batch() -> None:
+        names["call"](note)
+        steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        wait_for_batch()
+    assert steps == ["noted", "noted"]
+
+
 class Finalized:
     """Its end is told, by either of Python's two ways, and Ctrl-C comes just then."""
 
