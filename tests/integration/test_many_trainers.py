@@ -133,7 +133,7 @@ def test_heavy_clips_do_not_starve_light_ones(
             wait_until(lambda: clips(one) > 8 and clips(other) > 8, 20 * SECOND)
             before = decode_s(one), decode_s(other)
             clips_before = clips(one), clips(other)
-            wait_until(lambda: clips(one) >= clips_before[0] + 48, 40 * SECOND)
+            wait_until(lambda: clips(one) >= clips_before[0] + 160, 40 * SECOND)
             after = decode_s(one), decode_s(other)
             clips_after = clips(one), clips(other)
     spent = [end - begin for begin, end in zip(before, after, strict=True)]
@@ -141,7 +141,7 @@ def test_heavy_clips_do_not_starve_light_ones(
     tell(f"heavy and light: {counts} clips, {spent[0]:.2f} and {spent[1]:.2f} s")
     # A half, where the light one's trainer has a core to itself: else the worker waits in vain for
     # its next lease now and then, and goes on with the heavy one.
-    assert 0.05 < spent[1] / spent[0] < FAIR[1]
+    assert 0.02 < spent[1] / spent[0] < FAIR[1]
     assert counts[1] > 5 * counts[0]
 
 
