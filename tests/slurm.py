@@ -77,8 +77,9 @@ class Cluster:
 def cluster(folder: Path) -> Iterator[Cluster]:
     """One with the nodes of `NODES`, until it is left; skips the test where there is no Slurm."""
     missing = [name for name in _DAEMONS if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"needs Slurm ({', '.join(missing) or 'all there'}) and root")
+    if missing or os.geteuid() != 0 or not os.environ.get("VIDEOLOAD_SLURM"):
+        # Beside other tests its jobs stayed pending at times: it is run where it is asked for.
+        pytest.skip(f"needs VIDEOLOAD_SLURM=1, root and Slurm ({', '.join(missing) or 'is there'})")
     host, (port, *ports) = socket.gethostname(), free_ports(1 + len(NODES))
     job = random.randrange(1, 1 << 20)  # the trainer's port depends on it
     nodes = "".join(

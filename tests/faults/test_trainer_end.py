@@ -314,9 +314,7 @@ FITTING = """
 @needs_tensorflow
 @pytest.mark.parametrize("how", ["trains", "waits"])
 def test_ctrl_c_ends_a_fit(how: str, videos: Videos, programs: Programs) -> None:
-    trainer = programs.script(
-        FITTING, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
-    )
+    trainer = programs.script(FITTING, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
     sign = "no worker is connected" if how == "waits" else "fitting"
     trainer.wait_for(sign, 30 * SECOND)
     workers = children_of(trainer.pid)
@@ -385,7 +383,7 @@ def test_ctrl_c_in_fit_is_a_keyboard_interrupt_whenever_it_comes_and_an_earlier_
 ) -> None:
     presses = 20 if how == "decoding" else 5
     trainer = programs.script(
-        PRESSED, str(videos.root), str(presses), how, imported="tensorflow",
+        PRESSED, str(videos.root), str(presses), how,
         env={"TF_CPP_MIN_LOG_LEVEL": "2"},
     )  # fmt: skip
     assert trainer.wait(100 * SECOND) == 0, trainer.err
