@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.digests import digests
+from tests.models import recorder, small_model
 from tests.videos import Videos
 from tests.waiting import SECOND
 from videoload import (
@@ -44,27 +45,6 @@ def make(client: Client, videos: Videos) -> Stream:
 def serial(videos: Videos) -> list[str]:
     """Of four epochs."""
     return digests(decode_serially(videos.catalog, CLIP, **HOW, epochs=4))
-
-
-@pytest.fixture
-def recorder(tf: Any) -> Any:
-    """A model that notes the digest of each batch that it is given."""
-
-    class Recorder(tf.keras.Model):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[str] = []
-
-        def _see(self, data: Any) -> dict[str, float]:
-            clips, labels = data
-            self.seen += digests([(clips.numpy(), labels.numpy())])
-            return {"loss": 0.0}
-
-        train_step = test_step = _see
-
-    model = Recorder()
-    model.compile(run_eagerly=True)
-    return model
 
 
 def test_a_batch_by_its_number_is_that_step_of_the_stream(
@@ -139,30 +119,32 @@ def test_threads_get_what_they_ask_for(client: Client, videos: Videos, serial: l
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_fit_trains_on_each_batch_of_each_epoch_once(
-    shuffle: bool, client: Client, videos: Videos, serial: list[str], recorder: Any
+    shuffle: bool, client: Client, videos: Videos, serial: list[str], tf: Any
 ) -> None:
     stream = make(client, videos)
-    recorder.fit(stream.sequence(), epochs=3, shuffle=shuffle, **FIT)
+    model = recorder(tf)
+    model.fit(stream.sequence(), epochs=3, shuffle=shuffle, **FIT)
     size = len(stream)
     for epoch in range(3):
         steps = slice(epoch * size, (epoch + 1) * size)
-        seen, expected = recorder.seen[steps], serial[steps]
+        seen, expected = model.seen[steps], serial[steps]
         assert seen == expected or (shuffle and sorted(seen) == sorted(expected))
-    assert len(recorder.seen) == 3 * size
+    assert len(model.seen) == 3 * size
 
 
 def test_fit_and_evaluate_read_two_sequences_of_one_client(
-    client: Client, videos: Videos, serial: list[str], recorder: Any
+    client: Client, videos: Videos, serial: list[str], tf: Any
 ) -> None:
     stream = make(client, videos)
     held_back = client.stream(videos.catalog, CLIP, 3)
     expected = digests(decode_serially(videos.catalog, CLIP, 3, epochs=2))
-    recorder.fit(
+    model = recorder(tf)
+    model.fit(
         stream.sequence(), validation_data=held_back.sequence(), epochs=2, shuffle=False, **FIT
     )
     size, n = len(stream), len(held_back)
     train, check = serial[: 2 * size], expected
-    assert recorder.seen == [
+    assert model.seen == [
         *train[:size], *check[:n], *train[size:], *check[n:]
     ]  # fmt: skip
 
@@ -170,13 +152,7 @@ def test_fit_and_evaluate_read_two_sequences_of_one_client(
 def test_many_epochs_inside_tensorflow_wait_for_no_slot_for_good(
     tf: Any, client: Client, videos: Videos
 ) -> None:
-    model = tf.keras.Sequential([
-        tf.keras.layers.Rescaling(1 / 255),
-        tf.keras.layers.GlobalAveragePooling3D(),
-        tf.keras.layers.Dense(3),
-    ])  # fmt: skip
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss)
+    model = small_model(tf)
     stream = client.stream(videos.catalog, CLIP, slots=4, **HOW)
     model.fit(stream.sequence(), epochs=10, shuffle=False, **FIT)
     assert stream.stats().batches >= 10 * len(stream)

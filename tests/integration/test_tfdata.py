@@ -16,6 +16,7 @@ import pytest
 
 from tests.digests import digests
 from tests.leaks import collect_garbage
+from tests.models import arrays, recorder, small_model
 from tests.needs import needs_tensorflow
 from tests.processes import arena_maps, resident_mb
 from tests.programs import Programs
@@ -48,11 +49,6 @@ def make(client: Client, videos: Videos, **options: Any) -> Stream:
     return client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=3, slots=SLOTS, **options)
 
 
-def arrays(batches: Any) -> Iterator[tuple[Any, Any]]:
-    for clips, labels in batches:
-        yield clips.numpy(), labels.numpy()
-
-
 def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
     """So many slots come back: a pass of which one batch is read has the workers fill that many
     more, and then no more."""
@@ -70,34 +66,6 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
 
 def decoded(client: Client) -> int:
     return sum(worker.clips for worker in client.workers)
-
-
-def small_model(tf: Any, **compiled: Any) -> Any:
-    model = tf.keras.Sequential([
-        tf.keras.layers.Rescaling(1 / 255),
-        tf.keras.layers.GlobalAveragePooling3D(),
-        tf.keras.layers.Dense(3),
-    ])  # fmt: skip
-    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, **compiled)
-    return model
-
-
-def recorder(tf: Any) -> Any:
-    """A model that notes the digest of each batch that `fit` gives it."""
-
-    class Recorder(tf.keras.Model):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: list[str] = []
-
-        def train_step(self, data: Any) -> dict[str, float]:
-            self.seen.extend(digests(arrays([data])))
-            return {"loss": 0.0}
-
-    model = Recorder()
-    model.compile(run_eagerly=True)
-    return model
 
 
 # What a dataset gives
