@@ -8,6 +8,7 @@ slot, and in a message, the samples of a lease are rows of bytes, one after the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class ItemSpec:
             object.__setattr__(self, "dtype", _type("dtype", dtype))
 
     def __hash__(self) -> int:
-        return hash((self.load, self.files, self.clip_bytes))
+        return hash((self.load, self.files))  # a dict has none
 
     @property
     def frames(self) -> int:
@@ -99,7 +100,7 @@ class ItemSpec:
     @property
     def clip_bytes(self) -> int:
         """Bytes of one item."""
-        return self._record.itemsize
+        return _record(self).itemsize
 
     def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
         """The arrays of items, as views.
@@ -110,17 +111,10 @@ class ItemSpec:
         Returns:
             An array [..., *shape], or a dict of them.
         """
-        items = rows.view(self._record)[..., 0]
+        items = rows.view(_record(self))[..., 0]
         if isinstance(self.shape, dict):
             return {name: items[name] for name in self.shape}
         return items[_ONLY]
-
-    @property
-    def _record(self) -> np.dtype[Any]:
-        shapes = self.shape if isinstance(self.shape, dict) else {_ONLY: self.shape}
-        types = self.dtype if isinstance(self.dtype, dict) else {_ONLY: self.dtype}
-        fields = [(name, types[name], shapes[name]) for name in shapes]
-        return np.dtype(fields, align=True)
 
 
 Spec = ClipSpec | ItemSpec
@@ -143,3 +137,10 @@ def _type(name: str, dtype: Any) -> str:
             f"numbers, got {dtype!r}"
         )
     return str(found.name)
+
+
+@lru_cache(maxsize=64)  # asked for several times an item
+def _record(spec: ItemSpec) -> np.dtype[Any]:
+    shapes = spec.shape if isinstance(spec.shape, dict) else {_ONLY: spec.shape}
+    types = spec.dtype if isinstance(spec.dtype, dict) else {_ONLY: spec.dtype}
+    return np.dtype([(name, types[name], shapes[name]) for name in shapes], align=True)
