@@ -157,7 +157,7 @@ def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
 
 def frame_rate(opened: OpenedVideo) -> Fraction:
     """Frames a second, as the container says; 0 if it does not."""
-    return Fraction(opened.stream.average_rate or opened.stream.guessed_rate or 0)
+    return opened.stream.average_rate or opened.stream.guessed_rate or Fraction()
 
 
 def checksum(frame: VideoFrame) -> int:

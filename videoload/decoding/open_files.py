@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import av
@@ -224,17 +225,23 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
 
 def _container(path: str) -> InputContainer:
     try:
-        return av.open(
-            path,
-            metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
-            container_options={
-                "format_whitelist": _CONTAINERS,
-                "protocol_whitelist": "file",
-            },
-        )
+        if path[-4:].lower() == ".avi":
+            # To ask all of FFmpeg's formats takes as long as the rest of opening such a file.
+            with suppress(*REFUSALS):
+                return _open_as("avi", path)
+        return _open_as(None, path)
     except REFUSALS as error:
         why = getattr(error, "strerror", None) or error
         raise UnreadableError(f"is not a video that can be opened ({why})") from None
+
+
+def _open_as(format_: str | None, path: str) -> InputContainer:
+    return av.open(
+        path,
+        format=format_,
+        metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
+        container_options={"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"},
+    )
 
 
 def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:

@@ -161,6 +161,12 @@ class _Content:
         if self._all is not None:
             self.size = len(self._all)
 
+    def find_movi(self) -> int:
+        """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
+        if self._all is not None:
+            return self._all.find(b"movi", 0, _HEADER_BYTES)
+        return self.read(0, _HEADER_BYTES).find(b"movi")
+
     def read(self, at: int, length: int) -> bytes:
         """``length`` bytes from ``at`` on, fewer at the end of the file."""
         if self._all is not None:
@@ -190,7 +196,7 @@ def _is_whole(
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
     those headers, with more behind them; if None, some are read."""
-    movi = content.read(0, _HEADER_BYTES).find(b"movi")
+    movi = content.find_movi()
     if movi < 0:
         return False
     stream, streams = opened.stream.index, len(opened.container.streams)
@@ -198,9 +204,9 @@ def _is_whole(
     if heads is None:
         rows = _spread(len(positions))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
-    names, lengths = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<u4").T
+    told = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<i8")[:, 0] - (sizes[rows] << 32)
     dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
-    if not (((names == dc) | (names == db)) & (lengths == sizes[rows])).all():
+    if not ((told == dc) | (told == db)).all():
         return False
     begin, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
     gaps = np.flatnonzero(ends[:-1] != begin[1:])
