@@ -41,6 +41,7 @@ _Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=100_000)]
 
 
@@ -118,14 +119,35 @@ class Lease(_Message, tag="lease"):
         return spec
 
 
+class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
+    """Where the seconds of a lease went, as its worker measured them: the phases of decoding, which
+    add up with ``importing`` (the module of a user's function) to ``decode_s``; how long before
+    that it had no lease of anybody (``idle``); and of all that time, what it was on a core
+    (``core``) and waited for one (``no_core``)."""
+
+    open: _Seconds = 0.0
+    index: _Seconds = 0.0
+    seek: _Seconds = 0.0
+    decode: _Seconds = 0.0
+    scale: _Seconds = 0.0
+    transform: _Seconds = 0.0
+    importing: _Seconds = 0.0
+    idle: _Seconds = 0.0
+    core: _Seconds = 0.0
+    no_core: _Seconds = 0.0
+
+
 class Result(_Message, tag="result"):
     """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``files``,
-    of a worker that dialled in: the fingerprint of the file that each clip is of."""
+    of a worker that dialled in: the fingerprint of the file that each clip is of. ``clip_s``: what
+    each clip took."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     files: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []
+    spent: Spent = Spent()
+    clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []
 
 
 class Failed(_Message, tag="failed"):
