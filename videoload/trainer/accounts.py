@@ -11,7 +11,6 @@ for its line: for pixels that are on their way, or a lease that is.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -122,8 +121,8 @@ def _phases(spent: Spent) -> tuple[float, ...]:
 
 
 class Ledger:
-    """The work of all workers, by time: a bucket a second, and of older ones two are merged into one
-    of twice the length. So a day takes a hundred buckets, and a window is met to an eighth."""
+    """The work of all workers, by time: a bucket a second, and of older ones two are merged into
+    one of twice the length. So a day takes a hundred buckets, and a window is met to an eighth."""
 
     def __init__(self) -> None:
         self.all: dict[str, Work] = {}  # since it began
@@ -133,15 +132,16 @@ class Ledger:
         """A worker did that."""
         self.all.setdefault(worker, Work()).add(work)
         if not self._buckets or now >= self._buckets[-1].begin + _BUCKET_S:
-            self._buckets.append(_Bucket(now, 0, {}))
+            self._buckets.append(_Bucket(now, now, 0, {}))
             self._merge()
+        self._buckets[-1].end = now
         self._buckets[-1].works.setdefault(worker, Work()).add(work)
 
     def read(self, since: float) -> dict[str, Work]:
         """The work since then, by worker."""
         found: dict[str, Work] = {}
         for bucket in reversed(self._buckets):
-            if bucket.begin < since:
+            if bucket.end < since:
                 break
             for worker, work in bucket.works.items():
                 found.setdefault(worker, Work()).add(work)
@@ -159,6 +159,7 @@ class Ledger:
             for worker, work in newer.works.items():
                 older.works.setdefault(worker, Work()).add(work)
             older.kind += 1
+            older.end = newer.end
             del self._buckets[begin + 1]
             end = begin + 1
 
@@ -166,6 +167,7 @@ class Ledger:
 @dataclass(eq=False, slots=True)
 class _Bucket:
     begin: float
+    end: float  # when it was added to last
     kind: int  # it is 2**kind seconds long, or longer
     works: dict[str, Work]
 
@@ -182,7 +184,7 @@ class SlowFiles(NamedTuple):
     """So many files of those that were ``met``, of which a clip takes five times as long as others,
     and the share of all decoding that they take; and of which a clip takes longest."""
 
-    count: int = 0
+    slow: int = 0
     met: int = 0
     share: float = 0.0
     slowest: tuple[FileTime, ...] = ()

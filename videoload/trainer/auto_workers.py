@@ -1,9 +1,9 @@
 """How many of the workers of this host to keep, with ``workers="auto"``. Pure: time is passed in.
 
-It begins with one per core. What more than suffices is given back: a worker that idles takes memory,
-and a core from whoever trains. A quarter is kept to spare, for files that take longer, and nobody is
-sent away before it was said three times in a row. Where the trainer comes to need more (another
-model, a validation that is quicker), they are started again, up to one per core.
+It begins with one per core. What more than suffices is given back: a worker that idles takes
+memory, and a core from whoever trains. A quarter is kept to spare, for files that take longer, and
+nobody is sent away before it was said three times in a row. Where the trainer comes to need more
+(another model, a validation that is quicker), they are started again, up to one per core.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 
 _SPARE = 1.25
 _TIMES = 3  # in a row
-LOOK_S = 2.0  # between two of them
+LOOK_S = 1.0  # between two of them
 WINDOW_S = 10.0  # of time that each is about
 FEWEST = 10  # batches that tell anything
 

@@ -56,6 +56,7 @@ from videoload.trainer.leases import (
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
+from videoload.trainer.snapshots import take_snapshot
 from videoload.trainer.stats import Connected, Meter, WorkerStats
 from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
@@ -74,6 +75,8 @@ from videoload.transport.messages import (
     Refused,
     Result,
     Share,
+    Snapshot,
+    Watch,
     Welcome,
     WorkerSettings,
 )
@@ -88,6 +91,7 @@ _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
 _LATELY_S = 10.0  # how busy a worker is, is told of so long
+_TELL_S, _LOOK_AGAIN_S = 0.05, 0.5  # between two SNAPSHOTs, and between two that differ
 _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
@@ -148,6 +152,8 @@ class Engine:
         self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
+        self._tell_at = -math.inf
+        self._told: tuple[float, Snapshot] | None = None
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -210,8 +216,8 @@ class Engine:
             return len(self._workers)
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each worker that is connected: its clips so far, and how busy it was in the
-        last seconds."""
+        """The figures of each worker that is connected: its clips so far, and how busy it was in
+        the last seconds."""
         ever, lately = self._meter.work(-math.inf), self._meter.work(time.monotonic() - _LATELY_S)
         return tuple(
             replace(
@@ -436,7 +442,9 @@ class Engine:
         beat = message if isinstance(message, Heartbeat) else None
         if (known := self._workers.get(peer)) is not None:
             known.heard = now
-        if isinstance(message, Hello):
+        if isinstance(message, Watch):
+            self._tell(peer, now)
+        elif isinstance(message, Hello):
             self._admit(peer, message, now)
         elif not self._table.heard(
             peer,
@@ -492,6 +500,19 @@ class Engine:
         copy = None if worker.is_child else (worker.host, worker.copy)
         local = worker.is_child and SHARED
         self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
+
+    def _tell(self, peer: Peer, now: float) -> None:
+        """Anyone may ask, and not read the answers. So there are few: in the 15 s that a stranger's
+        connection lasts, no more than 12 MB for all of them together."""
+        if now < self._tell_at:
+            return
+        self._tell_at = now + _TELL_S
+        if self._told is None or now >= self._told[0] + _LOOK_AGAIN_S:
+            self._told = (
+                now,
+                take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected()),
+            )
+        peer.send(self._told[1])
 
     def _take_result(self, peer: Peer, result: Result) -> None:
         self._table.arrived(peer, result.lease, result.decode_s)
@@ -668,24 +689,19 @@ class Engine:
         if self._auto is None or self._supervisor is None:
             return
         connected, have = self.connected(), self._supervisor.count
-        verdicts = [
-            stream.meter.judge(connected, WINDOW_S)
-            for stream in self._streams.values()
-            if stream.readers and stream.meter.batches >= FEWEST
+        meters = [stream.meter for stream in self._streams.values() if stream.readers]
+        needs = [
+            meter.need(connected, WINDOW_S) if meter.batches >= FEWEST else None for meter in meters
         ]
-        needs = [verdict.need for verdict in verdicts if verdict.need is not None]
-        # What a wait is worth is told by all streams that are read, or by none.
-        readers = sum(bool(stream.readers) for stream in self._streams.values())
-        need = sum(needs) if needs and len(needs) == readers else None
+        # One that is not known yet may be more than all others.
+        need = sum(filter(None, needs)) if needs and None not in needs else None
         elsewhere = sum(not worker.is_child for worker in connected)
         keep = self._auto.decide(have, elsewhere, need)
         if keep is None or need is None:
             return
         self._supervisor.resize(keep)
         what = f"{have - keep} given back" if keep < have else f"{keep - have} started again"
-        _log.info(
-            "workers: %s, %d on this host now; the trainer keeps %.1f busy", what, keep, need
-        )
+        _log.info("workers: %s, %d on this host now; the trainer keeps %.1f busy", what, keep, need)
 
     def _send_heartbeats(self) -> None:
         """Tell the workers that this trainer is alive, and find those that are gone."""

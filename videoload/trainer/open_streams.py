@@ -56,6 +56,7 @@ class OpenStream:
     lent: dict[int, Ready] = field(default_factory=dict)
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
+    step: int = -1  # that was taken last, by any reader
 
 
 class ReaderQueue:
@@ -74,7 +75,6 @@ class ReaderQueue:
         self._ready: deque[Ready] = deque()
         self._put: deque[float] = deque()  # when each of them was
         self.lay_s = 0.0  # how long the last one that was taken had been ready
-        self.step = -1  # of that one
         self._taken: list[Ready] = []  # by the consumer, which has not handed them over yet
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # rung with each change; at times for none
@@ -108,7 +108,6 @@ class ReaderQueue:
                 if self._ready:
                     self._taken.append(self._ready[0])
                     self.lay_s = time.monotonic() - self._put.popleft()
-                    self.step = self._ready[0].step
                     return self._ready.popleft()
                 error = self._error
             if error is not None:

@@ -6,6 +6,7 @@ import math
 import platform
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ from typing import NamedTuple
 
 from videoload.errors import BadVideo
 from videoload.native import cores
-from videoload.trainer.accounts import FileTimes, Ledger, SlowFiles, Work, total
-from videoload.trainer.verdict import Measured, Verdict, judge
+from videoload.trainer.accounts import FileTimes, Ledger, Work, total
+from videoload.trainer.verdict import Measured, judge, workers_needed
 from videoload.trainer.waiting import Figures, Taken, count, figures
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
+_STEPS_BEFORE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +271,9 @@ class Meter:
         before, self._marks[mark] = self._marks.get(mark, -math.inf), now
         return now - before
 
-    def judge(self, connected: Sequence[Connected], window_s: float) -> Verdict:
-        """What holds the trainer back."""
-        return self._judge(connected, window_s)[1]
+    def need(self, connected: Sequence[Connected], window_s: float) -> float | None:
+        """How many workers the trainer would keep busy, if that is known."""
+        return workers_needed(*self._measure(connected, window_s)[:2])
 
     def read(
         self,
@@ -281,7 +283,10 @@ class Meter:
         window_s: float = math.inf,
     ) -> StreamStats:
         """The figures so far, or of the last ``window_s`` seconds."""
-        found, verdict, works, files = self._judge(connected, window_s)
+        found, measured, works = self._measure(connected, window_s)
+        with self._lock:
+            files = self._files.read()
+        verdict = judge(found, measured, cores=cores(), files=files, ceiling=self.ceiling)
         batches, clips = self.batches, self.clips
         if window_s < math.inf:
             batches, clips = found.batches, found.clips
@@ -306,15 +311,15 @@ class Meter:
             ),
         )  # fmt: skip
 
-    def _judge(
+    def _measure(
         self, connected: Sequence[Connected], window_s: float
-    ) -> tuple[Figures, Verdict, dict[str, Work], SlowFiles]:
+    ) -> tuple[Figures, list[Measured], dict[str, Work]]:
         with self._lock:
             taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
-            files = self._files.read()
-        works = self.work(now - window_s)
-        found = figures(taken, waiting, now, now - window_s)
-        own = platform.node()
+        since = now - window_s
+        # Steps of before tell what a pause is, but not all of them.
+        taken = taken[max(0, bisect_right(taken, since, key=_got) - _STEPS_BEFORE) :]
+        works, own = self.work(since), platform.node()
         measured = [
             Measured(
                 worker.name, worker.host, worker.is_child or worker.host == own, worker.is_child,
@@ -322,5 +327,8 @@ class Meter:
             )
             for worker in connected
         ]  # fmt: skip
-        verdict = judge(found, measured, cores=cores(), files=files, ceiling=self.ceiling)
-        return found, verdict, works, files
+        return figures(taken, waiting, now, since), measured, works
+
+
+def _got(taken: Taken) -> float:
+    return taken.got

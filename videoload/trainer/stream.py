@@ -298,6 +298,7 @@ class Stream:
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
                 source.meter.lay(queue.lay_s)
+                source.step = batch.step
                 if meter is not None:
                     meter.got(reader_id, len(batch.samples))
                 if batch.samples:

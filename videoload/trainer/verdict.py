@@ -53,13 +53,12 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What holds the training back; ``sentence`` says it. ``wanted``: workers like these with which
-    the trainer would wait a twentieth of the time at most; None where nothing tells. ``need``: the
-    same before it is rounded. ``utilisation``: the share of their time that workers are busy."""
+    the trainer would wait a twentieth of the time at most; None where nothing tells.
+    ``utilisation``: the share of their time that workers are busy."""
 
     bottleneck: Bottleneck
     sentence: str
     wanted: int | None = None
-    need: float | None = None
     utilisation: float = 0.0
 
 
@@ -72,11 +71,11 @@ def judge(
     works = total(worker.work for worker in workers)
     passed_s = works.busy_s + works.free_s + works.wire_s
     utilisation = works.busy_s / passed_s if passed_s > 0 else 0.0
-    need = _need(found, workers)
+    need = workers_needed(found, workers)
     wanted = None if need is None else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, sentence: str) -> Verdict:
-        return Verdict(bottleneck, sentence, wanted, need, utilisation)
+        return Verdict(bottleneck, sentence, wanted, utilisation)
 
     stalled = found.stalled_s >= _STALLED_S
     if not found.batches and not stalled:
@@ -104,7 +103,7 @@ def judge(
     return verdict(bottleneck, f"decoding holds the trainer back: {waits}{cost}; {why}")
 
 
-def _need(found: Figures, workers: Iterable[Measured]) -> float | None:
+def workers_needed(found: Figures, workers: Iterable[Measured]) -> float | None:
     """Workers that the demand is worth, if no more than a twentieth of the time may be waited."""
     rates = [rate for worker in workers if (rate := _rate(worker.work)) > 0]
     if not rates or not found.demand:
@@ -143,9 +142,9 @@ def _reason(
             waiting, rate = work.wire_s / passed_s, work.sent_bytes / (work.busy_s + work.wire_s)
             brings = f"{rate * len(those) / 1e6:.1f} MB/s, and workers there wait for it"
             return "line", f"host {host}'s line is full ({brings} {waiting:.0%} of the time)"
-    if files.share > _FILES and files.count <= max(1, _FEW * files.met):
-        those_files = count(files.count, "file")
-        verb = "takes" if files.count == 1 else "take"
+    if files.share > _FILES and files.slow <= max(1, _FEW * files.met):
+        those_files = count(files.slow, "file")
+        verb = "takes" if files.slow == 1 else "take"
         return "files", f"{those_files} {verb} {files.share:.0%} of the decoding"
     slow = _slower(works) if len(hosts) > 1 else None
     if slow is not None:
@@ -172,9 +171,7 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
     return (name, times) if times >= _SLOW else None
 
 
-def _more(
-    workers: Sequence[Measured], wanted: int | None, cores: int
-) -> tuple[Bottleneck, str]:
+def _more(workers: Sequence[Measured], wanted: int | None, cores: int) -> tuple[Bottleneck, str]:
     """How many more workers, and where."""
     have = len(workers)
     here = [worker for worker in workers if worker.here]

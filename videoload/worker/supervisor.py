@@ -191,8 +191,9 @@ class Supervisor:
 
     def reap(self) -> list[tuple[int, str]]:
         """The children that have ended since the last call, (pid, how), each already replaced by
-        a new one, or soon; but for those that were given back. Call it again and again: it also starts those that are due. Raises
-        WorkerError if they keep ending before they can work, and none is left that could."""
+        a new one, or soon, but for those that were given back. Call it again and again: it also
+        starts those that are due. Raises WorkerError if they keep ending before they can work, and
+        none is left that could."""
         now = time.monotonic()
         ended = [child for child in self.children if child.process.poll() is not None]
         for child in self.children:
