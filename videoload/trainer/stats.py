@@ -32,11 +32,11 @@ class WorkerStats:
         pid: Process id on that host.
         clips: Clips that it decoded.
         clips_per_s: Clips per second of decoding; waiting does not count.
-        busy_share: Share of its time, 0 to 1, that it decoded.
-        wire_share: Share of its time, 0 to 1, that it waited for its line.
-        state: ``"decoding"``, ``"idle"`` (it has no lease), or ``"silent"``: nothing was heard of
-            it for two seconds.
-        last_error: What it last failed at, or "".
+        busy_share: Share of its time, 0 to 1, that it decoded. Default 0.
+        wire_share: Share of its time, 0 to 1, that it waited for its line. Default 0.
+        state: ``"decoding"``, ``"idle"`` (the default: it has no lease), or ``"silent"``: nothing
+            was heard of it for two seconds.
+        last_error: What it last failed at. Default: nothing, "".
     """
 
     name: str
@@ -135,18 +135,18 @@ class StreamStats:
         bottleneck: The same in one word: ``"trainer"`` where decoding keeps up; ``"decoding"``,
             where more workers would help; ``"cores"``, where they have to be on other hosts;
             ``"line"``, ``"host"`` or ``"files"``, where one of them is slow; ``"batches"``, where
-            neither side is busy; ``"workers"``, where none delivers; ``"unknown"``.
+            neither side is busy; ``"workers"``, where none delivers; ``"unknown"``, the default.
         workers_wanted: Workers like these with which the trainer would wait 5 % of the time at
-            most; None where nothing tells.
-        utilisation: Share of their time, 0 to 1, that the workers decoded.
-        steps_per_s: Batches per second.
+            most; None, the default, where nothing tells.
+        utilisation: Share of their time, 0 to 1, that the workers decoded. Default 0.
+        steps_per_s: Batches per second. Default 0.
         ceiling_steps_per_s: Batches per second that the trainer would take if it never waited, by
             `head_room` where that was measured, and else by its steps; infinity where it does
-            nothing else than wait.
-        trainer_waited_s: Seconds that the trainer waited for a batch, the mean.
-        batch_waited_s: Seconds that a batch lay ready until it was taken, the mean.
-        clip_times: Where the time of a clip goes.
-        slowest_files: The files of which a clip takes longest, up to 8.
+            nothing else than wait. Default 0.
+        trainer_waited_s: Seconds that the trainer waited for a batch, the mean. Default 0.
+        batch_waited_s: Seconds that a batch lay ready until it was taken, the mean. Default 0.
+        clip_times: Where the time of a clip goes. Default: zeros.
+        slowest_files: The files of which a clip takes longest, up to 8. Default: none.
     """
 
     batches: int
@@ -159,15 +159,15 @@ class StreamStats:
     departed_clips: int
     bad_videos: tuple[BadVideo, ...]
     verdict: str
-    bottleneck: str
-    workers_wanted: int | None
-    utilisation: float
-    steps_per_s: float
-    ceiling_steps_per_s: float
-    trainer_waited_s: float
-    batch_waited_s: float
-    clip_times: ClipTimes
-    slowest_files: tuple[SlowFile, ...]
+    bottleneck: str = "unknown"
+    workers_wanted: int | None = None
+    utilisation: float = 0.0
+    steps_per_s: float = 0.0
+    ceiling_steps_per_s: float = 0.0
+    trainer_waited_s: float = 0.0
+    batch_waited_s: float = 0.0
+    clip_times: ClipTimes = ClipTimes(0, 0, 0, 0, 0, 0, 0, 0)
+    slowest_files: tuple[SlowFile, ...] = ()
 
     def __str__(self) -> str:
         parts = [

@@ -72,7 +72,7 @@ def judge(
     passed_s = works.busy_s + works.free_s + works.wire_s
     utilisation = works.busy_s / passed_s if passed_s > 0 else 0.0
     need = workers_needed(found, workers)
-    wanted = None if need is None else max(1, math.ceil(need))
+    wanted = None if need is None or math.isinf(need) else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, sentence: str) -> Verdict:
         return Verdict(bottleneck, sentence, wanted, utilisation)
