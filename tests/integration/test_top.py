@@ -80,7 +80,7 @@ def test_who_asks_without_end_is_answered_now_and_then() -> None:
 
 
 def test_where_nobody_listens_one_line_says_so(programs: Programs) -> None:
-    with pytest.raises(TransportError, match="the trainer at tcp://127.0.0.1:1 cannot be reached"):
+    with pytest.raises(TransportError, match=r"tcp://127\.0\.0\.1:1 cannot be reached"):
         watch("tcp://127.0.0.1:1", timeout_s=0.3 * SECOND)
     program = programs.videoload("top", "tcp://127.0.0.1:*", "--json")
     assert program.wait(20 * SECOND) == 1
