@@ -117,8 +117,9 @@ class ReaderQueue:
             except Empty:
                 return None
 
-    def __len__(self) -> int:
-        """Batches that are ready."""
+    @property
+    def ready(self) -> int:
+        """Batches that the consumer has not taken."""
         return len(self._ready)
 
     def handed_over(self) -> None:

@@ -44,7 +44,7 @@ def _line(stream: OpenStream, connected: Sequence[Connected]) -> StreamLine:
         batch=stream.step,
         batches_per_epoch=len(stream.plan),
         readers=len(queues),
-        ready=sum(map(len, queues)),
+        ready=sum(queue.ready for queue in queues),
         slots=stream.arena.slots,
         clips_per_s=found.clips_per_s,
         wait_share=found.wait_share,

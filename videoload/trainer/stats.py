@@ -250,11 +250,12 @@ class Meter:
     # The workers
 
     def did(self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float) -> None:
-        """A worker did that; ``clips``: the video of each, and what it took."""
+        """A worker did that; ``clips``: the video of each, and what it took, as the worker says."""
         with self._lock:
             self._ledger.add(now, worker, work)
             for video, seconds in clips:
-                self._files.add(worker, video, seconds)
+                if 0 < seconds <= work.busy_s:
+                    self._files.add(worker, video, seconds)
 
     def work(self, since: float) -> dict[str, Work]:
         """What each worker did since then."""

@@ -142,7 +142,8 @@ def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> 
         clips=10, busy_s=0.45, free_s=1.0, wire_s=0.5, open_s=0.1, index_s=0.02, seek_s=0.03,
         decode_s=0.2, scale_s=0.05, transform_s=0.05,
     )  # fmt: skip
-    meter.did("host:1", work, [(3, 0.4), *[(4, 0.01)] * 9], clock.now)
+    lies = [(5, 1e9), (5, float("nan")), (5, -1.0), (5, float("inf"))]
+    meter.did("host:1", work, [(3, 0.4), *lies, *[(4, 0.01)] * 9], clock.now)
     stats = read(meter)
     assert stats.clip_times == ClipTimes(*(0.01, 0.002, 0.003, 0.02, 0.005, 0.005, 0.1, 0.05))
     assert isinstance(stats.slowest_files[0], SlowFile)
