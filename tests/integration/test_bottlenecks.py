@@ -19,7 +19,11 @@ from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
 from videoload.native import cores
 
-pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.timeout(60 * SECOND),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("timing"),
+]
 
 ITEM = ItemSpec("tests.items:sleeps", (), "float32", files=False)
 BATCH = 4

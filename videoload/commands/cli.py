@@ -290,8 +290,7 @@ def top(
 ) -> None:
     """Watch a trainer: its streams, its workers, and who waits for whom.
 
-    Only looks. Shares and rates are of the last ten seconds. Without a terminal, one look is
-    printed.
+    Only looks. Shares are of the last ten seconds. Without a terminal, one look is printed.
     """
     from videoload.commands.top import run
 

@@ -216,16 +216,15 @@ class Engine:
             return len(self._workers)
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each worker that is connected: its clips so far, and how busy it was in
-        the last seconds."""
+        """The figures of each worker that is connected: its clips and its pace so far, and how busy
+        it was in the last seconds."""
         ever, lately = self._meter.work(-math.inf), self._meter.work(time.monotonic() - _LATELY_S)
-        return tuple(
-            replace(
-                worker.stats(lately.get(worker.name, Work()), _LATELY_S),
-                clips=ever.get(worker.name, Work()).clips,
-            )
-            for worker in self.connected()
-        )
+        found = []
+        for worker in self.connected():
+            now = worker.stats(lately.get(worker.name, Work()), _LATELY_S)
+            so_far = worker.stats(ever.get(worker.name, Work()))
+            found.append(replace(so_far, busy_share=now.busy_share, wire_share=now.wire_share))
+        return tuple(found)
 
     def connected(self) -> list[Connected]:
         """The workers that are connected, and how they are."""
