@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from videoload.spec.items import ItemSpec
     from videoload.spec.plan import BatchInfo, StreamOptions
     from videoload.trainer.client import Client
+    from videoload.trainer.head_room import head_room
     from videoload.trainer.keras import Position
     from videoload.trainer.serial import decode_serially
-    from videoload.trainer.stats import StreamStats, WorkerStats
+    from videoload.trainer.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
     from videoload.trainer.stream import Stream
 
 __version__ = "0.1.0"
@@ -62,8 +63,9 @@ _HOMES = {
         "WorkerError",
     ),
     "spec.plan": ("BatchInfo", "StreamOptions"),
+    "trainer.head_room": ("head_room",),
     "trainer.keras": ("Position",),
-    "trainer.stats": ("StreamStats", "WorkerStats"),
+    "trainer.stats": ("ClipTimes", "SlowFile", "StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
     "trainer.stream": ("Stream",),
 }
@@ -76,10 +78,12 @@ __all__ = [  # in full, so that type checkers see what is public
     "CatalogError",
     "Client",
     "ClipSpec",
+    "ClipTimes",
     "ClosedError",
     "ItemSpec",
     "Position",
     "ProtocolError",
+    "SlowFile",
     "SpecError",
     "Stream",
     "StreamOptions",
@@ -94,6 +98,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "WorkerStats",
     "__version__",
     "decode_serially",
+    "head_room",
 ]
 
 

@@ -30,10 +30,11 @@ from videoload.transport.messages import (
 # What each message is made of, as messages.py has it; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy"),
-    "result": ("lease", "frames", "decode_s", "files"),
+    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s"),
     "failed": ("lease", "at", "reason", "dropped", "fatal"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
+    "watch": (),
     "bye": ("reason",),
 }
 PIXELS = ("right", "none", "short", "long", "two frames")
@@ -115,7 +116,7 @@ class Liar:
             },
             "result": {
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
-                "files": [12345] * rows,
+                "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "dropped": False,
@@ -123,6 +124,7 @@ class Liar:
             },
             "heartbeat": {"progress": 1},
             "compared": {"stream": asked.stream, "files": dict.fromkeys(asked.paths, 12345)},
+            "watch": {},
             "bye": {"reason": "tired"},
         }  # fmt: skip
         return honest[kind]

@@ -55,6 +55,7 @@ NOT_RUN = [
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs")),
     ("docs/how-to/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
+    ("docs/how-to/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
 
 # What a page says, and what this host has for it.

@@ -32,21 +32,21 @@ PACKAGES = {
     "native": (),
     "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
     "decoding": (
-        "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
+        "storage", "stopwatch", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
         "index_cache", "frames", "crop", "scaling", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
-        "sockets",
+        "sockets", "watching",
     ),
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
-        "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
-        "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
-        "keras_sequence",
+        "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies", "own_files",
+        "rate_limited_log", "open_streams", "snapshots", "auto_workers", "engine", "serial",
+        "stream", "head_room", "client", "interrupts", "tfdata", "keras", "keras_sequence",
     ),
-    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
+    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "top", "cli"),
 }  # fmt: skip
 DOORS = ("__init__", "__main__")  # they lead to all rooms
 
@@ -66,12 +66,15 @@ TRIED_ELSEWHERE = {
     "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
     "trainer.client": "integration/test_client.py",
+    "trainer.head_room": "integration/test_bottlenecks.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
+    "trainer.snapshots": "integration/test_top.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
     "transport.connections": "faults/test_endless.py",
+    "transport.watching": "integration/test_top.py",
     "worker.native_size": "faults/test_native_size.py",
     "worker.supervisor": "faults/test_kill.py",
 }
@@ -111,6 +114,7 @@ HOMES = {
         "transport.sockets",
         "transport.connections",
         "transport.keys",
+        "transport.watching",
         "trainer.engine",
         "worker.trainers",
         "worker.worker",
@@ -118,19 +122,21 @@ HOMES = {
     "tensorflow": {"trainer.tfdata", "commands.demo"},
     "keras": {"commands.demo", "trainer.keras", "trainer.keras_sequence"},
     "typer": {"commands.cli"},
-    "rich": {"commands.cli", "commands.demo", "commands.tables"},
+    "rich": {"commands.cli", "commands.demo", "commands.tables", "commands.top"},
 }
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
-    "trainer.own_files", "trainer.interrupts", "trainer.waiting", "commands.scan",
-    "commands.tables", "commands.healthy", "commands.cli",
+    "trainer.own_files", "trainer.interrupts", "trainer.waiting", "trainer.accounts",
+    "trainer.verdict", "trainer.auto_workers", "decoding.stopwatch", "commands.scan",
+    "commands.tables", "commands.healthy", "commands.top", "commands.cli",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
-    "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
+    "trainer.copies", "trainer.waiting", "trainer.accounts", "trainer.verdict",
+    "trainer.auto_workers", "worker.restarts", "decoding.pictures",
     "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
     "decoding.picture_headers",
 )  # fmt: skip

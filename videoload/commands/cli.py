@@ -272,6 +272,32 @@ def scan(
 
 
 @app.command()
+def top(
+    trainer: Annotated[
+        str, typer.Argument(metavar="tcp://HOST:PORT", help="Where the trainer listens.")
+    ],
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="CURVE keys of a worker, where the trainer has keys."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Dial another host without keys.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="Seconds between two looks.")
+    ] = 1.0,
+    json: Annotated[bool, typer.Option("--json", help="One look, for programs.")] = False,
+) -> None:
+    """Watch a trainer: its streams, its workers, and who waits for whom.
+
+    Only looks. Shares are of the last ten seconds. Without a terminal, one look is printed.
+    """
+    from videoload.commands.top import run
+
+    run(trainer, keys=keys, insecure=insecure, every_s=every, json=json)
+
+
+@app.command()
 def bench(
     videos: Annotated[
         Path | None,

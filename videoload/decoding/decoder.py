@@ -27,6 +27,7 @@ from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
+from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile
 from videoload.errors import SpecError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
@@ -90,6 +91,7 @@ class Decoder:
         self._functions = Functions(transforms)
         self._files = OpenFiles()
         self._chains = Chains()
+        self.watch = Stopwatch()  # where the time goes, since it was started
 
     def decode(
         self,
@@ -126,8 +128,10 @@ class Decoder:
         out = out.reshape(-1, *spec.shape)
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", name)
-        file = self._storage.resolve(path)
-        index, opened = self._index(path, file, tick)
+        with self.watch.phase("open"):
+            file = self._storage.resolve(path)
+        with self.watch.phase("index"):
+            index, opened = self._index(path, file, tick)
         try:
             params = [clip_params(spec, index.info, *request) for request in requests]
         except UnfitError as error:
@@ -146,16 +150,20 @@ class Decoder:
     ) -> npt.NDArray[np.int64]:
         """Do what was prepared; returns and raises what `decode` does."""
         if isinstance(prepared, PreparedItems):
-            return load_items(prepared, tick)
+            with self.watch.phase("transform"):
+                return load_items(prepared, tick)
         path, spec, places = prepared.path, prepared.spec, prepared.places
+        enter = self.watch.enter
 
         def write(ordinal: int, frame: VideoFrame) -> None:
+            enter("scale")
             for scaler, place in places[ordinal]:
                 scaler.write(frame, place)
+            enter("decode")
 
         try:
             opened = prepared.opened or self._files.take(prepared.file)
-            opened = opened or OpenedVideo(prepared.file)
+            opened = opened or self._open(prepared.file)
             if read_frames(opened, prepared.known, sorted(places), write, tick):
                 self._files.put(opened)
         except UnreadableError as error:
@@ -165,8 +173,9 @@ class Decoder:
                 return self.decode(path, spec, prepared.requests, prepared.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         if prepared.transform is not None:
-            for drawn, clip in zip(prepared.params, prepared.out, strict=True):
-                _apply(prepared.transform, spec, path, clip, drawn.seed)
+            with self.watch.phase("transform"):
+                for drawn, clip in zip(prepared.params, prepared.out, strict=True):
+                    _apply(prepared.transform, spec, path, clip, drawn.seed)
         return np.array([drawn.frames for drawn in prepared.params])
 
     @property
@@ -230,7 +239,7 @@ class Decoder:
             return index, None
         recalled = False
         try:
-            opened = OpenedVideo(file)
+            opened = self._open(file)
             index = prove_index(opened, tick)
             if index is None:
                 index = self._indexes.recall(path, file)
@@ -241,6 +250,10 @@ class Decoder:
             raise VideoError(path, str(error)) from None
         self._indexes.put(path, file, index, recalled=recalled)
         return index, opened
+
+    def _open(self, file: VideoFile) -> OpenedVideo:
+        with self.watch.phase("open"):
+            return OpenedVideo(file, watch=self.watch)
 
     def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
         began = time.perf_counter()

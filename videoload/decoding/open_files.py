@@ -22,6 +22,7 @@ from av.video.stream import VideoStream
 from cachetools import LRUCache
 
 from videoload.decoding.picture_headers import jpeg_header
+from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
@@ -106,9 +107,12 @@ class OpenedVideo:
     `decode_all` counts the packets that were ``taken`` and those that were ``refused``.
     """
 
-    def __init__(self, file: VideoFile, *, strict: bool = True) -> None:
-        """Raises UnreadableError."""
+    def __init__(
+        self, file: VideoFile, *, strict: bool = True, watch: Stopwatch | None = None
+    ) -> None:
+        """``watch``: notes what seeking takes. Raises UnreadableError."""
         self.file = file
+        self.watch = watch or Stopwatch()
         self._strict = strict
         self._open()
         frame_bytes = 2 * self.codec.width * self.codec.height

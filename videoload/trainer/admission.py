@@ -13,17 +13,20 @@ before the new one is admitted. There are two kinds of addresses:
 from __future__ import annotations
 
 import hmac
+import math
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-from videoload.trainer.stats import WorkerStats
+from videoload.trainer.accounts import Account
+from videoload.trainer.stats import Connected
 from videoload.transport.messages import Hello
 
 PeerT = TypeVar("PeerT", bound=Hashable)
 
+_SILENT_S = 2.0  # eight heartbeats
 _MAX_REMOTE = 4096  # workers at once: with insecure=True anyone may send HELLO
 STRANGERS = 32  # further connections: of those that have not said HELLO yet
 _KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors that are left to the trainer: so many, or a fourth
@@ -38,19 +41,21 @@ class ConnectedWorker:
     pid: int
     is_child: bool
     copy: str = ""  # which copy of the videos it reads; of one that dialled in
-    clips: int = 0
-    decode_s: float = 0.0
+    account: Account = field(default_factory=Account)
+    heard: float = math.inf  # when its last message came
+    last_error: str = ""
 
     @property
     def name(self) -> str:
         """Its name in messages to people."""
         return f"{self.host}:{self.pid}"
 
-    @property
-    def stats(self) -> WorkerStats:
-        """Its figures so far."""
-        rate = self.clips / self.decode_s if self.decode_s else 0.0
-        return WorkerStats(self.name, self.host, self.pid, self.clips, rate)
+    def state(self, now: float) -> Connected:
+        """How it is now."""
+        state = "idle" if self.account.is_free else "decoding"
+        if now - self.heard > _SILENT_S:
+            state = "silent"
+        return Connected(self.name, self.host, self.pid, self.is_child, state, self.last_error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
 from videoload.trainer.engine import Engine
 from videoload.trainer.open_streams import OpenStream
-from videoload.trainer.stats import WorkerStats
+from videoload.trainer.stats import Meter, WorkerStats
 from videoload.trainer.stream import Stream
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
@@ -60,7 +60,9 @@ class Client:
 
     Args:
         workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
-            core that this process may use, by its affinity and its cgroup's CPU quota.
+            core that this process may use, by its affinity and its cgroup's CPU quota; those that
+            the trainer leaves idle for some seconds are given back, and started again where it
+            comes to need them. The log says so (INFO).
         listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
             ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no others.
         keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
@@ -117,6 +119,7 @@ class Client:
             insecure=insecure,
             stall_s=self._stall_s,
             cache=self._cache,
+            auto=auto,
         )
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, self._engine.stop)
@@ -211,6 +214,7 @@ class Client:
             ordered,
             Copies(len(catalog)),
             Storage(catalog.root) if catalog.root and clip.files else None,
+            Meter(lambda video: catalog[video].path),
         )
         return Stream(self, self._engine, source, options)
 

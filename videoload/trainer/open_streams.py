@@ -26,6 +26,7 @@ from videoload.spec.plan import Plan
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
 from videoload.trainer.leases import Ready
+from videoload.trainer.stats import Meter
 from videoload.transport.slots import Arena
 
 
@@ -49,11 +50,13 @@ class OpenStream:
     ordered: bool
     copies: Copies
     storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
+    meter: Meter
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     # The batch in each slot that was put into a queue and did not come back.
     lent: dict[int, Ready] = field(default_factory=dict)
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
+    step: int = -1  # that was taken last, by any reader
 
 
 class ReaderQueue:
@@ -70,6 +73,8 @@ class ReaderQueue:
         # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
         self._lock = threading.Lock()
         self._ready: deque[Ready] = deque()
+        self._put: deque[float] = deque()  # when each of them was
+        self.lay_s = 0.0  # how long the last one that was taken had been ready
         self._taken: list[Ready] = []  # by the consumer, which has not handed them over yet
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # rung with each change; at times for none
@@ -78,6 +83,7 @@ class ReaderQueue:
         """Queue a batch for the consumer."""
         with self._lock:
             self._ready.append(batch)
+            self._put.append(time.monotonic())
         self._bell.put(None)
 
     def fail(self, error: VideoloadError) -> None:
@@ -91,6 +97,7 @@ class ReaderQueue:
         with self._lock:
             batches = list(self._ready)
             self._ready.clear()
+            self._put.clear()
         return batches
 
     def take(self, wait_s: float) -> Ready | None:
@@ -100,6 +107,7 @@ class ReaderQueue:
             with self._lock:
                 if self._ready:
                     self._taken.append(self._ready[0])
+                    self.lay_s = time.monotonic() - self._put.popleft()
                     return self._ready.popleft()
                 error = self._error
             if error is not None:
@@ -108,6 +116,11 @@ class ReaderQueue:
                 self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 return None
+
+    @property
+    def ready(self) -> int:
+        """Batches that the consumer has not taken."""
+        return len(self._ready)
 
     def handed_over(self) -> None:
         """The consumer sees to it from now on that the slot of what it took is given back."""

@@ -27,7 +27,7 @@ from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
 from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
-from videoload.trainer.stats import Meter, StreamStats
+from videoload.trainer.stats import StreamStats
 from videoload.transport.slots import aligned_copy
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Stream:
         self._source = source
         self._epoch = 0
         self._reader_ids = itertools.count()
-        self._meter = Meter()
+        self._meter = source.meter
         self._error: VideoloadError | None = None
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
@@ -228,12 +228,13 @@ class Stream:
         """
         return copy.copy(self._error)  # one that was raised holds its consumer's frames
 
-    def stats(self, window_s: float | None = None) -> StreamStats:
+    def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """What the stream did so far.
 
         Args:
             window_s: Count only what was handed over in the last so many seconds. None, the
                 default: all that was.
+            since_last: Count only what was since the last call with this. Default False.
 
         Returns:
             Clips per second, the share of the time that the trainer waited, the workers, the bad
@@ -244,9 +245,20 @@ class Stream:
         """
         engine = self._engine
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
+        if since_last:
+            window_s = min(window_s, self._meter.since("stats"))
         return self._meter.read(
-            engine.worker_stats(), engine.departed, tuple(self.quarantine), window_s
+            engine.connected(), engine.departed, tuple(self.quarantine), window_s
         )
+
+    def _tell_of_epoch(self, step: int) -> None:
+        """If batch ``step`` was the last of an epoch, say in the log what the epoch was like."""
+        if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
+            told = self._meter.read(
+                self._engine.connected(), self._engine.departed, tuple(self.quarantine),
+                self._meter.since("epoch"),
+            )  # fmt: skip
+            _log.info("epoch %d: %s", (step + 1) // len(self), told)
 
     def _steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``."""
@@ -279,12 +291,14 @@ class Stream:
         try:
             engine.check()
             engine.post(lambda: engine.begin(source, reader_id, queue, steps))
-            for _ in steps:
+            for step in steps:
                 if meter is not None:
                     meter.asked(reader_id)
                 batch = queue.take(0)
                 if batch is None:
                     batch = self._wait(queue, reader_id, idle)
+                source.meter.lay(queue.lay_s)
+                source.step = batch.step
                 if meter is not None:
                     meter.got(reader_id, len(batch.samples))
                 if batch.samples:
@@ -292,6 +306,8 @@ class Stream:
                 else:  # all of it was left out
                     engine.post(partial(engine.give_back, source, batch), about_leases=True)
                     queue.handed_over()
+                if meter is not None:
+                    self._tell_of_epoch(step)
         except VideoloadError as error:
             self._error = copy.copy(error)
             raise

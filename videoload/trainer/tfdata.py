@@ -162,6 +162,8 @@ class _Reading:
         if stream is None or iteration is None:
             return
         stream._meter.got(int(reader), int(clips))
+        step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
+        stream._tell_of_epoch(step)
         iteration.taken += 1
         if iteration.taken == len(self._steps):  # who knows how many there are asks for no more
             self._finished = max(self._finished, iteration.turn + 1)

@@ -13,6 +13,10 @@
       BYE  I take no more             ───────>  (its leases go to others)
                                       <───────  BYE  I am closing, or: I do not know you, say HELLO
 
+    whoever may dial in
+      WATCH  what goes on?            ───────>
+                                      <───────  SNAPSHOT  streams and workers
+
 A message is two ZeroMQ frames, the version and a MessagePack map; a RESULT of a worker that does
 not share memory with the trainer has a third: the pixels of the lease's clips, one after the other.
 Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
@@ -41,6 +45,7 @@ _Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=100_000)]
 
 
@@ -118,14 +123,35 @@ class Lease(_Message, tag="lease"):
         return spec
 
 
+class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
+    """Where the seconds of a lease went, as its worker measured them: the phases of decoding, which
+    add up with ``importing`` (the module of a user's function) to ``decode_s``; how long before
+    that it had no lease of anybody (``idle``); and of all that time, what it was on a core
+    (``core``) and waited for one (``no_core``)."""
+
+    open: _Seconds = 0.0
+    index: _Seconds = 0.0
+    seek: _Seconds = 0.0
+    decode: _Seconds = 0.0
+    scale: _Seconds = 0.0
+    transform: _Seconds = 0.0
+    importing: _Seconds = 0.0
+    idle: _Seconds = 0.0
+    core: _Seconds = 0.0
+    no_core: _Seconds = 0.0
+
+
 class Result(_Message, tag="result"):
     """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``files``,
-    of a worker that dialled in: the fingerprint of the file that each clip is of."""
+    of a worker that dialled in: the fingerprint of the file that each clip is of. ``clip_s``: what
+    each clip took."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     files: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []
+    spent: Spent = Spent()
+    clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []
 
 
 class Failed(_Message, tag="failed"):
@@ -172,8 +198,61 @@ class Bye(_Message, tag="bye"):
     reason: _Text
 
 
-FromWorker = Hello | Result | Failed | Heartbeat | Compared | Bye
-FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Bye
+class Watch(_Message, tag="watch"):
+    """Somebody who is no worker asks what goes on; the answer is a SNAPSHOT, or nothing where too
+    many ask."""
+
+
+class WorkerLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A worker, as its trainer sees it now; shares are of the last seconds, 0 to 1."""
+
+    name: _Text
+    state: _Word
+    clips: _Id
+    clips_per_s: float
+    busy_share: float
+    wire_share: float
+    last_error: _Text
+
+
+class FileLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A file that takes long, or that cannot be decoded."""
+
+    path: _Text
+    clip_s: float = 0.0
+    reason: _Text = ""
+
+
+class StreamLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A stream: where it is, and what was found in the last seconds."""
+
+    stream: _Id
+    clips: _Text  # what they are
+    batch: int  # the last one that was taken, counted over all epochs; -1 before the first
+    batches_per_epoch: _Id
+    readers: _Id
+    ready: _Id  # batches that wait for their reader
+    slots: _Id
+    clips_per_s: float
+    wait_share: float
+    verdict: _Text
+    workers_wanted: int | None
+    bad_videos: _Id
+    slowest: Annotated[list[FileLine], msgspec.Meta(max_length=64)]
+    quarantine: Annotated[list[FileLine], msgspec.Meta(max_length=64)]  # the last ones
+
+
+class Snapshot(_Message, tag="snapshot"):
+    """What goes on: the streams, and the workers, of which ``more`` are not listed."""
+
+    trainer: _Word
+    workers: Annotated[list[WorkerLine], msgspec.Meta(max_length=1024)]
+    streams: Annotated[list[StreamLine], msgspec.Meta(max_length=64)]
+    more: _Id = 0
+
+
+FromWorker = Hello | Result | Failed | Heartbeat | Compared | Watch | Bye
+FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Snapshot | Bye
 
 
 class WorkerSettings(_Message, tag="settings"):
@@ -225,6 +304,11 @@ def unpack_from_worker(frames: Sequence[bytes]) -> FromWorker:
 def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
     """The message that a trainer sent. Raises ProtocolError."""
     return _unpack(_from_trainer, frames)
+
+
+def as_json(snapshot: Snapshot) -> str:
+    """A snapshot for programs."""
+    return msgspec.json.format(msgspec.json.encode(snapshot)).decode()
 
 
 def pack_private(message: Private) -> bytes:

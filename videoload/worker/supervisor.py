@@ -35,6 +35,7 @@ from videoload.worker.restarts import Restarts
 
 _log = logging.getLogger(__name__)
 
+GIVEN_BACK = "given back"  # how a child ended that `Supervisor.resize` asked to
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 _CHECK_S = 0.2
 # An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
@@ -70,6 +71,7 @@ class Child:
     def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
         self.began = time.monotonic()
         self.told = False  # its supervisor knows that it has worked
+        self.leaving = False  # it was asked to end, and nobody takes its place
         self._admitted = False
         self._last = b""
         self._checks = 0
@@ -167,6 +169,20 @@ class Supervisor:
             if child.pid == pid:
                 child.admitted()
 
+    @property
+    def count(self) -> int:
+        """Children that are to be alive."""
+        return self._count
+
+    def resize(self, workers: int) -> None:
+        """Keep so many alive from now on: others are asked to end, the last ones first, and those
+        that are missing are started by `reap`."""
+        staying = [child for child in self.children if not child.leaving]
+        for child in staying[workers:]:
+            child.leaving = True
+            child.process.terminate()
+        self._count = workers
+
     def kill(self, pid: int) -> None:
         """Kill one child; `reap` then reports it."""
         for child in self.children:
@@ -175,8 +191,9 @@ class Supervisor:
 
     def reap(self) -> list[tuple[int, str]]:
         """The children that have ended since the last call, (pid, how), each already replaced by
-        a new one, or soon. Call it again and again: it also starts those that are due. Raises
-        WorkerError if they keep ending before they can work, and none is left that could."""
+        a new one, or soon, but for those that were given back. Call it again and again: it also
+        starts those that are due. Raises WorkerError if they keep ending before they can work, and
+        none is left that could."""
         now = time.monotonic()
         ended = [child for child in self.children if child.process.poll() is not None]
         for child in self.children:
@@ -187,18 +204,23 @@ class Supervisor:
             self.children.remove(child)
             child.close()
             status = child.process.returncode
+            if child.leaving:
+                continue
             gave_up = status > 0 and now - child.began < _YOUNG_S
             if gave_up or not child.worked:
                 self._restarts.start_failed(child.began, now)
                 self._give_up_if_hopeless(_why(status, self._restarts.failed), killed=not gave_up)
-        while len(self.children) < self._count and self._restarts.is_due(now):
+        while self._missing and self._restarts.is_due(now):
             try:
                 self._start()
             except WorkerError as error:
                 _log.warning("%s; trying again", error)
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
-        return [(child.pid, _how(child.process.returncode)) for child in ended]
+        return [
+            (child.pid, GIVEN_BACK if child.leaving else _how(child.process.returncode))
+            for child in ended
+        ]
 
     def stop(self) -> None:
         """Ask, wait, kill, reap. Afterwards no child is left, but for one that the kernel cannot
@@ -216,6 +238,10 @@ class Supervisor:
             )  # fmt: skip
             child.close()
         self.children.clear()
+
+    @property
+    def _missing(self) -> bool:
+        return sum(not child.leaving for child in self.children) < self._count
 
     def _wait(self, timeout_s: float) -> None:
         """Wait for the children to end, and let go of those that have."""

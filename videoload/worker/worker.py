@@ -41,6 +41,7 @@ from videoload.transport.messages import (
     Lease,
     Result,
     Share,
+    Spent,
     Unshare,
     WorkerSettings,
 )
@@ -94,6 +95,7 @@ class Worker:
         self._frames = self._turns = 0
         self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
         self._worked = time.monotonic()
+        self._on_core = native.core_time()
         self._next_poll = 0.0
         self._stop_reason: str | None = None
         self._decoding_for: TrainerConnection | None = None
@@ -152,8 +154,10 @@ class Worker:
 
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()
+        idle_s, imported_s = time.monotonic() - self._worked, 0.0
         frames: list[list[int]] = []
         files: list[int] = []
+        clip_s: list[float] = []
         at = 0
         self._decoding_for = trainer
         try:
@@ -162,13 +166,21 @@ class Worker:
                 self._trainers.tell_of_import(self._frames, begins=True)
                 decoder.import_function(lease.asked)
                 self._trainers.tell_of_import(self._frames, begins=False)
+                imported_s = time.perf_counter() - began
+            decoder.watch.start()
             ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(_runs(lease.clips))
+            took: list[float] = []
             for run in ready:
+                since = time.perf_counter()
                 with suppress(Exception):  # raised again, and reported, by `_decode`
                     ready[run] = self._prepare(decoder, lease, out, *run)
-            for at, last in list(ready):
+                took.append(time.perf_counter() - since)
+            for (at, last), prepared_s in zip(list(ready), took, strict=True):
+                since = time.perf_counter()
                 # Popped, so that it and its file go as soon as it is done.
                 frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                run_s = prepared_s + time.perf_counter() - since
+                clip_s += [run_s / (last - at)] * (last - at)
                 if lease.place is None and lease.asked.files:
                     files += [decoder.fingerprint(lease.clips[at].path)] * (last - at)
         except _HungUp:
@@ -179,10 +191,20 @@ class Worker:
             trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
-            trainer.say(Result(lease.lease, frames, seconds, files), None if shared else out)
+            spent = Spent(
+                **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
+            )
+            result = Result(lease.lease, frames, seconds, files, spent, clip_s)
+            trainer.say(result, None if shared else out)
         finally:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
+
+    def _since_last(self) -> dict[str, float]:
+        """What this process was on a core, and waited for one, since its last answer."""
+        before, self._on_core = self._on_core, native.core_time()
+        core, no_core = (now - then for then, now in zip(before, self._on_core, strict=True))
+        return {"core": core, "no_core": no_core}
 
     def _compare(self) -> None:
         """Answer trainers that want to know which copies of files this worker has."""

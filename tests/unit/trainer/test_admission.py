@@ -13,6 +13,7 @@ from videoload.trainer.admission import (
     Refusal,
     workers_at_most,
 )
+from videoload.trainer.stats import Connected
 from videoload.transport.messages import Hello
 
 TOKEN = "5e" * 32
@@ -175,13 +176,13 @@ def test_other_software_than_the_first_ones_is_warned_of(admission: Admission[in
     assert admission.other_software(hello()) is None
 
 
-def test_a_workers_figures_are_those_of_its_results() -> None:
+def test_a_worker_is_idle_decoding_or_silent() -> None:
     worker = ConnectedWorker("there", 7, is_child=False)
-    assert worker.stats.clips_per_s == 0.0
-    worker.clips, worker.decode_s = 30, 0.5
-    stats = worker.stats
-    assert (stats.name, stats.host, stats.pid) == ("there:7", "there", 7)
-    assert (stats.clips, stats.clips_per_s) == (30, 60.0)
+    assert worker.state(100.0) == Connected("there:7", "there", 7, False, "idle", "")
+    worker.account.granted(100.0)
+    worker.heard, worker.last_error = 100.0, "is not a video"
+    assert worker.state(102.0).state == "decoding"
+    assert worker.state(102.1)[-2:] == ("silent", "is not a video")
 
 
 @pytest.mark.parametrize(
