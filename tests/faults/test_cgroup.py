@@ -114,7 +114,9 @@ def test_a_stream_has_as_many_slots_as_fit_below_the_limit(
     slots: int, limited: Path, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     root = Videos.make(tmp_path / "own").root
-    trainer = programs.script(TRAINER, str(limited), str(root), str(BATCH_MB // CLIP_MB), str(slots))
+    trainer = programs.script(
+        TRAINER, str(limited), str(root), str(BATCH_MB // CLIP_MB), str(slots)
+    )
     assert trainer.wait(90 * SECOND) == 0, trainer.err
     made, batch = (int(trainer.out.split()[at]) for at in (1, 3))
     tell(
