@@ -1,5 +1,5 @@
-"""Batches of a quarter of a gigabyte below the memory limit of a container, in a real cgroup: slots are as
-many as fit, and what cannot fit is an error before the kernel kills."""
+"""Batches of a quarter of a gigabyte below the memory limit of a container, in a real cgroup: slots
+are as many as fit, and what cannot fit is an error before the kernel kills."""
 
 from __future__ import annotations
 
