@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.timeout(100 * SECOND), pytest.mark.slow]
 
 # The usual limit is 1024; below half of that it is the same with half the work.
 LIMIT = either(512, 1024)
-PROCESSES = 8
-EACH = LIMIT // PROCESSES  # workers in each: as many as the limit
+EACH = 128
+PROCESSES = LIMIT // EACH  # of workers: as many as the limit
 FILES = 64  # that the trainer opens at once, as a checkpoint or an import may
 
 TRAINER = """

@@ -20,8 +20,11 @@ pytestmark = pytest.mark.timeout(100 * SECOND)
 
 KILLED = """
     import sys
+    from unittest import mock
+
     from videoload import Catalog, Client, ClipSpec, WorkerError
 
+    mock.patch("videoload.worker.restarts._PAUSE_S", 0.1).start()
     sys.executable = sys.argv[2]  # a Python that is killed as soon as it runs
     with Client(workers=2) as client:
         try:
@@ -59,6 +62,7 @@ def test_a_worker_that_cannot_be_replaced_does_not_end_those_that_work(
     with Client(workers=2) as client:
         client.wait_for_workers(2, timeout_s=20 * SECOND)
         with monkeypatch.context() as patch:
+            patch.setattr("videoload.worker.restarts._PAUSE_S", 0.1 * SECOND)
             patch.setattr(sys, "executable", "/bin/false")
             os.kill(children_of(os.getpid())[0], signal.SIGKILL)
             wait_until(lambda: failed() > 3, 20 * SECOND, "it is tried again and again")
