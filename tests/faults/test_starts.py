@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -15,8 +16,21 @@ from tests.programs import Programs
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
+from videoload.worker.supervisor import start
 
 pytestmark = pytest.mark.timeout(100 * SECOND)
+
+
+def test_ctrl_c_in_a_terminal_does_not_end_a_worker_that_is_about_to_start() -> None:
+    ours, theirs = socket.socketpair()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    child = start("videoload.worker", theirs)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask, "here it is heard as before"
+    with child, ours:
+        child.send_signal(signal.SIGINT)
+        ours.close()  # its trainer has gone: it ends by itself
+        assert child.wait(20 * SECOND) == 0
+
 
 KILLED = """
     import sys
