@@ -307,7 +307,9 @@ STARVED = """
 def test_a_loop_inside_tensorflow_never_waits_for_a_slot_that_it_holds_itself(
     how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
-    trainer = programs.script(STARVED, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    trainer = programs.script(
+        STARVED, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
     trainer.wait_for("training", 30 * SECOND)
     began = time.monotonic()
     assert trainer.wait(20 * SECOND) == 0, trainer.err
@@ -366,7 +368,9 @@ MIRRORED = """
 def test_a_mirrored_strategy_trains_on_whole_batches_in_order(
     videos: Videos, programs: Programs
 ) -> None:
-    trainer = programs.script(MIRRORED, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    trainer = programs.script(
+        MIRRORED, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
     assert trainer.wait(45 * SECOND) == 0, trainer.err
     assert "done" in trainer.out
 
