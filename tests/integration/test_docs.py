@@ -296,20 +296,6 @@ def test_the_blocks_of_a_page_share_a_namespace_files_and_commands(
 GROUP: Any = typer.main.get_command(app)
 
 
-@pytest.mark.parametrize("command", ["", *GROUP.commands])
-def test_help_names_every_option_within_80_columns(command: str, programs: Programs) -> None:
-    environment = {"COLUMNS": "80", "TERM": "dumb"}
-    program = programs.videoload(*command.split(), "--help", env=environment)
-    assert program.wait(10 * SECOND) == 0, program.err
-    said = program.out
-    for option in (GROUP.commands[command] if command else GROUP).params:
-        for name in option.opts if option.param_type_name == "option" else [option.metavar]:
-            assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said), name
-    assert "--help" in said
-    assert max(map(len, said.splitlines())) <= 80
-    assert "…" not in said, "something is cut off"
-
-
 def test_the_reference_of_the_command_line_is_what_the_commands_say() -> None:
     assert command_line.PAGE.read_text() == command_line.page(), (
         "make it anew: python scripts/command_line.py"

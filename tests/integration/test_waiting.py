@@ -88,8 +88,9 @@ def test_the_waiting_behind_a_dataset_is_the_trainers(
 
 @pytest.mark.timeout(60 * SECOND)
 def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
-    videos: Videos, programs: Programs
+    videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("videoload.trainer.waiting._STALLED_S", 1.5)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         workers = [programs.worker(client.endpoints[0], videos.root) for _ in range(2)]
         client.wait_for_workers(2, 20 * SECOND)
@@ -114,7 +115,7 @@ def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
         wait_until(
             lambda: stream.stats().verdict.endswith(" s: no worker is connected"), 20 * SECOND
         )
-        stalled = stream.stats(window_s=2)
+        stalled = stream.stats(window_s=1)
         assert stalled.wait_share == 1.0
         assert stalled.clips == 0
     thread.join(10 * SECOND)

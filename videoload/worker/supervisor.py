@@ -51,6 +51,9 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
     """``python -m module FD...`` with the modules that this process has, one end of a socket pair,
     which is closed here, and further ``descriptors``. Raises WorkerError."""
     inherited = [end.fileno(), *descriptors]
+    # Ctrl-C in a terminal reaches children as well. They ignore it once they can; a child begins
+    # with the mask of the thread that starts it, so that it is not met while it imports either.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         return subprocess.Popen(
             # -P: the folder that the trainer happens to be started in is not searched for modules.
@@ -63,6 +66,7 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
         raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
     finally:
         end.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Child:
