@@ -75,12 +75,14 @@ from videoload.transport.messages import (
     WorkerSettings,
 )
 from videoload.transport.slots import SHARED
-from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
+from videoload.transport.sockets import Peer, Router
 from videoload.worker.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
-_CREDIT = 2  # one lease at work and one waiting, so that no worker idles for a round trip
+_CREDIT = 2  # one lease at work and one waiting; more where a round trip takes long
+# malloc keeps no block above 32 MB: larger answers would be allocated anew, and come half as fast.
+_LEASE_BYTES = 31 << 20
 _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
@@ -214,7 +216,7 @@ class Engine:
         self._table.add_stream(
             stream.id, stream.plan, stream.quarantine,
             clip_frames=stream.spec.frames, slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=PIXEL_BYTES // stream.spec.clip_bytes,
+            lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
         )  # fmt: skip
         if self._supervisor is not None:
             shared = stream.arena.fd if SHARED else None
@@ -338,6 +340,9 @@ class Engine:
             self._look_after_children()
             self._take_back_what_is_dead()
             self._look_at_silent(now)
+            for router in self._routers:
+                for peer in router.sending():
+                    self._table.sends(peer, now)
             self._execute(self._table.tick(now))
             self._warn_if_alone(now)
             self._refusals.tell(now)
@@ -691,7 +696,8 @@ class Engine:
             place = Place(stream.id, offset)
         if place is None or not SHARED:
             frames_bytes = 9 * stream.spec.frames  # at most, in a message
-            peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
+            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
+            peer.granted(answer_bytes, self._table.held(peer))
         clips = [self._clip(stream, sample) for sample in grant.samples]
         lease = Lease.of(grant.lease, stream.spec, clips, place)
         if not peer.send(lease) and place is None:

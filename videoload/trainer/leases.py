@@ -561,6 +561,11 @@ class LeaseTable:
             self._line.came(found.size, self._now, work_s)
             self._write_off(found)
 
+    def held(self, worker: WorkerId) -> int:
+        """How many leases a worker holds."""
+        known = self._workers.get(worker)
+        return 0 if known is None else len(known.leases)
+
     def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
         """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
         found = self._lease(worker, lease)

@@ -73,7 +73,11 @@ class Shop:
         takes = clip_s if callable(clip_s) else lambda now: clip_s
         self.hands[name] = Hand(name, local, takes, away_s=away_s)
         self._obey(self.table.worker_joined(name, local=local, now=self.now))
-        self.after(away_s, lambda: self.table.heard(name, self.now, 0))
+
+        def greet() -> None:
+            self.table.heard(name, self.now, 0)
+
+        self.after(away_s, greet)
 
     def read(self, reader: int = 0) -> None:
         """A consumer begins to read a stream of its own."""
