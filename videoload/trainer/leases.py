@@ -267,6 +267,7 @@ class _Lease:
     on_line: int  # ... and those of them that are still expected
     drains: _Batch | None = None  # the cancelled batch that waits for this writer
     arrived: bool = False  # its answer has
+    passed_over: bool = False  # its worker fell silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -674,6 +675,7 @@ class LeaseTable:
                 commands.append(Evict(worker.id))
             elif not worker.local:
                 for lease in worker.leases.values():
+                    lease.passed_over = True
                     self._write_off(lease)
                     if lease.chunk is not None:
                         self._requeue_if_abandoned(lease.chunk)
@@ -1141,6 +1143,9 @@ class LeaseTable:
     def _measure(self, lease: _Lease, decode_s: float) -> None:
         """An answer came: how long did its worker have for it?"""
         worker, stream = lease.worker, self._streams.get(lease.stream)
+        if lease.passed_over:  # it was cut off: that tells nothing of how quick it is
+            worker.begun = self._now
+            return
         began = worker.begun
         if not worker.local:
             worker.trip_s = min(worker.trip_s, max(0.0, self._now - lease.granted - decode_s))

@@ -36,6 +36,7 @@ class Hand:
     frames: int = 0
     clips: int = 0
     trip_s: float = 0.0  # what a lease takes more than its clips
+    cut_until: float = 0.0  # nothing of it comes
     away_s: float = 0.0  # what its messages take there and back
     sending: int = 0  # answers of it that wait for the line
 
@@ -117,6 +118,8 @@ class Shop:
     def _tick(self) -> None:
         for hand in self.hands.values():
             hand.frames += bool(hand.leases)
+            if self.now < hand.cut_until:
+                continue
             if hand.sending:
                 self.table.sends(hand.name, self.now)
             else:
@@ -143,6 +146,7 @@ class Shop:
             self._begin(hand)
         self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
         comes_s = (0.0 if hand.local else self._line_free - self.now) + hand.away_s / 2
+        comes_s = max(comes_s, hand.cut_until - self.now)
         hand.sending += 1
         if comes_s:
             self.after(comes_s, lambda: self._take(hand, lease, decode_s))
@@ -167,8 +171,9 @@ class Shop:
                 if hand is None:  # it left while the commands were obeyed
                     continue
                 self.granted += len(command.samples)
-                if hand.away_s:
-                    self.after(hand.away_s / 2, partial(self._bring, hand, command))
+                comes_s = max(hand.away_s / 2, hand.cut_until - self.now)
+                if comes_s:
+                    self.after(comes_s, partial(self._bring, hand, command))
                 else:
                     self._bring(hand, command)
             elif isinstance(command, Ready):
@@ -275,6 +280,20 @@ def test_a_line_that_gets_wider_is_filled_again() -> None:
     shop.run(30.0)
     shop.line = 1000.0
     assert shop.run(10.0) > 0.97 * 1000
+
+
+def test_half_of_the_workers_cut_off_and_back_have_their_share_again_within_two_seconds() -> None:
+    shop = Shop(batch=8, slots=40)
+    for i in range(32):
+        shop.hire(f"w{i}", 0.05, local=False, away_s=0.02)
+    shop.read()
+    assert shop.run(10.0) > 0.97 * 32 / 0.05
+    for i in range(16):
+        shop.hands[f"w{i}"].cut_until = shop.now + 30.0
+    shop.run(5.0)
+    assert shop.run(25.0) > 0.97 * 16 / 0.05
+    shop.run(1.0)
+    assert shop.run(2.0) > 0.97 * 32 / 0.05, "of the second second"
 
 
 def test_what_is_in_memory_next_door_does_not_wait_for_the_line() -> None:
