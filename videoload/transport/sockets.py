@@ -45,7 +45,7 @@ from videoload.transport.messages import (
 PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
 _HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
-_CONNECT_MS = 2000  # two attempts of the kernel's
+_CONNECT_MS = 1000  # as long as the kernel waits before it tries again, for the first time
 _BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
 _CONNECTIONS = 8192
 _RECEIVED = 64  # messages of one worker that wait to be read; it owes half as many answers at most
@@ -246,7 +246,7 @@ class Dealer:
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
             self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
-            self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
+            self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 250)
             # The kernel's own pauses between two attempts grow to half a minute, and a line that is
             # whole again is to be found at once.
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_MS)
