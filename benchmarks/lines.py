@@ -110,7 +110,9 @@ def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row], dict[str
     """Each title, its rows, and what to show of them."""
     if "far" in given.only:
         rows = [far(trip_ms, given.far_workers, given.seconds) for trip_ms in TRIPS_MS]
-        shares = [{**row, "share": row["clips_per_s"] / rows[0]["clips_per_s"]} for row in rows]
+        shares: list[Row] = [
+            {**row, "share": row["clips_per_s"] / rows[0]["clips_per_s"]} for row in rows
+        ]
         columns = {
             "round trip": "{trip_ms} ms", "clips/s": "{clips_per_s:,.0f}", "share": "{share:.2f}",
         }  # fmt: skip

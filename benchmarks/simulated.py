@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
+from videoload.decoding.software import software
 from videoload.spec.items import Spec
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
@@ -80,7 +81,7 @@ class _Worker:
     def __init__(self, crowd: Crowd, dealer: Dealer) -> None:
         self.dealer = dealer
         self._crowd = crowd
-        self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), "simulated")
+        self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), software())
         self._leases: deque[Lease] = deque()  # the first one is at work
         self._takes_s = 0.0
         self._beat_s = 0.0  # not welcomed yet

@@ -34,7 +34,7 @@ PACKAGES = {
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
-        "index_cache", "frames", "crop", "scaling", "functions", "items", "decoder",
+        "index_cache", "frames", "crop", "scaling", "software", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -42,8 +42,8 @@ PACKAGES = {
     ),
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
-        "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
-        "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
+        "line", "leases", "waiting", "stats", "admission", "copies", "own_files",
+        "rate_limited_log", "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
         "keras_sequence",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
@@ -102,6 +102,7 @@ HOMES = {
         "decoding.frames",
         "decoding.crop",
         "decoding.scaling",
+        "decoding.software",
         "decoding.decoder",
         "native",
         "commands.made_videos",  # writes videos

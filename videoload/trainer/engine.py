@@ -107,6 +107,7 @@ class Engine:
         listen: Sequence[str],
         keys: str | None,
         insecure: bool,
+        any_software: bool,
         stall_s: float,
         cache: str | None,
     ) -> None:
@@ -115,6 +116,7 @@ class Engine:
         self._listen = listen
         self._keys = keys
         self._insecure = insecure
+        self._any_software = any_software
         self._cache = cache
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
@@ -289,6 +291,10 @@ class Engine:
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
             self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
+            if not self._any_software:
+                from videoload.decoding.software import software  # FFmpeg: not for local workers
+
+                self._admission.software = software()
         for address in self._listen:
             self._routers.append(
                 Router(
@@ -449,13 +455,14 @@ class Engine:
             peer.send(Refused(decision.reason))
             if decision.is_full:
                 self._full.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
+            elif decision.is_other:
+                what = f"worker {hello.host}:{hello.pid} is refused: {decision.reason}"
+                self._mixtures.add(what, now)
             return
         for other in decision.replaces:
             self._gone(other, died=False)
             if decision.returned:
                 self._table.worker_returned(other)
-        if warning := self._admission.other_software(hello):
-            self._mixtures.add(warning, now)
         worker = decision.worker
         if worker.is_child and self._supervisor is not None:
             self._supervisor.admitted(worker.pid)

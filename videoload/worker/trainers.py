@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.open_files import SOFTWARE
+from videoload.decoding.software import software
 from videoload.errors import ProtocolError, TransportError
 from videoload.transport.addresses import is_name
 from videoload.transport.messages import (
@@ -357,8 +357,9 @@ class TrainerConnection:
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:
+        token = self._settings.token
         hello = Hello(
-            self._id, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token,
+            self._id, socket.gethostname(), os.getpid(), "" if token else software(), token,
             _copy(self._settings.root),
         )  # fmt: skip
         if self.say(hello):
