@@ -50,18 +50,22 @@ def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_si
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     other = Hello("w", "h", 1, "FFmpeg 0, abacus")
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        with dealer(client.endpoints[0]) as made:
-            say(made, other)
-            refused = answer(made)
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        dealer(client.endpoints[0]) as made,
+    ):
+        say(made, other)
+        refused = answer(made)
     assert isinstance(refused, Refused)
     why = f"it decodes with FFmpeg 0, abacus, this trainer with {software()}: pixels would differ"
     assert refused.reason == f"{why} (any_software=True of the client admits it)"
     assert caplog.messages == [f"worker h:1 is refused: {refused.reason}"]
-    with Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client:
-        with dealer(client.endpoints[0]) as made:
-            say(made, other)
-            assert isinstance(answer(made), Welcome)
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client,
+        dealer(client.endpoints[0]) as made,
+    ):
+        say(made, other)
+        assert isinstance(answer(made), Welcome)
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ PACKAGES = {
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "line", "leases", "waiting", "stats", "admission", "copies", "own_files",
-        "rate_limited_log", "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
-        "keras_sequence",
+        "rate_limited_log", "open_streams", "engine", "serial", "stream", "client", "interrupts",
+        "tfdata", "keras", "keras_sequence",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
 }  # fmt: skip
