@@ -76,6 +76,7 @@ _SETTLED_S = 2.0  # a remote worker that dies sooner after it joined was not kil
 # Measured: how long a worker takes for a clip, in units of what its stream's clips take. One that
 # takes twice as long as the quick ones is slow.
 _SLOW = 2.0
+_TICKS = 8  # over which it is averaged whether the line is full: 2 s
 _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
 _TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
@@ -336,6 +337,7 @@ class LeaseTable:
         self._full: dict[_Worker, None] = {}  # those that take leases, but no more of them now
         self._on_the_way = 0  # leases that workers hold since they are far away, at the last tick
         self._line = Line()
+        self._line_full = 0.0  # the share of the last ticks at which it had no room
         self._locals = 0
         self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
         self._opened_empty: list[_Reader] = []  # of a batch, all clips are known to be bad
@@ -360,6 +362,11 @@ class LeaseTable:
     def has_credit(self) -> bool:
         """Whether some worker would take another lease now."""
         return any(self._by_leases) and (self._locals > 0 or self._line.has_room(self._now))
+
+    @property
+    def line_is_full(self) -> bool:
+        """Whether workers that dialled in get no leases since others' answers fill the line."""
+        return self._line_full > 0.5
 
     # Streams and their consumers
 
@@ -679,6 +686,7 @@ class LeaseTable:
                     self._write_off(lease)
                     if lease.chunk is not None:
                         self._requeue_if_abandoned(lease.chunk)
+        self._line_full += ((not self._line.has_room(now)) - self._line_full) / _TICKS
         self._compare_paces()
         for worker in self._workers.values():
             if worker.among is None:  # its pause may be over

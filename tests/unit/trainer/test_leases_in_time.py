@@ -270,6 +270,7 @@ def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> Non
     assert shop.run(60.0) > 0.97 * min(49.0, workers / 0.05)
     done = len(shop.taken) * 32
     assert shop.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
+    assert shop.table.line_is_full is (workers > 8)
 
 
 def test_a_line_that_gets_wider_is_filled_again() -> None:
@@ -280,6 +281,7 @@ def test_a_line_that_gets_wider_is_filled_again() -> None:
     shop.run(30.0)
     shop.line = 1000.0
     assert shop.run(10.0) > 0.97 * 1000
+    assert not shop.table.line_is_full
 
 
 def test_half_of_the_workers_cut_off_and_back_have_their_share_again_within_two_seconds() -> None:
