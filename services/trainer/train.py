@@ -56,6 +56,9 @@ def main(
         Option(metavar="DIR", help="CURVE keys of a trainer, made by 'videoload keygen'."),
     ] = None,
     insecure: Annotated[bool, Option("--insecure", help="Accept workers without keys.")] = False,
+    any_software: Annotated[
+        bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
+    ] = False,
     workers: Annotated[int, Option(min=1, help="Begin when so many are there.")] = 1,
     patience: Annotated[float, Option(help="Seconds to wait for them.")] = 600,
     epochs: Annotated[int, Option(min=1, help="Epochs in all.")] = 10,
@@ -135,7 +138,9 @@ def main(
     # TensorFlow that waits for a batch may never end. So this thread waits, another one trains.
     with (
         ThreadPoolExecutor(1, "training") as thread,
-        vl.Client(workers=0, listen=listen, keys=keys, insecure=insecure) as client,
+        vl.Client(
+            workers=0, listen=listen, keys=keys, insecure=insecure, any_software=any_software
+        ) as client,
     ):
         training = thread.submit(run, client)
         try:

@@ -18,6 +18,7 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from videoload import ProtocolError
+from videoload.decoding.software import software
 from videoload.transport.messages import (
     VERSION,
     Compare,
@@ -111,7 +112,7 @@ class Liar:
         asked = self.asked[-1] if self.asked else Compare(0, {0: ""})
         honest: dict[str, dict[str, Any]] = {
             "hello": {
-                "worker": self.name, "host": self.name, "pid": 1, "software": "software",
+                "worker": self.name, "host": self.name, "pid": 1, "software": software(),
                 "token": "", "copy": self.name,
             },
             "result": {

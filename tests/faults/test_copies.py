@@ -18,7 +18,7 @@ from tests.programs import Programs
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.decoding.open_files import SOFTWARE
+from videoload.decoding.software import software
 from videoload.transport.messages import (
     Compare,
     Compared,
@@ -196,7 +196,7 @@ class Liar(threading.Thread):
         greeted = False
         while not self.over.is_set():
             if not greeted:
-                greeted = dealer.send(Hello("liar", "elsewhere", 1, SOFTWARE, copy="its own"))
+                greeted = dealer.send(Hello("liar", "elsewhere", 1, software(), copy="its own"))
             dealer.send(Heartbeat(self.leases))
             dealer.socket.poll(20)
             while (message := dealer.receive()) is not None:

@@ -34,7 +34,7 @@ PACKAGES = {
     "decoding": (
         "storage", "stopwatch", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
-        "index_cache", "frames", "crop", "scaling", "functions", "items", "decoder",
+        "index_cache", "frames", "crop", "scaling", "software", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -42,7 +42,7 @@ PACKAGES = {
     ),
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
-        "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies", "own_files",
+        "line", "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies", "own_files",
         "rate_limited_log", "open_streams", "snapshots", "auto_workers", "engine", "serial",
         "stream", "head_room", "client", "interrupts", "tfdata", "keras", "keras_sequence",
     ),
@@ -105,6 +105,7 @@ HOMES = {
         "decoding.frames",
         "decoding.crop",
         "decoding.scaling",
+        "decoding.software",
         "decoding.decoder",
         "native",
         "commands.made_videos",  # writes videos

@@ -43,7 +43,7 @@ _VISITS = 16
 # What FFmpeg, and PyAV upon strange files, answer with.
 REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
 
-# What decides the pixels: workers tell it, so that a mixed fleet is noticed.
+# What decides how many frames a file is found to have.
 SOFTWARE = "av {} libavcodec {} {}".format(
     av.__version__, ".".join(map(str, av.library_versions["libavcodec"])), platform.machine()
 )

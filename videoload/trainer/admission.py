@@ -64,6 +64,7 @@ class Refusal:
 
     reason: str
     is_full: bool = False  # no worker's fault: the trainer's owner should know
+    is_other: bool = False  # ... as of a worker with other software
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Admission(Generic[PeerT]):
         self.max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
         self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
-        self._software: str | None = None  # of the first worker that came
+        self.software: str | None = None  # what a worker has to decode with; None: anything
 
     def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
         """Decide on a HELLO at the private address; ``pids`` are those of the live children."""
@@ -115,6 +116,12 @@ class Admission(Generic[PeerT]):
         who = (hello.worker, hello.host, hello.pid)
         if who in self._barred:
             return Refusal(self._barred[who])
+        if self.software not in (None, hello.software):
+            return Refusal(
+                f"it decodes with {hello.software}, this trainer with {self.software}: pixels "
+                "would differ (any_software=True of the client admits it)",
+                is_other=True,
+            )
         last = self._peer_of.get(who, peer)
         here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
         if len(here) >= self.max_remote and peer not in here:
@@ -135,14 +142,3 @@ class Admission(Generic[PeerT]):
                 self._barred[who] = reason
         worker = self.workers.get(peer)
         return "that left" if worker is None else worker.name
-
-    def other_software(self, hello: Hello) -> str | None:
-        """The warning where a worker decodes with other software than the first one; or None."""
-        if self._software is None:
-            self._software = hello.software
-        if self._software == hello.software:
-            return None
-        return (
-            f"worker {hello.host}:{hello.pid} decodes with {hello.software}, others with "
-            f"{self._software}: pixels may differ"
-        )

@@ -69,6 +69,9 @@ class Client:
             other hosts can reach needs them. None, the default: no keys.
         insecure: Listen there without keys: whoever reaches the port may then send pixels. Default
             False.
+        any_software: Admit workers of other hosts also where their FFmpeg or their processor gives
+            other pixels than this host's would; batches then depend on who decoded them. Default
+            False: such a worker is refused, and both logs say why.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so it must be longer than
             the slowest packet or transform takes. Default 10. (Of a worker on another host that is
@@ -94,6 +97,7 @@ class Client:
         listen: str | Sequence[str] | None = None,
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        any_software: bool = False,
         stall_s: float = 10.0,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
@@ -117,6 +121,7 @@ class Client:
             listen=addresses,
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
+            any_software=any_software,
             stall_s=self._stall_s,
             cache=self._cache,
             auto=auto,

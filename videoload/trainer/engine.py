@@ -81,12 +81,14 @@ from videoload.transport.messages import (
     WorkerSettings,
 )
 from videoload.transport.slots import SHARED
-from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
+from videoload.transport.sockets import Peer, Router
 from videoload.worker.supervisor import GIVEN_BACK, Supervisor
 
 _log = logging.getLogger(__name__)
 
-_CREDIT = 2  # one lease at work and one waiting, so that no worker idles for a round trip
+_CREDIT = 2  # one lease at work and one waiting; more where a round trip takes long
+# malloc keeps no block above 32 MB: larger answers would be allocated anew, and come half as fast.
+_LEASE_BYTES = 31 << 20
 _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
@@ -113,6 +115,7 @@ class Engine:
         listen: Sequence[str],
         keys: str | None,
         insecure: bool,
+        any_software: bool,
         stall_s: float,
         cache: str | None,
         auto: bool = False,
@@ -123,6 +126,7 @@ class Engine:
         self._listen = listen
         self._keys = keys
         self._insecure = insecure
+        self._any_software = any_software
         self._cache = cache
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
@@ -239,7 +243,7 @@ class Engine:
         self._table.add_stream(
             stream.id, stream.plan, stream.quarantine,
             clip_frames=stream.spec.frames, slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=PIXEL_BYTES // stream.spec.clip_bytes,
+            lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
         )  # fmt: skip
         if self._supervisor is not None:
             shared = stream.arena.fd if SHARED else None
@@ -312,6 +316,10 @@ class Engine:
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
             self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
+            if not self._any_software:
+                from videoload.decoding.software import software  # FFmpeg: not for local workers
+
+                self._admission.software = software()
         for address in self._listen:
             self._routers.append(
                 Router(
@@ -363,6 +371,9 @@ class Engine:
             self._look_after_children()
             self._take_back_what_is_dead()
             self._look_at_silent(now)
+            for router in self._routers:
+                for peer in router.sending():
+                    self._table.sends(peer, now)
             self._execute(self._table.tick(now))
             self._warn_if_alone(now)
             self._refusals.tell(now)
@@ -479,13 +490,14 @@ class Engine:
             peer.send(Refused(decision.reason))
             if decision.is_full:
                 self._full.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
+            elif decision.is_other:
+                what = f"worker {hello.host}:{hello.pid} is refused: {decision.reason}"
+                self._mixtures.add(what, now)
             return
         for other in decision.replaces:
             self._gone(other, died=False)
             if decision.returned:
                 self._table.worker_returned(other)
-        if warning := self._admission.other_software(hello):
-            self._mixtures.add(warning, now)
         worker = decision.worker
         if worker.is_child and self._supervisor is not None:
             self._supervisor.admitted(worker.pid)
@@ -764,7 +776,8 @@ class Engine:
             place = Place(stream.id, offset)
         if place is None or not SHARED:
             frames_bytes = 9 * stream.spec.frames  # at most, in a message
-            peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
+            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
+            peer.granted(answer_bytes, self._table.held(peer))
         clips = [self._clip(stream, sample) for sample in grant.samples]
         lease = Lease.of(grant.lease, stream.spec, clips, place)
         self._workers[peer].account.granted(time.monotonic())

@@ -59,7 +59,7 @@ class Hello(_Message, tag="hello"):
     worker: _Word
     host: _Word
     pid: _Id
-    software: _Word  # FFmpeg's version and the architecture: they decide the pixels
+    software: _Word  # what decides the pixels; empty from the trainer's own, which has the same
     token: _Word = ""
     copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
 

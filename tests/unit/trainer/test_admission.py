@@ -167,13 +167,19 @@ def test_whatever_comes_each_worker_is_here_once_and_there_is_room(
 # What else is known of a worker
 
 
-def test_other_software_than_the_first_ones_is_warned_of(admission: Admission[int]) -> None:
-    assert admission.other_software(hello()) is None
-    assert admission.other_software(hello("b")) is None
+def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
+    admission: Admission[int],
+) -> None:
     other = Hello("c", "there", 7, "FFmpeg 9", "")
-    warning = "worker there:7 decodes with FFmpeg 9, others with FFmpeg 8: pixels may differ"
-    assert admission.other_software(other) == warning
-    assert admission.other_software(hello()) is None
+    admit(admission, 1, other)
+    admission.software = "FFmpeg 8"
+    assert admission.remote(2, other) == Refusal(
+        "it decodes with FFmpeg 9, this trainer with FFmpeg 8: pixels would differ "
+        "(any_software=True of the client admits it)",
+        is_other=True,
+    )
+    admit(admission, 3, hello("b"))
+    admit(admission, 4, Hello("a", "here", 11, "", TOKEN), child=True)  # it has the same
 
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
