@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import itertools
+import math
 import random
 import select
 import socket
@@ -104,9 +105,9 @@ class _Worker:
         lease = self._leases.popleft()
         if self._leases:
             self._begin(due)
-        clips = len(lease.clips)
-        self._frames += clips * lease.asked.frames
-        frames = [list(range(lease.asked.frames))] * clips
+        clips, shown = len(lease.clips), math.prod(lease.asked.frames_shape)
+        self._frames += clips * shown
+        frames = [list(range(shown))] * clips
         seconds = clips * self._crowd.clip_s
         self._say(Result(lease.lease, frames, seconds), now, _pixels(lease.asked, clips))
 

@@ -30,7 +30,10 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
+    "spec": (
+        "arguments", "catalog_files", "catalog", "layouts", "regions", "clips", "clip_params",
+        "items", "plan", "quarantine",
+    ),
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
@@ -128,7 +131,8 @@ WITHOUT_NUMPY = {
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
+    "spec.arguments", "spec.layouts", "spec.regions", "spec.clips", "spec.clip_params",
+    "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
     "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",

@@ -34,6 +34,7 @@ import zmq
 from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
+from videoload.spec.items import Spec
 from videoload.spec.plan import Sample
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.copies import MISSING
@@ -213,7 +214,8 @@ class Engine:
         self._streams[stream.id] = stream
         self._table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=stream.spec.frames, slots=stream.arena.slots, ordered=stream.ordered,
+            clip_frames=math.prod(stream.spec.frames_shape),
+            slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=PIXEL_BYTES // stream.spec.clip_bytes,
         )  # fmt: skip
         if self._supervisor is not None:
@@ -472,7 +474,7 @@ class Engine:
         if place is not None:
             stream_id, slot, first, rows = place
             stream = self._streams[stream_id]
-            frames = _as_frames(result.frames, rows, stream.spec.frames)
+            frames = _as_frames(result.frames, rows, stream.spec)
             if not (self._workers[peer].is_child and SHARED):
                 shape = (rows, stream.spec.clip_bytes)
                 peer.router.receive_pixels(
@@ -519,7 +521,7 @@ class Engine:
                 self._undecided.append((peer, result))
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
-                frames = _as_frames(result.frames, place[3], stream.spec.frames)
+                frames = _as_frames(result.frames, place[3], stream.spec)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
@@ -690,7 +692,7 @@ class Engine:
             offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
             place = Place(stream.id, offset)
         if place is None or not SHARED:
-            frames_bytes = 9 * stream.spec.frames  # at most, in a message
+            frames_bytes = 9 * math.prod(stream.spec.frames_shape)  # at most, in a message
             peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
         clips = [self._clip(stream, sample) for sample in grant.samples]
         lease = Lease.of(grant.lease, stream.spec, clips, place)
@@ -699,7 +701,7 @@ class Engine:
 
     def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
         video = stream.catalog[sample.video]
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
+        return Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
 
     def _pause(self, command: Pause) -> None:
         assert isinstance(command.worker, Peer)
@@ -770,7 +772,8 @@ _DESCRIPTORS = "/proc/self/fd"
 _NO_FRAMES = np.empty((0, 0), np.int64)
 
 
-def _as_frames(frames: list[list[int]], rows: int, length: int) -> npt.NDArray[np.int64]:
+def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+    length = math.prod(spec.frames_shape)
     if len(frames) != rows or any(len(row) != length for row in frames):
         raise ProtocolError(f"the lease has {rows} clips of {length} frames, the answer does not")
     return np.array(frames, np.int64)

@@ -11,7 +11,9 @@ from av.video.frame import VideoFrame
 
 from videoload.decoding.open_files import UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
-from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo, clip_params, scaled_size
+from videoload.spec.clip_params import clip_params
+from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo
+from videoload.spec.regions import scaled_size
 
 # What AVI files decode to.
 FORMATS = (
@@ -45,7 +47,7 @@ def write(
     frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
 ) -> Buffer:
     out = np.empty(spec.shape[1:], np.uint8)
-    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(frame, out)
+    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(frame, out, {})
     return out
 
 
@@ -119,7 +121,7 @@ def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> N
     made = []
     for size in ((320, 240), (640, 480), (320, 240)):
         out = np.empty(spec.shape[1:], np.uint8)
-        scaler.write(frame_of(picture(*size), "yuv420p"), out)
+        scaler.write(frame_of(picture(*size), "yuv420p"), out, {})
         made.append(out)
     assert np.array_equal(made[0], made[2])
     assert apart(made[0], made[1])[0] < 4
@@ -151,5 +153,5 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
     facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
     with pytest.raises(UnreadableError, match="cannot be scaled"):
         Scaler(spec, facts, clip_params(spec, INFO, 0), Chains()).write(
-            frame, np.empty(spec.shape[1:], np.uint8)
+            frame, np.empty(spec.shape[1:], np.uint8), {}
         )
