@@ -499,3 +499,233 @@ def test_choices_are_what_they_were_when_this_was_written(
     params = drawn(seed)
     assert (params.frames[0], params.corner, params.flip) == (start, corner, flip)
     assert drawn(seed, crop="resized").region == region
+
+
+# As the field publishes it: the rules of the papers, and of the public configurations that cite
+# them, worked out here once more
+
+LENGTHS = [*range(1, 140), 250, 300, 1001]
+
+
+@pytest.mark.parametrize(("frames", "stride", "clips"), [(32, 2, 10), (8, 8, 10), (16, 4, 5)])
+def test_clips_for_testing_start_where_non_local_networks_take_them(
+    frames: int, stride: int, clips: int
+) -> None:
+    # Wang et al. 2018: evenly over the video; counted as in mmaction2's SampleFrames(clip_len,
+    # frame_interval, num_clips, test_mode=True), where a clip reaches frames * stride far.
+    made = spec(
+        frames=frames, stride=stride, span="strides", sampling="uniform", clips_per_video=clips
+    )
+    for length in LENGTHS:
+        reach = max(0, length - frames * stride)
+        starts = np.linspace(0, reach, clips).round().astype(int)
+        wanted = [[(s + i * stride) % length for i in range(frames)] for s in starts]
+        assert [ordinals(made, video(length), clip=i) for i in range(clips)] == wanted, length
+
+
+def test_one_clip_for_testing_stands_in_the_middle_of_the_reach() -> None:
+    made = spec(frames=32, stride=2, span="strides")
+    for length in LENGTHS:
+        start = max(0, length - 64) // 2
+        assert ordinals(made, video(length)) == [(start + 2 * i) % length for i in range(32)]
+
+
+def test_a_clip_for_training_starts_anywhere_within_the_reach_with_equal_chance() -> None:
+    # SampleFrames(clip_len=8, frame_interval=4, num_clips=1): 40 - 32 + 1 starts.
+    made = spec(frames=8, stride=4, span="strides", sampling="random")
+    starts = counted(lambda seed: ordinals(made, video(40), seed)[0], 4500)
+    assert set(starts) == set(range(9))
+    assert chi_square(starts, 9) < 26.1  # 8 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8, 16])
+def test_the_middle_frame_of_each_part_is_that_of_temporal_segment_networks(parts: int) -> None:
+    # Wang et al. 2016: the video in equal parts; SampleFrames(clip_len=1, num_clips=parts,
+    # test_mode=True) takes the frame that is shown in the middle of each.
+    made = spec(frames=parts, span="video")
+    for length in LENGTHS:
+        middles = [Fraction(length, parts) * (i + Fraction(1, 2)) for i in range(parts)]
+        assert ordinals(made, video(length)) == [int(middle) for middle in middles], length
+
+
+@pytest.mark.parametrize("length", [40, 43])  # five frames to a part, and 5 3/8
+def test_a_drawn_frame_of_each_part_is_any_of_it_with_its_share(length: int) -> None:
+    # SampleFrames(clip_len=1, num_clips=8), which leaves out what is beyond eight times five
+    # frames unless it is told keep_tail_frames=True; the paper knows no such rest.
+    made, keys = spec(frames=8, span="video", sampling="random"), 4000
+    drawn_parts = np.array([ordinals(made, video(length), seed) for seed in range(keys)])
+    part = Fraction(length, 8)
+    for i in range(8):
+        begin, end = i * part, (i + 1) * part
+        seen = Counter(drawn_parts[:, i].tolist())
+        shares = {
+            frame: (min(end, frame + 1) - max(begin, frame)) / part
+            for frame in range(int(begin), -int(-end // 1))
+        }
+        assert set(seen) <= set(shares)
+        distance = sum((seen[f] - keys * p) ** 2 / (keys * p) for f, p in shares.items())
+        assert distance < 24.3  # six degrees of freedom at most, eight times: p = 0.004
+    # Each part is drawn for itself.
+    pairs = Counter((a - 5, b - 10) for a, b in drawn_parts[:, 1:3].tolist())
+    if length == 40:
+        assert chi_square(pairs, 25) < 51.2  # 24 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize(("parts", "clips"), [(8, 1), (8, 4), (16, 3)])
+def test_uniform_frames_of_each_part_are_those_of_uniformer(parts: int, clips: int) -> None:
+    # Li et al. 2022, UniFormerV2, whose rule is mmaction2's UniformSample(test_mode=True): parts of
+    # (length - 1) / parts begin at the nearest frame, and clip k lies k + 1 of clips + 1 within.
+    made = spec(frames=parts, span="video", sampling="uniform", clips_per_video=clips)
+    for length in LENGTHS:
+        begins = np.linspace(0, length - 1, parts, endpoint=False).round().astype(int)
+        within = [int((length - 1) / parts / (clips + 1) * (k + 1)) for k in range(clips)]
+        for k in range(clips):
+            got = ordinals(made, video(length), clip=k)
+            assert got == [begin + within[k] for begin in begins], length
+            assert got[-1] < length
+
+
+# The whole video in parts
+
+
+@patient
+@given(
+    parts=st.integers(1, 40),
+    length=st.integers(1, 500),
+    start=st.integers(0, 30),
+    sampling=st.sampled_from(["random", "center", "uniform"]),
+    clips=st.integers(1, 5),
+    seed=KEYS,
+    data=st.data(),
+)
+def test_frames_of_parts_rise_and_stay_in_their_segment(
+    parts: int, length: int, start: int, sampling: str, clips: int, seed: int, data: st.DataObject
+) -> None:
+    made = spec(frames=parts, span="video", sampling=sampling, clips_per_video=clips)
+    clip = data.draw(st.integers(0, clips - 1))
+    got = ordinals(made, video(600), seed, clip=clip, start=start, end=start + length)
+    assert got == sorted(got)
+    assert start <= got[0] <= got[-1] < start + length
+    if length >= parts and sampling == "center":
+        assert len(set(got)) == parts
+
+
+def test_several_drawn_clips_of_parts_differ() -> None:
+    made = spec(frames=8, span="video", sampling="random")
+    assert len({tuple(ordinals(made, video(100), seed)) for seed in range(50)}) > 45
+
+
+@pytest.mark.parametrize(("short", "dropped"), [("drop", True), ("error", False)])
+def test_a_video_with_fewer_frames_than_parts_is_refused_where_the_spec_says_so(
+    short: str, dropped: bool
+) -> None:
+    with pytest.raises(UnfitError, match="has 7 frames, a clip spans 8") as caught:
+        clip_params(spec(span="video", short=short), video(7), 0)
+    assert caught.value.dropped is dropped
+    assert len(ordinals(spec(span="video", short=short), video(8))) == 8
+
+
+# Several crops and views
+
+
+@pytest.mark.parametrize(("crop", "crops"), [("three", 3), ("five", 5)])
+def test_crops_of_a_clip_differ_in_their_corner_and_in_nothing_else(crop: str, crops: int) -> None:
+    made = spec(crop=crop, sampling="random", flip=True)
+    facts = video(size=(40, 30))
+    first, *others = (clip_params(made, facts, 7, crop=number) for number in range(crops))
+    for other in others:
+        assert np.array_equal(other.frames, first.frames)
+        assert other._replace(frames=first.frames, corner=first.corner) == first
+    assert len({clip_params(made, facts, 7, crop=n).corner for n in range(crops)}) == crops
+
+
+def test_views_are_drawn_each_for_itself_and_the_first_is_the_only_one() -> None:
+    made = spec(sampling="random", crop="random", flip=True, views=3)
+    one = replace(made, views=1)
+    for seed in range(20):
+        views = [clip_params(made, video(), seed, view=view) for view in range(3)]
+        assert repr(views[0]) == repr(clip_params(one, video(), seed))
+        assert len({view.seed for view in views}) == 3, "so a transform does other things"
+    many = [
+        [clip_params(made, video(9), seed, view=view) for view in range(2)] for seed in range(4000)
+    ]
+    together = Counter((int(a.frames[0]), int(b.frames[0]), a.flip, b.flip) for a, b in many)
+    assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize("span", ["window", "video"])
+def test_views_of_the_same_window_differ_in_all_but_their_frames(span: str) -> None:
+    made = spec(
+        sampling="random", crop="resized", flip=True, views=4, views_share="window", span=span
+    )
+    for seed in range(20):
+        views = [clip_params(made, video(), seed, view=view) for view in range(4)]
+        assert len({tuple(view.frames.tolist()) for view in views}) == 1
+        assert len({view.region for view in views}) == 4
+
+
+# Frames that are shown otherwise than they are stored
+
+
+def test_turned_frames_are_cut_where_they_are_shown() -> None:
+    made = spec(resize=24, size=(20, 16))
+    upright = clip_params(made, video(size=(48, 64)), 0)  # 24 x 32
+    assert (upright.scaled, upright.corner, upright.size) == ((24, 32), (4, 6), (16, 20))
+    lying = video(size=(64, 48))._replace(turns=1)
+    turned = clip_params(made, lying, 0)
+    assert (turned.scaled, turned.corner, turned.size) == ((32, 24), (6, 4), (20, 16))
+    assert (turned.region, turned.turns) == ((0, 0, 64, 48), 1)
+    left_alone = clip_params(replace(made, rotate=False), lying, 0)
+    assert (left_alone.scaled, left_alone.turns) == ((32, 24), 0)
+    assert left_alone.size == (16, 20)
+
+
+@patient
+@given(
+    size=st.tuples(st.integers(8, 300), st.integers(8, 300)),
+    turns=st.integers(0, 3),
+    aspect=st.fractions(Fraction(1, 8), 8, max_denominator=50),
+    crop=st.sampled_from(["center", "random", "resized", "multiscale", "three", "five"]),
+    pixels=st.sampled_from(["rgb24", "yuv420p"]),
+    square=st.booleans(),
+    seed=KEYS,
+    number=st.integers(0, 2),
+)
+def test_whatever_is_shown_lies_in_the_frame_that_is_stored(
+    size: tuple[int, int], turns: int, aspect: Fraction, crop: str, pixels: str, square: bool,
+    seed: int, number: int,
+) -> None:  # fmt: skip
+    made = spec(
+        resize=None if crop in ("resized", "multiscale") else 24, size=(20, 16), crop=crop,
+        pixels=pixels, square_pixels=square,
+    )  # fmt: skip
+    facts = VideoInfo(9, Fraction(25), *size, turns, aspect)
+    made_of = clip_params(made, facts, seed, crop=number % made.crops)
+    x, y, width, height = made_of.region
+    assert 0 <= x < x + width <= size[0]
+    assert 0 <= y < y + height <= size[1]
+    assert x % 2 == y % 2 == 0
+    left, top = made_of.corner
+    assert 0 <= left <= left + made_of.size[0] <= made_of.scaled[0]
+    assert 0 <= top <= top + made_of.size[1] <= made_of.scaled[1]
+    assert made_of.size == ((20, 16) if turns % 2 else (16, 20))
+    if crop not in ("resized", "multiscale"):
+        assert made_of.region == (0, 0, *size)
+
+
+@pytest.mark.parametrize(("turns", "shown"), [(0, (96, 64)), (1, (64, 96)), (2, (96, 64))])
+def test_pixels_are_made_square_before_the_frame_is_turned(
+    turns: int, shown: tuple[int, int]
+) -> None:
+    facts = video(size=(72, 64))._replace(turns=turns, aspect=Fraction(4, 3))
+    assert facts.shown_size(spec(square_pixels=True)) == shown
+    assert facts.shown_size(spec(square_pixels=True, rotate=False)) == (96, 64)
+    assert facts.shown_size(spec(rotate=False)) == (72, 64)
+
+
+def test_a_region_of_square_pixels_is_as_wide_in_those_that_are_stored() -> None:
+    made = spec(crop="resized", area=(0.25, 0.25), ratio=(1, 1), square_pixels=True)
+    facts = video(size=(72, 64))._replace(aspect=Fraction(4, 3))  # 96 x 64 as it is shown
+    for seed in range(20):
+        _, _, width, height = clip_params(made, facts, seed).region
+        assert abs(width * 4 / 3 - height) <= 2

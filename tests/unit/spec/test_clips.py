@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from videoload.errors import SpecError
@@ -37,7 +39,27 @@ def test_a_clip_has_the_shape_of_its_pixels(
     assert (made.height, made.width) == (20, 30)
 
 
-# Specs that contradictory
+def test_views_and_outputs_have_the_shapes_that_the_spec_says() -> None:
+    views = spec(views=3, flip=True)
+    assert (views.shape, views.frames_shape) == ((3, 8, 16, 16, 3), (3, 8))
+    assert (spec().frames_shape, views.clip_bytes) == ((8,), 3 * spec().clip_bytes)
+    made = spec(transform="a:f", output=([4, 2], "f4"))
+    assert (made.shape, made.dtype, made.clip_bytes) == ((4, 2), "float32", 32)
+    assert made.decoded_shape == spec().shape
+    both = replace(made, views=3)
+    assert (both.shape, both.clip_bytes) == ((3, 4, 2), 96)
+    assert both.arrays(np.zeros((5, 96), np.uint8)).shape == (5, 3, 4, 2)
+    assert hash(made) == hash(spec(transform="a:f", output=((4, 2), "float32")))
+
+
+@pytest.mark.parametrize(("crop", "crops"), [("center", 1), ("three", 3), ("five", 5)])
+def test_each_crop_is_a_row(crop: str, crops: int) -> None:
+    made = spec(crop=crop)
+    assert made.crops == crops
+    assert made.shape == spec().shape
+
+
+# Specs that are contradictory
 
 
 @pytest.mark.parametrize(
@@ -45,7 +67,7 @@ def test_a_clip_has_the_shape_of_its_pixels(
     [
         *(
             ({name: value}, f"{name} must be a whole number of at least 1, got {value!r}")
-            for name in ("frames", "stride", "clips_per_video", "resize")
+            for name in ("frames", "stride", "clips_per_video", "resize", "views")
             for value in (0, -1, 1.0, "1", True)
         ),
         (
@@ -77,6 +99,36 @@ def test_a_clip_has_the_shape_of_its_pixels(
         ({"sampling": "dense", "fps": 12.5}, "give stride, not fps"),
         ({"sampling": "dense", "hop": 0}, "hop must be a whole number of at least 1, got 0"),
         ({"hop": 4}, 'hop is for sampling="dense"'),
+        ({"span": "all"}, "span must be one of window, strides, video, got 'all'"),
+        ({"span": "video", "stride": 2}, 'span="video" takes a frame of each part: leave stride'),
+        ({"span": "video", "fps": 5}, 'span="video" takes a frame of each part: leave stride and'),
+        ({"span": "video", "sampling": "dense"}, 'takes windows: leave span="video" out'),
+        ({"span": "strides", "sampling": "dense"}, 'takes windows: leave span="strides" out'),
+        ({"span": "strides", "fps": 5}, 'span="strides" counts source frames: give stride'),
+        *(
+            ({"crop": crop, "size": None}, f'crop="{crop}" needs a size')
+            for crop in ("three", "five", "multiscale")
+        ),
+        ({"crop": "three", "size": (18, 18), "resize": 16}, "does not fit into resize=16"),
+        ({"area": (0.5, 1)}, 'area is for crop="resized"'),
+        ({"ratio": (1, 1), "crop": "multiscale"}, 'ratio is for crop="resized"'),
+        ({"crop": "resized", "area": 0.5}, "area must be (least, most), got 0.5"),
+        ({"crop": "resized", "area": (0.5, 0.4)}, "area must be (least, most), got (0.5, 0.4)"),
+        ({"crop": "resized", "area": (0, 1)}, "area must be a number from 0.001 to 1, got 0"),
+        ({"crop": "resized", "area": (0.1, 2)}, "area must be a number from 0.001 to 1, got 2"),
+        ({"crop": "resized", "ratio": ("1", 2)}, "ratio must be a number from 0.001 to 1000"),
+        ({"views": 2}, "the 2 views of a sample would all be the same"),
+        ({"views": 2, "views_share": "window", "sampling": "random"}, "would all be the same"),
+        ({"views": 2, "crop": "three"}, "would all be the same"),
+        ({"views_share": "window", "flip": True}, "views_share is for views of at least 2"),
+        ({"views": 2, "flip": True, "views_share": "crop"}, "views_share must be one of nothing,"),
+        ({"rotate": 90}, "rotate must be True or False, got 90"),
+        ({"square_pixels": None}, "square_pixels must be True or False, got None"),
+        ({"output": ((2,), "f4")}, "output is what a transform returns: give transform"),
+        ({"transform": "a:f", "output": (2, "f4")}, "output[0] must be a tuple of lengths, got 2"),
+        ({"transform": "a:f", "output": ((2,), "O")}, "output[1] must be the name of a NumPy type"),
+        ({"transform": "a:f", "output": (2,)}, "output must be (shape, type), got (2,)"),
+        ({"transform": "a:f", "output": "f4"}, "output must be (shape, type), got 'f4'"),
         ({"transform": len}, 'transform must be "package.module:function", got <built-in'),
         ({"transform": "a.b:"}, 'transform must be "package.module:function"'),
         ({"transform": ":f"}, 'transform must be "package.module:function"'),
@@ -112,6 +164,14 @@ def test_a_spec_that_cannot_be_meant_is_refused(changes: dict[str, Any], words: 
         {"transform": "a:f"},
         {"transform": "a.b_2._c:__f3"},
         {"transform": "__main__2:f"},
+        {"span": "video", "sampling": "uniform", "clips_per_video": 3},
+        {"views": 2, "sampling": "random"},
+        {"views": 2, "transform": "a:f"},
+        {"views": 2, "views_share": "window", "crop": "multiscale"},
+        {"crop": "resized", "area": (0.3, 0.3), "ratio": (0.5, 2.0)},
+        {"size": (32, 32), "resize": 16, "crop": "multiscale"},
+        {"crop": "five"},
+        {"size": None, "transform": "a:f", "output": ((), "float16")},
     ],
 )
 def test_a_spec_at_the_edge_is_accepted(changes: dict[str, Any]) -> None:
