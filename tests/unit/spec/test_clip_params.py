@@ -559,7 +559,7 @@ def test_a_drawn_frame_of_each_part_is_any_of_it_with_its_share(length: int) -> 
         begin, end = i * part, (i + 1) * part
         seen = Counter(drawn_parts[:, i].tolist())
         shares = {
-            frame: (min(end, frame + 1) - max(begin, frame)) / part
+            frame: (min(end, Fraction(frame + 1)) - max(begin, Fraction(frame))) / part
             for frame in range(int(begin), -int(-end // 1))
         }
         assert set(seen) <= set(shares)
