@@ -210,7 +210,7 @@ def test_what_stands_for_this_host_is_used() -> None:
 
 @pytest.mark.parametrize("page", NEEDS)
 def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
-    assert f"\nimport {NEEDS[page]}\n" in PAGES[page]
+    assert re.search(rf"^(import|from) {NEEDS[page]}\b", PAGES[page], re.MULTILINE)
 
 
 def test_what_is_done_for_a_page_is_done_for_one_that_is_there() -> None:
