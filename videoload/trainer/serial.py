@@ -180,6 +180,6 @@ def _batches(
         if taken:
             indices = np.array([sample.video for sample in taken], np.int64)
             batch = clip.arrays(clips[: len(taken)]), catalog.labels[indices]
-            shown = frames[: len(taken)].reshape(-1, *clip.frames_shape)
+            shown = frames[: len(taken)].reshape(len(taken), *clip.frames_shape)
             info = BatchInfo(step, indices, shown)
             yield (*batch, info) if with_info else batch

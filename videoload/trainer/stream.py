@@ -370,7 +370,7 @@ class Stream:
         video = np.array([sample.video for sample in batch.samples], np.int64)
         labels = source.catalog.labels[video]
         clips = source.spec.arrays(rows)
-        frames = batch.frames.reshape(-1, *source.spec.frames_shape)
+        frames = batch.frames.reshape(len(video), *source.spec.frames_shape)
         return clips, labels, BatchInfo(batch.step, video, frames)
 
 
