@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import itertools
+import math
 import random
 import select
 import socket
@@ -107,9 +108,9 @@ class _Worker:
         lease, seconds = self._leases.popleft(), self._takes_s
         if self._leases:
             self._begin(due)
-        clips = len(lease.clips)
-        self._frames += clips * lease.asked.frames
-        frames = [list(range(lease.asked.frames))] * clips
+        clips, shown = len(lease.clips), math.prod(lease.asked.frames_shape)
+        self._frames += clips * shown
+        frames = [list(range(shown))] * clips
         files = [1] * clips if lease.asked.files else []
         result = Result(lease.lease, frames, seconds, files)
         self._say(result, now, _pixels(lease.asked, clips))

@@ -8,6 +8,7 @@ sends other pixels cannot be told from an honest worker.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from types import TracebackType
@@ -107,7 +108,7 @@ class Liar:
 
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)
-        length = 1 if lease is None else lease.asked.frames
+        length = 1 if lease is None else math.prod(lease.asked.frames_shape)
         number = 10**9 if lease is None else lease.lease
         asked = self.asked[-1] if self.asked else Compare(0, {0: ""})
         honest: dict[str, dict[str, Any]] = {

@@ -4,6 +4,7 @@ a byte, condemns a video or ends a training."""
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import threading
 from collections.abc import Callable
@@ -227,7 +228,7 @@ def fatal(lease: Lease) -> FromWorker:
 
 
 def another_file(lease: Lease) -> FromWorker:
-    frames = [[0] * lease.asked.frames for _ in lease.clips]
+    frames = [[0] * math.prod(lease.asked.frames_shape) for _ in lease.clips]
     return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
 
 

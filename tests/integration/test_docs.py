@@ -21,6 +21,7 @@ from tests.ports import free_ports
 from tests.programs import Programs
 from tests.videos import make_avi
 from tests.waiting import SECOND
+from videoload import ClipSpec
 from videoload.commands.cli import app
 from videoload.commands.made_videos import make_videos
 
@@ -67,7 +68,10 @@ HERE = {
 
 # Pages that need what the `dev` extra does not install.
 QUICK = "docs/index.md"  # is run by the quick tests, too
-NEEDS = {"docs/how-to/pytorch.md": "torch", "docs/how-to/jax.md": "jax"}
+NEEDS = {
+    "docs/how-to/pytorch.md": "torch", "docs/how-to/jax.md": "jax",
+    "docs/how-to/augment.md": "torchvision",
+}  # fmt: skip
 
 # Pages whose program is started once for each rank; how a rank knows which one it is.
 RANKS = {"docs/how-to/multi-worker.md": "TF_CONFIG", "docs/how-to/pytorch.md": "torchrun"}
@@ -207,7 +211,7 @@ def test_what_stands_for_this_host_is_used() -> None:
 
 @pytest.mark.parametrize("page", NEEDS)
 def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
-    assert f"\nimport {NEEDS[page]}\n" in PAGES[page]
+    assert re.search(rf"^(import|from) {NEEDS[page]}\b", PAGES[page], re.MULTILINE)
 
 
 def test_what_is_done_for_a_page_is_done_for_one_that_is_there() -> None:
@@ -392,6 +396,14 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: str) -> None:
         assert ((PROJECT / page).parent / link).exists(), link
     for link in without:
         assert (PROJECT / link).exists(), link
+
+
+def test_every_recipe_of_the_table_is_a_spec() -> None:
+    rows = [line for line in PAGES["docs/how-to/recipes.md"].splitlines() if line.startswith("| ")]
+    told = [text for row in rows for text in re.findall(r"`(frames=[^`]+)`", row)]
+    assert len(told) >= 11
+    specs = [eval(f"ClipSpec({text})", {"ClipSpec": ClipSpec}) for text in told]
+    assert len(set(specs)) == len(told)
 
 
 # What the pages say of others

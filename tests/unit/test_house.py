@@ -30,7 +30,10 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
+    "spec": (
+        "arguments", "catalog_files", "catalog", "layouts", "regions", "clips", "clip_params",
+        "items", "plan", "quarantine",
+    ),
     "decoding": (
         "storage", "stopwatch", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
@@ -42,7 +45,8 @@ PACKAGES = {
     ),
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
-        "line", "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies", "own_files",
+        "line", "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies",
+        "own_files",
         "rate_limited_log", "open_streams", "snapshots", "auto_workers", "engine", "serial",
         "stream", "head_room", "client", "interrupts", "tfdata", "keras", "keras_sequence",
     ),
@@ -134,7 +138,8 @@ WITHOUT_NUMPY = {
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
+    "spec.arguments", "spec.layouts", "spec.regions", "spec.clips", "spec.clip_params",
+    "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "trainer.accounts", "trainer.verdict",
     "trainer.auto_workers", "worker.restarts", "decoding.pictures",

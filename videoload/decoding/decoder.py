@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,18 +26,13 @@ from videoload.decoding.index import Tick, VideoIndex, prove_index
 from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
-from videoload.decoding.scaling import Buffer, Chains, Scaler
+from videoload.decoding.scaling import Buffer, Chains, Scaled, Scaler
 from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile
 from videoload.errors import SpecError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import (
-    TRIED_FOR_SIZE,
-    ClipParams,
-    ClipSpec,
-    UnfitError,
-    clip_params,
-)  # fmt: skip
+from videoload.spec.clip_params import ClipParams, clip_params
+from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.spec.items import ItemSpec, Spec
 
 _log = logging.getLogger(__name__)
@@ -46,12 +41,14 @@ _LONG_S = 1.0  # of decoding for an index: worth a warning
 
 
 class Request(NamedTuple):
-    """Clip number ``clip`` of the segment [start, end) of a video, its parameters from ``seed``."""
+    """Clip number ``clip`` of the segment [start, end) of a video, and of several crops of it that
+    number ``crop``, its parameters from ``seed``."""
 
     seed: int
     clip: int = 0
     start: int = 0
     end: int | None = None
+    crop: int = 0
 
 
 class PreparedClips(NamedTuple):
@@ -65,6 +62,7 @@ class PreparedClips(NamedTuple):
     file: VideoFile
     opened: OpenedVideo | None  # by now, to find out what is in it
     known: VideoIndex
+    clips: Buffer  # all views: in ``out``, or where the transform will find them
     params: list[ClipParams]
     # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
     places: dict[int, list[tuple[Scaler, Buffer]]]
@@ -103,7 +101,7 @@ class Decoder:
     ) -> npt.NDArray[np.int64]:
         """Write clips of ``path`` (relative to the root), or items, into ``out``, uint8 [n,
         spec.clip_bytes] (of clips also [n, *spec.shape]), in one pass over the file; returns the
-        ordinals of their frames, int64 [n, T].
+        ordinals of their frames, int64 [n, T] (of k views [n, k * T]).
 
         ``tick`` is called after each packet. Raises VideoError where one of them cannot be decoded,
         ShortVideoError where the spec wants such a video passed over in silence, TransformError.
@@ -125,7 +123,7 @@ class Decoder:
         """
         if isinstance(spec, ItemSpec):
             return self._prepare_items(path, spec, requests, out)
-        out = out.reshape(-1, *spec.shape)
+        out = out.reshape(len(requests), spec.clip_bytes)
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", name)
         with self.watch.phase("open"):
@@ -133,16 +131,22 @@ class Decoder:
         with self.watch.phase("index"):
             index, opened = self._index(path, file, tick)
         try:
-            params = [clip_params(spec, index.info, *request) for request in requests]
+            params = [
+                clip_params(spec, index.info, *request, view=view)
+                for request in requests
+                for view in range(spec.views)
+            ]
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
+        shape = (len(params), *spec.decoded_shape)
+        clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
-        for drawn, clip in zip(params, out, strict=True):
+        for drawn, clip in zip(params, clips, strict=True):
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
         return PreparedClips(
-            path, spec, requests, out, transform, file, opened, index, params, places
+            path, spec, requests, out, transform, file, opened, index, clips, params, places
         )
 
     def decode_prepared(
@@ -157,8 +161,9 @@ class Decoder:
 
         def write(ordinal: int, frame: VideoFrame) -> None:
             enter("scale")
+            scaled: Scaled = {}
             for scaler, place in places[ordinal]:
-                scaler.write(frame, place)
+                scaler.write(frame, place, scaled)
             enter("decode")
 
         try:
@@ -173,10 +178,12 @@ class Decoder:
                 return self.decode(path, spec, prepared.requests, prepared.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         if prepared.transform is not None:
+            made = spec.arrays(prepared.out).reshape(len(prepared.params), *spec.clip_shape)
             with self.watch.phase("transform"):
-                for drawn, clip in zip(prepared.params, prepared.out, strict=True):
-                    _apply(prepared.transform, spec, path, clip, drawn.seed)
-        return np.array([drawn.frames for drawn in prepared.params])
+                for drawn, clip, place in zip(prepared.params, prepared.clips, made, strict=True):
+                    _apply(prepared.transform, spec, path, clip, place, drawn.seed)
+        frames = np.array([drawn.frames for drawn in prepared.params])
+        return frames.reshape(len(prepared.requests), -1)
 
     @property
     def root(self) -> str:
@@ -292,25 +299,33 @@ def native_size(catalog: Catalog, spec: Spec) -> Spec:
         except VideoError as error:
             failed = error
             continue
-        return spec.at_native_size(info.width, info.height)
+        return spec.at_native_size(*info.shown_size(spec))
     assert failed is not None
     raise failed
 
 
-def _apply(transform: Function, spec: ClipSpec, path: str, clip: Buffer, seed: int) -> None:
-    """Replace a clip by what the user's function makes of it."""
+def _apply(
+    transform: Function,
+    spec: ClipSpec,
+    path: str,
+    clip: Buffer,
+    place: npt.NDArray[Any],
+    seed: int,
+) -> None:
+    """Put what the user's function makes of a clip into its place, which may be the clip's."""
     try:
         made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
     except Exception as error:
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {path}: {error!r}"
         ) from error
-    if not isinstance(made, np.ndarray) or made.shape != clip.shape or made.dtype != np.uint8:
+    wanted = (place.shape, place.dtype)
+    if not isinstance(made, np.ndarray) or (made.shape, made.dtype) != wanted:
         what = f"{made.dtype}{list(made.shape)}" if isinstance(made, np.ndarray) else repr(made)
         raise TransformError(
-            f"transform {spec.transform} returned {what[:80]}, not uint8{list(clip.shape)}"
+            f"transform {spec.transform} returned {what[:80]}, not {place.dtype}{list(place.shape)}"
         )
-    np.copyto(clip, made)
+    np.copyto(place, made)
 
 
 class ShortVideoError(VideoError):

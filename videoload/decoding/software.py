@@ -19,7 +19,8 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from videoload.decoding.scaling import Chains, Scaler
-from videoload.spec.clips import ClipParams, ClipSpec, Pixels, VideoInfo
+from videoload.spec.clip_params import ClipParams
+from videoload.spec.clips import ClipSpec, Pixels, VideoInfo
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)
@@ -41,12 +42,13 @@ def _scaled() -> str:
         noise.astype(np.uint8).reshape(_HEIGHT * 3 // 2, _WIDTH), format="yuv420p"
     )
     params = ClipParams(
-        np.zeros(1, np.int64), (0, 0, _WIDTH, _HEIGHT), _SCALED, _CORNER, flip=False, seed=0
-    )
+        np.zeros(1, np.int64), (0, 0, _WIDTH, _HEIGHT), _SCALED, _CORNER, _CROP,
+        turns=0, flip=False, seed=0,
+    )  # fmt: skip
     info, digest = VideoInfo(1, Fraction(25), _WIDTH, _HEIGHT), blake2b(digest_size=4)
     for pixels in get_args(Pixels):
         spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
         out = np.empty(spec.shape, np.uint8)
-        Scaler(spec, info, params, Chains()).write(frame, out[0])
+        Scaler(spec, info, params, Chains()).write(frame, out[0], {})
         digest.update(out.tobytes())
     return digest.hexdigest()

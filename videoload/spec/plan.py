@@ -12,7 +12,9 @@ Rogaway 2002, Ciphers with Arbitrary Finite Domains).
 Rank r of a world of w takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
 together covers a contiguous run of positions. Every rank has the same number of batches: without
 ``drop_remainder`` the last ones may differ in size by one clip, and where a further clip would
-need a batch that other ranks do not have (at most w-1 clips per epoch), it is left out.
+need a batch that other ranks do not have (at most w-1 clips per epoch), it is left out. Where a
+clip has several crops, it is the clips that are permuted and shared out, and the rows of a rank are
+the crops of its clips.
 """
 
 from __future__ import annotations
@@ -36,9 +38,11 @@ _NOISES_KEPT = 1 << 16  # 10 MB; all there are of 67 million positions
 
 
 class Sample(NamedTuple):
-    """One clip to be decoded: clip number ``clip`` of ``video``, its parameters drawn by ``seed``.
+    """One row of a batch: clip number ``clip`` of ``video``, and of several crops of it that number
+    ``crop``; its parameters are drawn by ``seed``.
 
-    ``origin`` is the sample's number in the epoch, ``attempt`` how often it was substituted.
+    ``origin`` is the clip's number in the epoch, ``attempt`` how often it was substituted: crops of
+    a clip have both in common, and so the seed.
     """
 
     epoch: int
@@ -47,6 +51,7 @@ class Sample(NamedTuple):
     video: int
     clip: int
     seed: int
+    crop: int = 0
 
 
 class BatchInfo(NamedTuple):
@@ -56,8 +61,8 @@ class BatchInfo(NamedTuple):
         step: Number of the batch in the stream, counted over all epochs from 0.
         video: Index of each clip's video in the catalog, int64 [B]: of the video that was decoded,
             where it took the place of a bad one.
-        frames: Source frame that each frame of each clip shows, int64 [B, T]: its ordinal in the
-            whole file, counted from 0 in display order.
+        frames: Source frame that each frame of each clip shows, int64 [B, T] (of several views [B,
+            k, T]): its ordinal in the whole file, counted from 0 in display order.
     """
 
     step: int
@@ -130,28 +135,35 @@ class Plan:
     """The stream's batches by number: ``len(plan)`` per epoch, ``plan[step]`` for any step >= 0."""
 
     def __init__(
-        self, videos: int, clips: int | npt.NDArray[np.int64], options: StreamOptions
+        self,
+        videos: int,
+        clips: int | npt.NDArray[np.int64],
+        options: StreamOptions,
+        *,
+        crops: int = 1,
     ) -> None:
-        """``clips`` from each video, or from each its own number (int64 [videos])."""
+        """``clips`` from each video, or from each its own number (int64 [videos]); each clip makes
+        so many rows, one after the other, as it has ``crops``."""
         self._clips = clips if isinstance(clips, int) else 0
         self._ends = None if isinstance(clips, int) else np.cumsum(clips, dtype=np.int64)
         self.samples = videos * self._clips if self._ends is None else int(self._ends[-1])
         self.videos = videos if self._ends is None else int(np.count_nonzero(clips))
         """How many videos there are clips of."""
         self._options = options
+        self._crops = crops
         self._rank, self._world = options.shard
         batch = options.batch_size
         share = self.samples // self._world
         if options.drop_remainder:
-            self._batches, self._share = share // batch, share
+            self._batches, self._rows = share * crops // batch, share * crops
         else:
             ceiling = -(-(self.samples - self._rank) // self._world)
-            self._batches = -(-share // batch)
-            self._share = min(ceiling, self._batches * batch)
+            self._batches = -(-share * crops // batch)
+            self._rows = min(ceiling * crops, self._batches * batch)
         if self._batches == 0:
             raise SpecError(
-                f"{self.samples} clips over {self._world} shard(s) do not fill one batch of "
-                f"{batch}: lower batch_size" + (" or set drop_remainder=False" if share else "")
+                f"{self.samples * crops} clips over {self._world} shard(s) do not fill one batch "
+                f"of {batch}: lower batch_size" + (" or set drop_remainder=False" if share else "")
             )
 
     @classmethod
@@ -160,7 +172,7 @@ class Plan:
         if isinstance(spec, ItemSpec):
             return cls(len(catalog), 1, options)
         if spec.sampling != "dense":
-            return cls(len(catalog), spec.clips_per_video, options)
+            return cls(len(catalog), spec.clips_per_video, options, crops=spec.crops)
         frames = catalog.segment_frames
         if (frames < 0).any():
             raise SpecError(
@@ -172,7 +184,7 @@ class Plan:
         counts = np.array([spec.windows(length) for length in lengths.tolist()])[length_of]
         if not counts.any():
             raise SpecError(f'short="drop" leaves none of the {len(catalog)} videos')
-        return cls(len(catalog), counts, options)
+        return cls(len(catalog), counts, options, crops=spec.crops)
 
     def __len__(self) -> int:
         return self._batches
@@ -183,10 +195,14 @@ class Plan:
             raise IndexError(f"step must be at least 0, got {step}")
         epoch, batch = divmod(step, self._batches)
         first = batch * self._options.batch_size
-        mine = range(first, min(first + self._options.batch_size, self._share))
+        mine = range(first, min(first + self._options.batch_size, self._rows))
         order = _order(self.samples, self._options.seed, epoch) if self._options.shuffle else None
-        positions = (self._rank + self._world * i for i in mine)
-        return [self._sample(epoch, order[at] if order else at) for at in positions]
+        samples = []
+        for row in mine:
+            at, crop = divmod(row, self._crops)
+            position = self._rank + self._world * at
+            samples.append(self._sample(epoch, order[position] if order else position, crop))
+        return samples
 
     def steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
@@ -205,12 +221,12 @@ class Plan:
         other = _hash(options.seed, "substitute", sample.epoch, sample.origin, attempt)
         video, clip = self._locate(other % self.samples)
         seed = _hash(options.seed, "clip", sample.epoch, sample.origin, attempt)
-        return Sample(sample.epoch, sample.origin, attempt, video, clip, seed)
+        return Sample(sample.epoch, sample.origin, attempt, video, clip, seed, sample.crop)
 
-    def _sample(self, epoch: int, origin: int) -> Sample:
+    def _sample(self, epoch: int, origin: int, crop: int) -> Sample:
         video, clip = self._locate(origin)
         seed = _hash(self._options.seed, "clip", epoch, origin, 0)
-        return Sample(epoch, origin, 0, video, clip, seed)
+        return Sample(epoch, origin, 0, video, clip, seed, crop)
 
     def _locate(self, sample: int) -> tuple[int, int]:
         """(video, clip) of a sample, in the catalog's order."""

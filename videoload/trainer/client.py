@@ -8,6 +8,7 @@ them: any number of streams, each made of a catalog, a clip spec and the options
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import weakref
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from videoload.trainer.engine import Engine
 from videoload.trainer.open_streams import OpenStream
 from videoload.trainer.stats import Meter, WorkerStats
 from videoload.trainer.stream import Stream
+from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 from videoload.worker.native_size import native_size
@@ -206,6 +208,8 @@ class Client:
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
+        if (frames := math.prod(clip.frames_shape)) > MAX_FRAMES:
+            raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         held = _slots(slots, batch_size, batch_bytes, workers, native.memory_left())

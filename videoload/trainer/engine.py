@@ -35,6 +35,7 @@ import zmq
 from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
+from videoload.spec.items import Spec
 from videoload.spec.plan import Sample
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
@@ -242,7 +243,8 @@ class Engine:
         self._streams[stream.id] = stream
         self._table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=stream.spec.frames, slots=stream.arena.slots, ordered=stream.ordered,
+            clip_frames=math.prod(stream.spec.frames_shape),
+            slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
         )  # fmt: skip
         if self._supervisor is not None:
@@ -534,7 +536,7 @@ class Engine:
         else:
             stream_id, slot, first, rows = place
             stream = self._streams[stream_id]
-            frames = _as_frames(result.frames, rows, stream.spec.frames)
+            frames = _as_frames(result.frames, rows, stream.spec)
             sent = 0
             if not (worker.is_child and SHARED):
                 shape = (rows, stream.spec.clip_bytes)
@@ -585,7 +587,7 @@ class Engine:
                 self._undecided.append((peer, result))
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
-                frames = _as_frames(result.frames, place[3], stream.spec.frames)
+                frames = _as_frames(result.frames, place[3], stream.spec)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
@@ -775,7 +777,7 @@ class Engine:
             offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
             place = Place(stream.id, offset)
         if place is None or not SHARED:
-            frames_bytes = 9 * stream.spec.frames  # at most, in a message
+            frames_bytes = 9 * math.prod(stream.spec.frames_shape)  # at most, in a message
             answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         clips = [self._clip(stream, sample) for sample in grant.samples]
@@ -786,7 +788,7 @@ class Engine:
 
     def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
         video = stream.catalog[sample.video]
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
+        return Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
 
     def _pause(self, command: Pause) -> None:
         assert isinstance(command.worker, Peer)
@@ -857,7 +859,8 @@ _DESCRIPTORS = "/proc/self/fd"
 _NO_FRAMES = np.empty((0, 0), np.int64)
 
 
-def _as_frames(frames: list[list[int]], rows: int, length: int) -> npt.NDArray[np.int64]:
+def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+    length = math.prod(spec.frames_shape)
     if len(frames) != rows or any(len(row) != length for row in frames):
         raise ProtocolError(f"the lease has {rows} clips of {length} frames, the answer does not")
     return np.array(frames, np.int64)

@@ -6,6 +6,7 @@ equal these byte for byte.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal, overload
 
@@ -155,13 +156,13 @@ def _batches(
     for step in steps:
         planned = quarantine.kept(plan[step])
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
-        frames = np.empty((len(planned), clip.frames), np.int64)
+        frames = np.empty((len(planned), math.prod(clip.frames_shape)), np.int64)
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
                 video = catalog[sample.video]
-                request = Request(sample.seed, sample.clip, video.start, video.end)
+                request = Request(sample.seed, sample.clip, video.start, video.end, sample.crop)
                 out = clips[row : row + 1]
                 try:
                     frames[row] = decoder.decode(video.path, clip, [request], out)[0]
@@ -179,5 +180,6 @@ def _batches(
         if taken:
             indices = np.array([sample.video for sample in taken], np.int64)
             batch = clip.arrays(clips[: len(taken)]), catalog.labels[indices]
-            info = BatchInfo(step, indices, frames[: len(taken)])
+            shown = frames[: len(taken)].reshape(len(taken), *clip.frames_shape)
+            info = BatchInfo(step, indices, shown)
             yield (*batch, info) if with_info else batch

@@ -386,7 +386,8 @@ class Stream:
         video = np.array([sample.video for sample in batch.samples], np.int64)
         labels = source.catalog.labels[video]
         clips = source.spec.arrays(rows)
-        return clips, labels, BatchInfo(batch.step, video, batch.frames)
+        frames = batch.frames.reshape(len(video), *source.spec.frames_shape)
+        return clips, labels, BatchInfo(batch.step, video, frames)
 
 
 class _Reading:

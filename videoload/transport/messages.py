@@ -46,7 +46,8 @@ _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=100_000)]
+MAX_FRAMES = 100_000  # that a sample shows
+_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -77,13 +78,15 @@ class Refused(_Message, tag="refused"):
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``."""
+    """One row of a lease: clip number ``clip`` of the segment [start, end) of ``path``, and of
+    several crops that number ``crop``."""
 
     path: _Text
     seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
     clip: _Id = 0
     start: _Id = 0
     end: _Id | None = None
+    crop: _Id = 0
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,6 +110,9 @@ class Lease(_Message, tag="lease"):
             raise ValueError("a lease has the spec of clips, or that of items")
         if self.spec is not None and self.spec.size is None:
             raise ValueError("the spec of a lease has a size")
+        crops = 1 if self.spec is None else self.spec.crops
+        if any(clip.crop >= crops for clip in self.clips):
+            raise ValueError(f"a clip of this lease has {crops} crops")
 
     @classmethod
     def of(cls, lease: int, spec: Spec, clips: list[Clip], place: Place | None = None) -> Lease:
@@ -142,9 +148,9 @@ class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``files``,
-    of a worker that dialled in: the fingerprint of the file that each clip is of. ``clip_s``: what
-    each clip took."""
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T], of k views
+    [n][k * T]. ``files``, of a worker that dialled in: the fingerprint of the file that each clip
+    is of. ``clip_s``: what each clip took."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]

@@ -223,7 +223,9 @@ class Worker:
     ) -> _Prepared:
         clips = lease.clips[first:last]
         path = clips[0].path
-        requests = [Request(clip.seed, clip.clip, clip.start, clip.end) for clip in clips]
+        requests = [
+            Request(clip.seed, clip.clip, clip.start, clip.end, clip.crop) for clip in clips
+        ]
         return decoder.prepare(path, lease.asked, requests, out[first:last], self._tick)
 
     def _decode(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from videoload.errors import SpecError
@@ -396,6 +396,67 @@ def test_what_is_not_dense_needs_no_frame_counts() -> None:
     assert sorted((s.video, s.clip) for s in plan[0]) == [
         (video, clip) for video in range(2) for clip in range(3)
     ]
+
+
+# Several crops of a clip
+
+
+def rows(plan: Plan) -> list[tuple[int, int, int]]:
+    return [(s.video, s.clip, s.crop) for batch in epoch(plan) for s in batch]
+
+
+@patient
+@given(
+    videos=st.integers(1, 20),
+    clips=st.integers(1, 4),
+    crops=st.integers(1, 5),
+    world=st.integers(1, 4),
+    batch_size=st.integers(1, 9),
+    shuffle=st.booleans(),
+)
+def test_crops_of_a_clip_follow_each_other_on_one_rank_and_none_is_left_out(
+    videos: int, clips: int, crops: int, world: int, batch_size: int, shuffle: bool
+) -> None:
+    assume(videos * clips >= world)
+    how: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": False}
+    plans = [
+        Plan(videos, clips, options(**how, shard=(rank, world)), crops=crops)
+        for rank in range(world)
+    ]
+    assert len({len(plan) for plan in plans}) == 1
+    seen: list[tuple[int, int, int]] = []
+    for plan in plans:
+        samples = [sample for batch in epoch(plan) for sample in batch]
+        assert [sample.crop for sample in samples] == [i % crops for i in range(len(samples))]
+        for i in range(0, len(samples), crops):
+            assert len({sample._replace(crop=0) for sample in samples[i : i + crops]}) == 1
+        seen += rows(plan)
+    assert len(seen) == len(set(seen))
+    assert len(seen) > (videos * clips - world) * crops
+    if world == 1:
+        assert sorted(seen) == list(itertools.product(range(videos), range(clips), range(crops)))
+
+
+def test_clips_of_several_crops_come_in_the_order_and_with_the_seeds_of_one() -> None:
+    one = [s for batch in epoch(Plan(10, 2, options())) for s in batch]
+    three = [s for batch in epoch(Plan(10, 2, options(), crops=3)) for s in batch]
+    assert [s for s in three if s.crop == 0] == one
+
+
+def test_the_stand_ins_of_all_crops_are_crops_of_one_clip() -> None:
+    plan = Plan(1000, 3, options(), crops=3)
+    instead = [plan.substitute(sample) for sample in plan[0][:3]]
+    assert [sample.crop for sample in instead] == [0, 1, 2]
+    assert len({sample._replace(crop=0) for sample in instead}) == 1
+
+
+def test_a_spec_says_how_many_rows_there_are() -> None:
+    spec = ClipSpec(4, size=(8, 8), sampling="uniform", clips_per_video=10, crop="three")
+    plan = Plan.of(catalog(None, None), spec, options(batch_size=30))
+    assert len(plan) == 2
+    dense = replace(DENSE, crop="five")
+    one, five = (Plan.of(catalog(11, 20), s, options(batch_size=1)) for s in (DENSE, dense))
+    assert len(five) == 5 * len(one)
 
 
 # Stand-ins
