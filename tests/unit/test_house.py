@@ -30,7 +30,10 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
+    "spec": (
+        "arguments", "clips", "items", "table", "catalog_files", "csv_files", "targets",
+        "splitting", "catalog", "joining", "turns", "plan", "quarantine",
+    ),
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
@@ -43,8 +46,8 @@ PACKAGES = {
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
-        "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
-        "keras_sequence",
+        "open_streams", "engine", "serial", "stream", "evaluation", "client",
+        "interrupts", "tfdata", "keras", "keras_sequence",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
 }  # fmt: skip
@@ -128,7 +131,8 @@ WITHOUT_NUMPY = {
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
+    "spec.arguments", "spec.clips", "spec.items", "spec.table", "spec.targets", "spec.splitting",
+    "spec.turns", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
     "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
@@ -293,7 +297,7 @@ def test_slow_tests_are_seen() -> None:
 
 
 def test_the_imports_are_seen() -> None:
-    assert {"trainer.leases", "spec.plan", "worker.supervisor"} < set(rooms_of("trainer.engine"))
+    assert {"trainer.leases", "errors", "worker.supervisor"} < set(rooms_of("trainer.engine"))
     assert Import("tensorflow", top=False) in imports("trainer.tfdata")
     assert Import("tensorflow", top=True) not in imports("trainer.tfdata")  # TYPE_CHECKING only
     assert "commands.demo" in rooms_of("commands.cli", top=False)

@@ -34,7 +34,6 @@ import zmq
 from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
-from videoload.spec.plan import Sample
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.copies import MISSING
 from videoload.trainer.leases import (
@@ -58,14 +57,12 @@ from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
-    Clip,
     Compare,
     Compared,
     Failed,
     FromWorker,
     Heartbeat,
     Hello,
-    Lease,
     Notice,
     Place,
     Refused,
@@ -478,6 +475,8 @@ class Engine:
                 peer.router.receive_pixels(
                     stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
                 )
+            if len(result.rates) not in (0, rows):
+                raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
             worker = self._workers[peer]
             worker.clips += rows
             worker.decode_s += result.decode_s
@@ -487,7 +486,12 @@ class Engine:
                 self._undecided.append((peer, result))
                 self._decide()
                 return
+            self._note_rates(stream, peer, result)
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+
+    def _note_rates(self, stream: OpenStream, peer: Peer, result: Result) -> None:
+        if result.rates:
+            stream.rates[list(self._table.videos(peer, result.lease))] = result.rates
 
     # Which copy of a video is taken
 
@@ -520,6 +524,7 @@ class Engine:
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
                 frames = _as_frames(result.frames, place[3], stream.spec.frames)
+                self._note_rates(stream, peer, result)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
@@ -690,16 +695,11 @@ class Engine:
             offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
             place = Place(stream.id, offset)
         if place is None or not SHARED:
-            frames_bytes = 9 * stream.spec.frames  # at most, in a message
+            frames_bytes = 9 * (stream.spec.frames + 1)  # and the rate, at most, in a message
             peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
-        clips = [self._clip(stream, sample) for sample in grant.samples]
-        lease = Lease.of(grant.lease, stream.spec, clips, place)
+        lease = stream.lease(grant.lease, grant.samples, place)
         if not peer.send(lease) and place is None:
             self._gone(peer, died=False)
-
-    def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
-        video = stream.catalog[sample.video]
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
 
     def _pause(self, command: Pause) -> None:
         assert isinstance(command.worker, Peer)
