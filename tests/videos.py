@@ -33,13 +33,14 @@ def make_avi(
     pixels: str = "yuv420p",
     rate: Fraction | int = 25,
     seed: int = 0,
+    container: str = "avi",
 ) -> Path:
-    """One AVI file of ``frames`` frames of ``size`` (height, width). Raises FFmpegError or
-    ValueError where this wheel has no such encoder."""
+    """One AVI file, or one of another ``container``, of ``frames`` frames of ``size`` (height,
+    width). Raises FFmpegError or ValueError where this wheel has no such encoder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = size
-    with av.open(str(path), "w", format="avi") as container:
-        stream = cast(VideoStream, container.add_stream(codec, rate=rate))
+    with av.open(str(path), "w", format=container) as file:
+        stream = cast(VideoStream, file.add_stream(codec, rate=rate))
         stream.width, stream.height, stream.pix_fmt = width, height, pixels
         context = stream.codec_context
         context.gop_size = KEYFRAME_EVERY
@@ -50,8 +51,8 @@ def make_avi(
             context.options = {"preset": "ultrafast", "bf": str(b_frames)}
         for number in range(frames):
             frame = av.VideoFrame.from_ndarray(_picture(number, height, width, seed), "rgb24")
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode(None))
     return path
 
 

@@ -68,6 +68,7 @@ TRIED_ELSEWHERE = {
     "decoding.open_files": "integration/test_decode.py",
     "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
+    "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
