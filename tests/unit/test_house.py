@@ -31,8 +31,9 @@ PACKAGES = {
     "errors": (),
     "native": (),
     "spec": (
-        "arguments", "catalog_files", "catalog", "layouts", "regions", "clips", "clip_params",
-        "items", "plan", "quarantine",
+        "arguments", "layouts", "regions", "clips", "clip_params", "items", "table",
+        "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining", "turns",
+        "plan", "quarantine",
     ),
     "decoding": (
         "storage", "stopwatch", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
@@ -46,9 +47,9 @@ PACKAGES = {
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "line", "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies",
-        "own_files",
-        "rate_limited_log", "open_streams", "snapshots", "auto_workers", "engine", "serial",
-        "stream", "head_room", "client", "interrupts", "tfdata", "keras", "keras_sequence",
+        "own_files", "rate_limited_log", "open_streams", "snapshots", "auto_workers", "engine",
+        "serial", "stream", "evaluation", "head_room", "client", "interrupts", "tfdata", "keras",
+        "keras_sequence",
     ),
     "commands": ("scan", "tables", "made_videos", "demo", "healthy", "top", "cli"),
 }  # fmt: skip
@@ -69,6 +70,7 @@ TRIED_ELSEWHERE = {
     "decoding.open_files": "integration/test_decode.py",
     "decoding.packets": "integration/test_packets.py",
     "errors": "unit/test_docstrings.py",
+    "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
@@ -139,7 +141,8 @@ WITHOUT_NUMPY = {
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.layouts", "spec.regions", "spec.clips", "spec.clip_params",
-    "spec.items", "spec.plan", "spec.quarantine",
+    "spec.items", "spec.table", "spec.targets", "spec.splitting", "spec.turns", "spec.plan",
+    "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "trainer.accounts", "trainer.verdict",
     "trainer.auto_workers", "worker.restarts", "decoding.pictures",
@@ -305,7 +308,7 @@ def test_slow_tests_are_seen() -> None:
 
 
 def test_the_imports_are_seen() -> None:
-    assert {"trainer.leases", "spec.plan", "worker.supervisor"} < set(rooms_of("trainer.engine"))
+    assert {"trainer.leases", "errors", "worker.supervisor"} < set(rooms_of("trainer.engine"))
     assert Import("tensorflow", top=False) in imports("trainer.tfdata")
     assert Import("tensorflow", top=True) not in imports("trainer.tfdata")  # TYPE_CHECKING only
     assert "commands.demo" in rooms_of("commands.cli", top=False)

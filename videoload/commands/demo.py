@@ -67,8 +67,8 @@ def run(
     """Make or take videos, train on them, measure the waiting, print a table.
 
     Args:
-        videos: Folder ``<class>/**/*.avi``, or one with train/ and test/ of such folders. None, the
-            default: videos are made, and removed at the end.
+        videos: Folder ``<class>/**/*`` of videos, or one with train/ and test/ of such folders.
+            None, the default: videos are made, and removed at the end.
         workers: Worker processes. None, the default: one per core.
         epochs: To train, at least 1. None, the default: 6.
         seed: Of the made videos, the order and the model. Default 0.

@@ -28,6 +28,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.index import VideoIndex
 from videoload.errors import CatalogError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
+from videoload.spec.catalog_files import SUFFIXES, kind, tell_passed_over
 from videoload.worker.supervisor import start
 
 _BEAT_S = 1.0
@@ -78,13 +79,18 @@ def load(source: Path, root: Path | None) -> Catalog:
         try:
             return Catalog.from_folder(source, root=root)
         except CatalogError:
-            loose = sorted(
+            files = sorted(path for path in source.rglob("*") if path.is_file())
+            loose = [
                 path.relative_to(root or source).as_posix()
-                for path in source.rglob("*")
-                if path.suffix.lower() == ".avi" and path.is_file()
-            )
+                for path in files
+                if path.suffix.lower() in SUFFIXES
+            ]
             if not loose:
                 raise
+            others = Counter(
+                kind(path.name) for path in files if path.suffix.lower() not in SUFFIXES
+            )
+            tell_passed_over(source, others, SUFFIXES)
             return Catalog(loose, [0] * len(loose), [source.resolve().name], root or source)
     if source.suffix.lower() == ".csv":
         return Catalog.from_csv(source, root or source.parent)

@@ -67,6 +67,11 @@ class PreparedClips(NamedTuple):
     # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
     places: dict[int, list[tuple[Scaler, Buffer]]]
 
+    @property
+    def rate(self) -> float:
+        """Frames per second that the file declares; 0 where it declares none."""
+        return float(self.known.info.fps)
+
 
 class Decoder:
     """Decodes clips of the videos under ``root``; one per process, one thread.

@@ -23,6 +23,7 @@ from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
+from videoload.spec.joining import check_shapes
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
@@ -147,6 +148,7 @@ class Client:
         ordered: bool = True,
         on_error: Literal["substitute", "skip", "raise"] = "substitute",
         max_bad: float = 0.01,
+        balance: Literal["class"] | None = None,
         slots: int | None = None,
     ) -> Stream:
         """Make a stream: the clips of a catalog in batches.
@@ -178,6 +180,10 @@ class Client:
             max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends
                 with TooManyBadVideos; 3 files always may. Default 0.01. It ends with the batch that
                 it would be too many with in `decode_serially`, whatever was decoded ahead.
+            balance: ``"class"``: every class equally often in an epoch, to within two clips where
+                batches do not come out even. An epoch is about as long as without: of a small class
+                all clips come several times, of a large one so many as there is room for, each
+                class in passes over all its clips that go on in the next epoch. Default None.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
                 workers that are connected by now need them; but no more than 2 GB hold, or three
                 quarters of the memory that is left, or 4.
@@ -196,13 +202,14 @@ class Client:
         """
         self._engine.check()
         options = StreamOptions(
-            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
+            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
         )
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         plan = Plan.of(catalog, clip, options)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
+        check_shapes(catalog, clip)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "

@@ -36,7 +36,6 @@ from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.spec.items import Spec
-from videoload.spec.plan import Sample
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
@@ -63,14 +62,12 @@ from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
-    Clip,
     Compare,
     Compared,
     Failed,
     FromWorker,
     Heartbeat,
     Hello,
-    Lease,
     Notice,
     Place,
     Refused,
@@ -544,6 +541,8 @@ class Engine:
                 peer.router.receive_pixels(
                     stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
                 )
+            if len(result.rates) not in (0, rows):
+                raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
             now = time.monotonic()
             work = worker.account.answered(result, rows, sent, now)
             videos = self._table.videos(peer, result.lease)
@@ -555,7 +554,12 @@ class Engine:
                 self._undecided.append((peer, result))
                 self._decide()
                 return
+            self._note_rates(stream, peer, result)
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+
+    def _note_rates(self, stream: OpenStream, peer: Peer, result: Result) -> None:
+        if result.rates:
+            stream.rates[list(self._table.videos(peer, result.lease))] = result.rates
 
     # Which copy of a video is taken
 
@@ -588,6 +592,7 @@ class Engine:
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
                 frames = _as_frames(result.frames, place[3], stream.spec)
+                self._note_rates(stream, peer, result)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
@@ -777,18 +782,14 @@ class Engine:
             offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
             place = Place(stream.id, offset)
         if place is None or not SHARED:
-            frames_bytes = 9 * math.prod(stream.spec.frames_shape)  # at most, in a message
+            # In a message, at most, with the rate.
+            frames_bytes = 9 * (math.prod(stream.spec.frames_shape) + 1)
             answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
-        clips = [self._clip(stream, sample) for sample in grant.samples]
-        lease = Lease.of(grant.lease, stream.spec, clips, place)
+        lease = stream.lease(grant.lease, grant.samples, place)
         self._workers[peer].account.granted(time.monotonic())
         if not peer.send(lease) and place is None:
             self._gone(peer, died=False)
-
-    def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
-        video = stream.catalog[sample.video]
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
 
     def _pause(self, command: Pause) -> None:
         assert isinstance(command.worker, Peer)

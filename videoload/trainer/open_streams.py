@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -21,12 +22,15 @@ import numpy.typing as npt
 from videoload.decoding.storage import Storage
 from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
-from videoload.spec.plan import Plan
+from videoload.spec.joining import clip_of
+from videoload.spec.plan import Plan, Sample
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
 from videoload.trainer.leases import Ready
 from videoload.trainer.stats import Meter
+from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.slots import Arena
 
 
@@ -57,6 +61,25 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
     step: int = -1  # that was taken last, by any reader
+    # Frames per second of each video's file, as it was told with clips of it; 0 before that.
+    rates: npt.NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rates = np.zeros(len(self.catalog))
+
+    def lease(self, number: int, samples: Sequence[Sample], place: Place | None) -> Lease:
+        """A lease of these samples."""
+        videos = [self.catalog[sample.video] for sample in samples]
+        clips = [
+            Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
+            for video, sample in zip(videos, samples, strict=True)
+        ]
+        if not self.catalog.parts:
+            return Lease.of(number, self.spec, clips, place)
+        specs = [clip_of(self.catalog, self.spec, sample.video) for sample in samples]
+        others = [spec for spec in dict.fromkeys(specs) if isinstance(spec, ClipSpec)]
+        which = [others.index(spec) + 1 for spec in specs if isinstance(spec, ClipSpec)]
+        return Lease.of(number, self.spec, clips, place, others, which)
 
 
 class ReaderQueue:

@@ -17,7 +17,15 @@ from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import SpecError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
-from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, Sample, StreamOptions
+from videoload.spec.joining import check_shapes, clip_of
+from videoload.spec.plan import (
+    Batch,
+    BatchWithInfo,
+    Plan,
+    Sample,
+    StreamOptions,
+    batch_info,
+)  # fmt: skip
 from videoload.spec.quarantine import Quarantine
 
 
@@ -34,6 +42,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[False] = False,
@@ -53,6 +62,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[True],
@@ -72,6 +82,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: bool,
@@ -90,6 +101,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: bool = False,
@@ -117,6 +129,7 @@ def decode_serially(
             a batch of which nothing is left does not come. ``"raise"``: VideoError.
         max_bad: Share of the catalog's files, 0 to 1, that may be bad before TooManyBadVideos; 3
             files always may. Default 0.01.
+        balance: ``"class"``: every class equally often; see `Client.stream`. Default None.
         start_step: First batch, counted over all epochs from 0. Default 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
         info: Say where each batch came from. Default False.
@@ -134,12 +147,13 @@ def decode_serially(
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
     options = StreamOptions(
-        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
+        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
     )
     plan = Plan.of(catalog, clip, options)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
+    check_shapes(catalog, clip)
     return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
 
 
@@ -157,6 +171,7 @@ def _batches(
         planned = quarantine.kept(plan[step])
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         frames = np.empty((len(planned), math.prod(clip.frames_shape)), np.int64)
+        rates = np.zeros(len(planned))
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
@@ -165,7 +180,10 @@ def _batches(
                 request = Request(sample.seed, sample.clip, video.start, video.end, sample.crop)
                 out = clips[row : row + 1]
                 try:
-                    frames[row] = decoder.decode(video.path, clip, [request], out)[0]
+                    spec = clip_of(catalog, clip, sample.video)
+                    prepared = decoder.prepare(video.path, spec, [request], out)
+                    frames[row] = decoder.decode_prepared(prepared)[0]
+                    rates[row] = prepared.rate
                     taken.append(sample)
                 except VideoError as error:
                     dropped = isinstance(error, ShortVideoError)
@@ -178,8 +196,8 @@ def _batches(
         if ended := quarantine.due(step, taken):
             raise ended
         if taken:
-            indices = np.array([sample.video for sample in taken], np.int64)
-            batch = clip.arrays(clips[: len(taken)]), catalog.labels[indices]
-            shown = frames[: len(taken)].reshape(len(taken), *clip.frames_shape)
-            info = BatchInfo(step, indices, shown)
+            n = len(taken)
+            shown = frames[:n].reshape(n, *clip.frames_shape)
+            info = batch_info(step, taken, catalog, shown, rates[:n])
+            batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
             yield (*batch, info) if with_info else batch

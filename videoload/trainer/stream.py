@@ -17,13 +17,11 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, overload
 
-import numpy as np
-
 from videoload.errors import BadVideo, VideoloadError
 from videoload.spec.arguments import real
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
-from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
+from videoload.spec.plan import Batch, BatchWithInfo, StreamOptions, batch_info
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
 from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
@@ -50,8 +48,9 @@ class Stream:
 
     ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
     [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
-    ``catalog.classes``. B is ``batch_size``, or less in the last batch of an epoch without
-    ``drop_remainder`` and where ``on_error="skip"`` leaves clips out. With an `ItemSpec`, ``clips``
+    ``catalog.classes``, or the targets that `Catalog.with_targets` was given. B is ``batch_size``,
+    or less in the last batch of an epoch without ``drop_remainder`` and where ``on_error="skip"``
+    leaves clips out. With an `ItemSpec`, ``clips``
     is an array [B, *shape] of its dtype, or a dict of them.
 
     Both arrays are the caller's and stay valid for as long as they are referenced, also after the
@@ -163,25 +162,28 @@ class Stream:
         batches = self._read(self._steps(start_step, epochs))
         return batches if info else map(_PAIR, batches)
 
-    def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
+    def dataset(
+        self, start_step: int = 0, epochs: int = 1, *, info: bool = False
+    ) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
         Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
         stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
-        that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
-        it: `batches` gives it. What goes wrong arrives as TensorFlow's error; `error` is the
-        original.
+        that epochs differ; an iterator that was left early does not count. What goes wrong arrives
+        as TensorFlow's error; `error` is the original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
                 trained on. Default 0.
             epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+            info: Say where each batch came from. Default False.
 
         Returns:
             A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an
-            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict. B is static with
-            ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number
-            of batches is known.
+            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict; of a catalog with targets,
+            ``labels`` are those (text is tf.string). With ``info`` (clips, labels, dict): the
+            fields of `BatchInfo` but ``step``. B is static with ``drop_remainder``, else None. With
+            ``on_error="skip"``, neither B nor the number of batches is known.
 
         Raises:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -189,7 +191,7 @@ class Stream:
         """
         from videoload.trainer.tfdata import dataset
 
-        return dataset(self, start_step, epochs)
+        return dataset(self, start_step, epochs, info=info)
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
@@ -383,11 +385,11 @@ class Stream:
             assert rows.base is not None
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
-        video = np.array([sample.video for sample in batch.samples], np.int64)
-        labels = source.catalog.labels[video]
-        clips = source.spec.arrays(rows)
-        frames = batch.frames.reshape(len(video), *source.spec.frames_shape)
-        return clips, labels, BatchInfo(batch.step, video, frames)
+        rates = source.rates[[sample.video for sample in batch.samples]]
+        frames = batch.frames.reshape(len(batch.samples), *source.spec.frames_shape)
+        info = batch_info(batch.step, batch.samples, source.catalog, frames, rates)
+        targets = source.catalog.targets_of(info.video, info.frames)
+        return source.spec.arrays(rows), targets, info
 
 
 class _Reading:

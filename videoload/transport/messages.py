@@ -46,6 +46,7 @@ _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+_Rate = Annotated[float, msgspec.Meta(ge=0)]
 MAX_FRAMES = 100_000  # that a sample shows
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 
@@ -97,29 +98,50 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, in this order; or make these items. Without a ``place``, send them."""
+    """Decode these clips, in this order; or make these items. Without a ``place``, send them. Of a
+    mixture, ``which`` says of each clip how it is cut: 0 by ``spec``, n by the n-th of ``others``.
+    """
 
     lease: _Id
     spec: ClipSpec | None
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
     item: ItemSpec | None = None  # in the place of ``spec``: two kinds of maps need two names
+    others: Annotated[list[ClipSpec], msgspec.Meta(max_length=4096)] = []
+    which: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []  # none: all 0
 
     def __post_init__(self) -> None:
         if (self.spec is None) is (self.item is None):
             raise ValueError("a lease has the spec of clips, or that of items")
-        if self.spec is not None and self.spec.size is None:
+        specs = [spec for spec in (self.spec, *self.others) if spec is not None]
+        if any(spec.size is None for spec in specs):
             raise ValueError("the spec of a lease has a size")
         crops = 1 if self.spec is None else self.spec.crops
         if any(clip.crop >= crops for clip in self.clips):
             raise ValueError(f"a clip of this lease has {crops} crops")
+        if any(
+            spec.clip_bytes != self.asked.clip_bytes or spec.crops != crops for spec in self.others
+        ):
+            raise ValueError("the clips of a lease have one size, and as many crops")
+        if len(self.which) not in (0, len(self.clips)):
+            raise ValueError("a lease says of each clip how it is cut, or of none")
+        if any(number > len(self.others) for number in self.which):
+            raise ValueError("a lease has the specs of all its clips")
 
     @classmethod
-    def of(cls, lease: int, spec: Spec, clips: list[Clip], place: Place | None = None) -> Lease:
+    def of(
+        cls,
+        lease: int,
+        spec: Spec,
+        clips: list[Clip],
+        place: Place | None = None,
+        others: Sequence[ClipSpec] = (),
+        which: Sequence[int] = (),
+    ) -> Lease:
         """A lease of clips or of items."""
         if isinstance(spec, ItemSpec):
             return cls(lease, None, clips, place, spec)
-        return cls(lease, spec, clips, place)
+        return cls(lease, spec, clips, place, None, list(others), list(which))
 
     @property
     def asked(self) -> Spec:
@@ -127,6 +149,11 @@ class Lease(_Message, tag="lease"):
         spec = self.spec or self.item
         assert spec is not None
         return spec
+
+    def spec_of(self, at: int) -> Spec:
+        """How clip ``at`` is to be made."""
+        number = self.which[at] if self.which else 0
+        return self.others[number - 1] if number else self.asked
 
 
 class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
@@ -150,7 +177,8 @@ class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=
 class Result(_Message, tag="result"):
     """All clips of the lease are decoded: the ordinals of their source frames, [n][T], of k views
     [n][k * T]. ``files``, of a worker that dialled in: the fingerprint of the file that each clip
-    is of. ``clip_s``: what each clip took."""
+    is of. ``clip_s``: what each clip took. ``rates``: frames per second of its file, 0 where it
+    declares none."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
@@ -158,6 +186,7 @@ class Result(_Message, tag="result"):
     files: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []
     spent: Spent = Spent()
     clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []
+    rates: Annotated[list[_Rate], msgspec.Meta(max_length=4096)] = []
 
 
 class Failed(_Message, tag="failed"):

@@ -35,7 +35,6 @@ from videoload.errors import ProtocolError, TransformError, VideoError, Videoloa
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     Bye,
-    Clip,
     Compared,
     Failed,
     Lease,
@@ -156,19 +155,22 @@ class Worker:
         began = time.perf_counter()
         idle_s, imported_s = time.monotonic() - self._worked, 0.0
         frames: list[list[int]] = []
+        rates: list[float] = []
         files: list[int] = []
         clip_s: list[float] = []
         at = 0
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            if not decoder.has_imported(lease.asked):
-                self._trainers.tell_of_import(self._frames, begins=True)
-                decoder.import_function(lease.asked)
-                self._trainers.tell_of_import(self._frames, begins=False)
-                imported_s = time.perf_counter() - began
+            for spec in (lease.asked, *lease.others):
+                if not decoder.has_imported(spec):
+                    since = time.perf_counter()
+                    self._trainers.tell_of_import(self._frames, begins=True)
+                    decoder.import_function(spec)
+                    self._trainers.tell_of_import(self._frames, begins=False)
+                    imported_s += time.perf_counter() - since
             decoder.watch.start()
-            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(_runs(lease.clips))
+            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(_runs(lease))
             took: list[float] = []
             for run in ready:
                 since = time.perf_counter()
@@ -178,7 +180,9 @@ class Worker:
             for (at, last), prepared_s in zip(list(ready), took, strict=True):
                 since = time.perf_counter()
                 # Popped, so that it and its file go as soon as it is done.
-                frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                rows, rate = self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                frames += rows
+                rates += [rate] * (last - at)
                 run_s = prepared_s + time.perf_counter() - since
                 clip_s += [run_s / (last - at)] * (last - at)
                 if lease.place is None and lease.asked.files:
@@ -194,7 +198,7 @@ class Worker:
             spent = Spent(
                 **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
             )
-            result = Result(lease.lease, frames, seconds, files, spent, clip_s)
+            result = Result(lease.lease, frames, seconds, files, spent, clip_s, rates)
             trainer.say(result, None if shared else out)
         finally:
             self._worked = time.monotonic()
@@ -226,7 +230,8 @@ class Worker:
         requests = [
             Request(clip.seed, clip.clip, clip.start, clip.end, clip.crop) for clip in clips
         ]
-        return decoder.prepare(path, lease.asked, requests, out[first:last], self._tick)
+        spec = lease.spec_of(first)
+        return decoder.prepare(path, spec, requests, out[first:last], self._tick)
 
     def _decode(
         self,
@@ -236,8 +241,9 @@ class Worker:
         first: int,
         last: int,
         prepared: _Prepared | None = None,
-    ) -> list[list[int]]:
-        """Decode the clips [first, last) of the lease, all of one video, in one pass over it."""
+    ) -> tuple[list[list[int]], float]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass over it; their
+        frames, and the rate of that video."""
         try:
             prepared = prepared or self._prepare(decoder, lease, out, first, last)
             frames: list[list[int]] = decoder.decode_prepared(prepared, self._tick).tolist()
@@ -245,12 +251,9 @@ class Worker:
             if last - first == 1:
                 raise _ClipError(first, error) from None
             # Which of them is it? One at a time tells.
-            return [
-                row
-                for at in range(first, last)
-                for row in self._decode(decoder, lease, out, at, at + 1)
-            ]
-        return frames
+            each = [self._decode(decoder, lease, out, at, at + 1) for at in range(first, last)]
+            return [row for rows, _ in each for row in rows], each[0][1]
+        return frames, prepared.rate
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for the lease's clips, and whether the trainer shares it."""
@@ -317,10 +320,12 @@ class _ClipError(Exception):
         self.why = why
 
 
-def _runs(clips: list[Clip]) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of clips of the same video."""
+def _runs(lease: Lease) -> Iterator[tuple[int, int]]:
+    """Runs [first, last) of clips of the same video, cut by the same spec."""
     first = 0
-    for _, run in groupby(clips, key=lambda clip: clip.path):
+    for _, run in groupby(
+        range(len(lease.clips)), lambda at: (lease.clips[at].path, lease.spec_of(at))
+    ):
         last = first + sum(1 for _ in run)
         yield first, last
         first = last

@@ -578,3 +578,106 @@ def test_an_option_that_cannot_be_meant_is_refused(field: str, value: object, wo
 def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
     made = options(**changes)
     assert all(getattr(made, name) == value for name, value in changes.items())
+
+
+# Balance
+
+
+def classes(*sizes: int) -> Catalog:
+    labels = [label for label, size in enumerate(sizes) for _ in range(size)]
+    names = [f"class {label}" for label in range(len(sizes) + 1)]  # one of them has no videos
+    return Catalog([f"{i}.avi" for i in range(len(labels))], labels, names)
+
+
+def balanced(catalog: Catalog, clips: int = 1, **changes: Any) -> Plan:
+    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=clips)
+    return Plan.of(catalog, spec, options(balance="class", **changes))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_class_comes_equally_often_in_an_epoch(shuffle: bool) -> None:
+    catalog = classes(50, 7, 3)
+    plan = balanced(catalog, batch_size=9, shuffle=shuffle)
+    assert len(plan) == 60 // 9
+    everything = balanced(catalog, batch_size=9, shuffle=shuffle, drop_remainder=False)
+    for number in range(3):
+        drawn = [catalog.labels[s.video] for b in epoch(everything, number) for s in b]
+        assert Counter(drawn) == {0: 20, 1: 20, 2: 20}
+    counts = Counter(catalog.labels[s.video] for b in epoch(plan, 1) for s in b)
+    assert max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_what_repeats_is_drawn_without_replacement() -> None:
+    plan = balanced(classes(50, 7, 3), drop_remainder=False, batch_size=6)
+    seen = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert {seen[video] for video in range(50)} == {0, 1}
+    assert {seen[video] for video in range(50, 57)} <= {2, 3}
+    assert {seen[video] for video in range(57, 60)} <= {6, 7}
+    later = Counter(s.video for n in range(5) for batch in epoch(plan, n) for s in batch)
+    assert {later[video] for video in range(50)} == {2}, "it goes on in the next epoch"
+
+
+def test_the_videos_of_a_class_are_drawn_alike() -> None:
+    first: Counter[int] = Counter()
+    for seed in range(600):
+        plan = balanced(classes(9, 1), batch_size=5, seed=seed)
+        first.update(s.video for s in epoch(plan)[0] if s.video < 9)
+    assert chi_square(first.values(), sum(first.values()) / 9) < 26.1, "8 degrees of freedom"
+
+
+@patient
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_ranks_are_balanced_and_have_other_clips(
+    sizes: list[int], clips: int, world: int, shuffle: bool
+) -> None:
+    catalog = classes(*sizes)
+    every: list[tuple[int, int]] = []
+    for rank in range(world):
+        plan = balanced(
+            catalog, clips, shard=(rank, world), batch_size=3, drop_remainder=False, shuffle=shuffle
+        )
+        mine = [(s.video, s.clip) for batch in epoch(plan) for s in batch]
+        counts = Counter(int(catalog.labels[video]) for video, _ in mine)
+        assert len(set(counts.values())) == 1
+        assert set(counts) == set(range(len(sizes)))
+        every += mine
+    seen = Counter(every)
+    for label in range(len(sizes)):
+        of_class = [
+            seen[video, clip]
+            for video in np.flatnonzero(catalog.labels == label).tolist()
+            for clip in range(clips)
+        ]
+        assert max(of_class) - min(of_class) <= 1, "no clip again before all had their turn"
+
+
+def test_a_substitute_is_of_the_same_class() -> None:
+    catalog = classes(20, 5)
+    for sample in balanced(catalog)[2]:
+        other = replace_all(balanced(catalog), sample)
+        assert {catalog.labels[video] for video in other} == {catalog.labels[sample.video]}
+
+
+def replace_all(plan: Plan, sample: Sample) -> list[int]:
+    found = []
+    for _ in range(8):
+        sample = plan.substitute(sample)
+        found.append(sample.video)
+    return found
+
+
+def test_a_balanced_stream_is_the_same_in_every_release() -> None:
+    plan = balanced(classes(5, 2, 1), batch_size=6)
+    assert [s.video for s in plan[0]] == [6, 7, 3, 5, 7, 4]
+
+
+def test_a_balance_of_anything_else_is_refused() -> None:
+    with pytest.raises(SpecError, match='balance must be "class"'):
+        options(balance="video")
+    assert options(balance=None) == options()
+    assert repr(options(balance="class")) == repr(options()), "what names a stream stays"

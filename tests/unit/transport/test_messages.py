@@ -455,6 +455,9 @@ def test_a_workers_field_that_cannot_be_meant_is_refused(
         unpack_from_worker(changed(message, **fields))
 
 
+SMALL = {**msgspec.to_builtins(SPEC), "frames": 1 + SPEC.frames}  # as bytes, it is larger
+
+
 def spec_with(**fields: Any) -> dict[str, Any]:
     made: dict[str, Any] = msgspec.to_builtins(SPEC)
     return {"spec": made | fields}
@@ -486,6 +489,10 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"place": {"arena": 0, "offset": -1}}),
         (LEASE, {"place": {"arena": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
+        (LEASE, {"others": [SMALL]}),
+        (LEASE, {"others": [{**msgspec.to_builtins(SPEC), "size": None}]}),
+        (LEASE, {"which": [1]}),
+        (LEASE, {"which": [0, 0]}),
         (LEASE, {"spec": None}),
         (LEASE, {"item": ITEM}),
         (LEASE, {"spec": None, "item": {**ITEM, "shape": [0]}}),
