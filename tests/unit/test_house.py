@@ -30,7 +30,10 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
+    "spec": (
+        "arguments", "call_text", "catalog_files", "catalog", "clips", "items", "plan",
+        "quarantine",
+    ),
     "decoding": (
         "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
         "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
@@ -43,10 +46,10 @@ PACKAGES = {
     "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
-        "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
-        "keras_sequence",
+        "open_streams", "contact_sheet", "engine", "serial", "stream", "client", "interrupts",
+        "tfdata", "keras", "keras_sequence",
     ),
-    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli"),
+    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli_batches", "cli"),
 }  # fmt: skip
 DOORS = ("__init__", "__main__")  # they lead to all rooms
 
@@ -54,6 +57,7 @@ DOORS = ("__init__", "__main__")  # they lead to all rooms
 # with real files and real processes instead.
 TRIED_ELSEWHERE = {
     "commands.cli": "integration/test_cli.py",
+    "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
     "commands.scan": "integration/test_scan.py",
     "commands.tables": "integration/test_scan.py",
@@ -117,18 +121,19 @@ HOMES = {
     },
     "tensorflow": {"trainer.tfdata", "commands.demo"},
     "keras": {"commands.demo", "trainer.keras", "trainer.keras_sequence"},
-    "typer": {"commands.cli"},
+    "typer": {"commands.cli", "commands.cli_batches"},
+    "PIL": {"trainer.contact_sheet"},
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
 WITHOUT_NUMPY = {
-    "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
+    "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "trainer.rate_limited_log",
     "trainer.own_files", "trainer.interrupts", "trainer.waiting", "commands.scan",
-    "commands.tables", "commands.healthy", "commands.cli",
+    "commands.tables", "commands.healthy", "commands.cli", "commands.cli_batches",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
+    "spec.arguments", "spec.call_text", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
     "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload import __version__
+from videoload.commands import cli_batches
 from videoload.errors import VideoloadError
 from videoload.native import REACHES
 
@@ -269,6 +270,9 @@ def scan(
         console.print(notice, markup=False, highlight=False, soft_wrap=True)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
+
+
+app.command()(cli_batches.preview)
 
 
 @app.command()

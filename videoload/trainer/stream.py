@@ -11,6 +11,7 @@ import copy
 import itertools
 import logging
 import math
+import os
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from videoload.errors import BadVideo, VideoloadError
-from videoload.spec.arguments import real
+from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
@@ -208,6 +209,34 @@ class Stream:
         from videoload.trainer.keras_sequence import StreamSequence
 
         return StreamSequence(self)
+
+    def preview(
+        self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
+    ) -> None:
+        """Draw batches as the trainer gets them: a contact sheet, or an animation.
+
+        In a sheet, each clip is a row of its frames, with the number of the source frame above
+        each and the class and the file beside it. In an animation, all clips move, side by side.
+        Nothing of it counts in `stats`, nor as an epoch. Needs the extra ``[preview]``.
+
+        Args:
+            path: The file to write: ``.png`` for a sheet, ``.webp`` for an animation.
+            batches: How many to show, at least 1. Default 1.
+            start_step: The first of them, counted over all epochs from 0. Default 0.
+
+        Raises:
+            SpecError: Another kind of file, or items that are no clips.
+            VideoloadError: Pillow is not installed, or the file cannot be written; or what ends
+                the stream, as in `batches`.
+        """
+        from videoload.trainer import contact_sheet
+
+        spec = contact_sheet.check(os.fspath(path), self.clip)
+        start = whole("start_step", start_step, 0)
+        stop = start + whole("batches", batches)
+        # A reader that has its number is not metered.
+        shown = self._read(range(start, stop), reader=self._new_reader())
+        contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
     def quarantine(self) -> list[BadVideo]:
