@@ -49,7 +49,9 @@ PACKAGES = {
         "open_streams", "contact_sheet", "engine", "serial", "stream", "client", "interrupts",
         "tfdata", "keras", "keras_sequence",
     ),
-    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "cli_batches", "cli"),
+    "commands": (
+        "scan", "advice", "tables", "made_videos", "demo", "healthy", "cli_batches", "cli",
+    ),
 }  # fmt: skip
 DOORS = ("__init__", "__main__")  # they lead to all rooms
 

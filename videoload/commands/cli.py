@@ -12,7 +12,7 @@ import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -229,14 +229,23 @@ def scan(
     every: Annotated[
         bool, typer.Option("--all", help="List every file, not only those with something to tell.")
     ] = False,
+    form: Annotated[
+        Literal["table", "csv", "json"],
+        typer.Option(
+            "--format",
+            metavar="table|csv|json",
+            help="A table and what to do, for people; or a row for every file, for programs.",
+        ),
+    ] = "table",
 ) -> None:
     """Decode every file once and report what it holds.
 
-    Codec, size, rate, the true number of frames against the header's, key frames, damage; and a
-    summary of what to do about it. The indexes are kept for trainings on this host.
+    Codec, size, rate, the true number of frames against the header's, key frames, damage; and what
+    that means for a training: hours of video, clips per second to expect, files that are dear to
+    seek, classes out of balance, duplicates. The indexes are kept for trainings on this host.
     """
     from videoload.commands import scan as scanning
-    from videoload.commands.tables import scan_table, scan_verdict
+    from videoload.commands import tables
     from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
 
@@ -256,18 +265,24 @@ def scan(
         console=Console(stderr=True), transient=True,
     ) as progress:  # fmt: skip
         task = progress.add_task("decoding", total=len({video.path for video in catalog}))
-        rows = scanning.scan(
-            catalog,
-            processes=processes or cores(),
-            journal=journal,
-            on_row=lambda row: progress.advance(task),
-            cache=cache_folder(cache),
-        )
-    console = Console(emoji=False)
-    console.print(scan_table(rows, every=every))
-    console.print(scan_verdict(rows, output), highlight=False)
-    if notice:
-        console.print(notice, markup=False, highlight=False, soft_wrap=True)
+        try:
+            rows = scanning.scan(
+                catalog,
+                processes=processes or cores(),
+                journal=journal,
+                on_row=lambda row: progress.advance(task),
+                cache=cache_folder(cache),
+            )
+        except KeyboardInterrupt:
+            done = f"stopped after {progress.tasks[task].completed:.0f} files"
+            known = f"they are in {output}" if output else "with --output, they would be kept"
+            _say(f"{done}: {known}, and the same command goes on with the others")
+            raise
+    if form == "table":
+        tables.show_scan(rows, journal, catalog.root, every=every)
+        print(notice, end="\n" if notice else "")
+    else:
+        tables.write_rows(rows, form, sys.stdout)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
