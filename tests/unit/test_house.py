@@ -41,13 +41,15 @@ PACKAGES = {
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
-        "sockets",
+        "sockets", "metrics_port",
     ),
-    "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
+    "worker": (
+        "trainers", "counters", "worker", "restarts", "metrics", "supervisor", "native_size",
+    ),
     "trainer": (
-        "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
-        "open_streams", "contact_sheet", "engine", "serial", "stream", "client", "interrupts",
-        "tfdata", "keras", "keras_sequence",
+        "leases", "waiting", "stats", "metrics", "admission", "copies", "own_files",
+        "rate_limited_log", "open_streams", "contact_sheet", "engine", "serial", "stream",
+        "client", "interrupts", "tfdata", "keras", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "cli_batches", "cli",
@@ -124,11 +126,13 @@ HOMES = {
     "tensorflow": {"trainer.tfdata", "commands.demo"},
     "keras": {"commands.demo", "trainer.keras", "trainer.keras_sequence"},
     "typer": {"commands.cli", "commands.cli_batches"},
+    "prometheus_client": {"transport.metrics_port"},
     "PIL": {"trainer.contact_sheet"},
     "rich": {"commands.cli", "commands.demo", "commands.tables"},
 }
 WITHOUT_NUMPY = {
-    "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "trainer.rate_limited_log",
+    "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "worker.metrics",
+    "transport.metrics_port", "trainer.rate_limited_log",
     "trainer.own_files", "trainer.interrupts", "trainer.waiting", "commands.scan",
     "commands.tables", "commands.healthy", "commands.cli", "commands.cli_batches",
 }  # fmt: skip
@@ -137,9 +141,9 @@ WITHOUT_NUMPY = {
 PURE = (
     "spec.arguments", "spec.call_text", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
-    "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
-    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
-    "decoding.picture_headers",
+    "trainer.copies", "trainer.waiting", "worker.restarts", "worker.metrics", "trainer.metrics",
+    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

@@ -122,6 +122,16 @@ def worker(
             "parent-death, ffmpeg-log, descriptors; more than once for several.",
         ),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /metrics for Prometheus and /healthz here; 0 takes a free port. Needs the "
+            "extra [metrics].",
+        ),
+    ] = None,
     allow: Annotated[
         list[str] | None,
         typer.Option(
@@ -162,7 +172,9 @@ def worker(
         cache=cache_folder(cache),
     )
     count = processes or cores()
-    raise typer.Exit(serve(settings) if count == 1 else keep_running(count, settings))
+    if count == 1 and metrics_port is None:
+        raise typer.Exit(serve(settings))
+    raise typer.Exit(keep_running(count, settings, metrics_port=metrics_port))
 
 
 @app.command()

@@ -27,6 +27,7 @@ from videoload.spec.items import Spec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
+from videoload.trainer.metrics import WINDOW_S, StreamFigures
 from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.trainer.stats import Meter, StreamStats
 from videoload.transport.slots import aligned_copy
@@ -275,6 +276,13 @@ class Stream:
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
         return self._meter.read(
             engine.worker_stats(), engine.departed, tuple(self.quarantine), window_s
+        )
+
+    def _figures(self) -> StreamFigures:
+        """What Prometheus is told of this stream."""
+        blocked_s, first_batch_s = self._meter.blocked()
+        return StreamFigures(
+            str(self._source.id), self.stats(), self.stats(WINDOW_S), blocked_s, first_batch_s
         )
 
     def _steps(self, start_step: int, epochs: int) -> range:

@@ -46,6 +46,7 @@ from videoload.transport.messages import (
 )
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
+from videoload.worker.counters import SIZE, Counters
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
@@ -72,8 +73,8 @@ class _HungUp(BaseException):
 
 class Worker:
     """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
-    ``pulse``, if given, is shared memory of two bytes, which change while this worker makes
-    progress. ``resolve`` finds the addresses of a trainer's host name."""
+    ``pulse``, if given, is shared memory for `Counters`, of which two bytes change while this
+    worker makes progress. ``resolve`` finds the addresses of a trainer's host name."""
 
     def __init__(
         self,
@@ -92,7 +93,8 @@ class Worker:
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._decoders: dict[str, Decoder] = {}  # one per root: arenas come and go
         self._frames = self._turns = 0
-        self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
+        self._counters = Counters(pulse)
+        self._pulse = self._counters.pulse
         self._worked = time.monotonic()
         self._next_poll = 0.0
         self._stop_reason: str | None = None
@@ -123,6 +125,7 @@ class Worker:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
         self._trainers.keep(time.monotonic(), self._frames)
+        self._counters.set("trainers", sum(trainer.welcomed for trainer in self._trainers))
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -174,11 +177,15 @@ class Worker:
         except _HungUp:
             pass
         except _ClipError as error:
+            self._counters.add("failures", 1)
             trainer.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
+            self._counters.add("failures", 1)
             trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
+            self._counters.add("clips", len(lease.clips))
+            self._counters.add("decode_seconds", seconds)
             trainer.say(Result(lease.lease, frames, seconds, files), None if shared else out)
         finally:
             self._worked = time.monotonic()
@@ -358,7 +365,7 @@ def main() -> int:
             raise ProtocolError("the private channel did not begin with the settings")
         native.switch_off(*first[0].without)
         native.die_with_parent()
-        pulse = Window(int(sys.argv[2])).view(0, (2,)) if len(sys.argv) > 2 else None
+        pulse = Window(int(sys.argv[2])).view(0, (SIZE,)) if len(sys.argv) > 2 else None
         return serve(first[0], channel, pulse=pulse)
     except EOFError:
         return 0
