@@ -48,12 +48,12 @@ PACKAGES = {
     ),
     "trainer": (
         "leases", "waiting", "stats", "metrics", "admission", "copies", "own_files",
-        "rate_limited_log", "open_streams", "contact_sheet", "engine", "serial", "stream",
-        "client", "interrupts", "tfdata", "keras", "keras_monitor",
-        "keras_sequence",
+        "rate_limited_log", "open_streams", "contact_sheet", "receipts", "engine", "serial",
+        "stream", "client", "interrupts", "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
     "commands": (
-        "scan", "advice", "tables", "made_videos", "demo", "healthy", "cli_batches", "cli",
+        "scan", "advice", "tables", "made_videos", "demo", "healthy", "verbosity", "cli_batches",
+        "cli",
     ),
 }  # fmt: skip
 DOORS = ("__init__", "__main__", "keras")  # they lead to all rooms
@@ -77,6 +77,7 @@ TRIED_ELSEWHERE = {
     "trainer.client": "integration/test_client.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
+    "trainer.receipts": "integration/test_replay.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "trainer.tfdata": "integration/test_tfdata.py",
@@ -131,7 +132,7 @@ HOMES = {
         "trainer.keras_monitor",
         "trainer.keras_sequence",
     },
-    "typer": {"commands.cli", "commands.cli_batches"},
+    "typer": {"commands.cli", "commands.cli_batches", "commands.verbosity"},
     "prometheus_client": {"transport.metrics_port"},
     "PIL": {"trainer.contact_sheet"},
     "rich": {"commands.cli", "commands.demo", "commands.tables"},

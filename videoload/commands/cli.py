@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from videoload import __version__
 from videoload.commands import cli_batches
+from videoload.commands.verbosity import Verbose
 from videoload.errors import VideoloadError
 from videoload.native import REACHES
 
@@ -70,6 +71,7 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that are made, here.")
     ] = None,
+    verbose: Verbose = 0,
 ) -> None:
     """The whole thing on this host, in under two minutes.
 
@@ -140,6 +142,7 @@ def worker(
             "than once for several.",
         ),
     ] = None,
+    verbose: Verbose = 0,
 ) -> None:
     """Decode for a trainer, here or on another host, until stopped.
 
@@ -187,6 +190,7 @@ def healthy(
         typer.Option(metavar="PID", help="Look at this process and its descendants, not at all."),
     ] = 1,
     kill: Annotated[bool, typer.Option("--kill", help="Kill the processes that hang.")] = False,
+    verbose: Verbose = 0,
 ) -> None:
     """Tell whether the worker processes of this container get on, for its health checks.
 
@@ -249,6 +253,7 @@ def scan(
             help="A table and what to do, for people; or a row for every file, for programs.",
         ),
     ] = "table",
+    verbose: Verbose = 0,
 ) -> None:
     """Decode every file once and report what it holds.
 
@@ -300,6 +305,7 @@ def scan(
 
 
 app.command()(cli_batches.preview)
+app.command()(cli_batches.replay)
 
 
 @app.command()
@@ -311,6 +317,7 @@ def bench(
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each loader is timed.")] = 5,
+    verbose: Verbose = 0,
 ) -> None:
     """Compare this loader with the usual ones, on the same clips.
 
@@ -337,6 +344,7 @@ def bench(
 @app.command()
 def keygen(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
+    verbose: Verbose = 0,
 ) -> None:
     """Make CURVE keys for a trainer and its workers."""
     from videoload.transport.keys import make_keys

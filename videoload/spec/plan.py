@@ -58,11 +58,14 @@ class BatchInfo(NamedTuple):
             where it took the place of a bad one.
         frames: Source frame that each frame of each clip shows, int64 [B, T]: its ordinal in the
             whole file, counted from 0 in display order.
+        digest: 64 bits of SHA-256 over clips and labels, in hex: the same batch has the same one,
+            in every run. Default "": not worked out.
     """
 
     step: int
     video: npt.NDArray[np.int64]
     frames: npt.NDArray[np.int64]
+    digest: str = ""
 
 
 Clips = npt.NDArray[np.uint8]  # [B, *clip.shape]; of an ItemSpec, what that says

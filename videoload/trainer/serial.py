@@ -18,6 +18,7 @@ from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
 from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer.receipts import with_digest
 
 
 @overload
@@ -180,4 +181,4 @@ def _batches(
             indices = np.array([sample.video for sample in taken], np.int64)
             batch = clip.arrays(clips[: len(taken)]), catalog.labels[indices]
             info = BatchInfo(step, indices, frames[: len(taken)])
-            yield (*batch, info) if with_info else batch
+            yield with_digest((*batch, info)) if with_info else batch

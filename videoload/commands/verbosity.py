@@ -1,0 +1,25 @@
+"""``-v`` of every command: how much of what happens is told, a line an event."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+import typer
+
+
+def tell(times: int) -> int:
+    """Log from INFO on, or with ``times`` of 2 from DEBUG on."""
+    if times:
+        level = logging.INFO if times == 1 else logging.DEBUG
+        logging.getLogger("videoload").setLevel(level)
+    return times
+
+
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v", "--verbose", count=True, callback=tell, metavar="",
+        help="Tell each event in a line on stderr; -vv tells more.", show_default=False,
+    ),
+]  # fmt: skip
