@@ -34,6 +34,12 @@ def test_a_stream_and_a_serial_decode_have_the_same_digests(
     assert (found.spec, found.options) == (stream.clip, stream.options)
     assert list(found.catalog) == list(train)
     assert found.catalog.classes == train.classes
+    with (tmp_path / "runs/kept.jsonl").open("a") as out:
+        out.write('{"step": 3, "dig')  # killed in the midst of it, and resumed
+    again = client.stream(train, CLIP, 2, shuffle=True, seed=3)
+    again.keep_receipts(tmp_path / "runs/kept.jsonl")
+    told |= {info.step: info.digest for *_, info in again.batches(6, epochs=4, info=True)}
+    assert receipts.read(tmp_path / "runs/kept.jsonl", videos.root).digests == told
     other = client.stream(train, CLIP, 3)
     with pytest.raises(VideoloadError, match="has the receipts of another stream"):
         other.keep_receipts(tmp_path / "runs/kept.jsonl")

@@ -13,6 +13,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class Receipts:
         cannot be written."""
         self._path = Path(path)
         head = json.dumps(_head(catalog, spec, options))
+        self._cut = "\n"  # what a kill may have left is no part of the first line
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
@@ -57,10 +59,11 @@ class Receipts:
             raise VideoloadError(f"cannot write {path}: {error}") from None
 
     def add(self, step: int, clips: Any, labels: Any) -> None:
-        """Note a batch. Whole lines only: what a kill cuts off is left out when it is read."""
+        """Note a batch, in a line that begins anew: the one before may have been cut off."""
         line = json.dumps({"step": step, "digest": digest(clips, labels)})
+        cut, self._cut = self._cut, ""
         with self._path.open("a") as out:
-            out.write(line + "\n")
+            out.write(f"{cut}{line}\n")
 
 
 def digest(clips: Any, labels: Any) -> str:
@@ -116,7 +119,7 @@ def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, obj
 
 def _entries(lines: Any) -> Iterator[tuple[int, str]]:
     for line in lines:
-        if line.endswith("\n"):  # not one that was cut off
+        with suppress(ValueError, KeyError, TypeError):  # one that was cut off by a kill
             entry = json.loads(line)
             yield int(entry["step"]), str(entry["digest"])
 
