@@ -46,13 +46,14 @@ class Receipts:
         cannot be written."""
         self._path = Path(path)
         head = json.dumps(_head(catalog, spec, options))
-        self._cut = "\n"  # what a kill may have left is no part of the first line
+        self._cut = ""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 with self._path.open() as lines:
                     if lines.readline().rstrip("\n") != head:
                         raise VideoloadError(f"{path} has the receipts of another stream")
+                self._cut = "\n"  # what a kill may have left is no part of the next line
             else:
                 self._path.write_text(head + "\n")
         except (OSError, UnicodeDecodeError) as error:
