@@ -76,6 +76,10 @@ def main(
         Option(metavar="HOST:PORT", help="The addresses of all data-parallel ranks, in order."),
     ] = None,
     rank: Annotated[int, Option(min=0, help="Which of them this process is.")] = 0,
+    metrics_port: Annotated[
+        int | None,
+        Option(metavar="PORT", min=0, max=65535, help="Serve /metrics for Prometheus here."),
+    ] = None,
     verify: Annotated[
         bool, Option("--verify", help="Compare first an epoch with the same, decoded here.")
     ] = False,
@@ -139,7 +143,12 @@ def main(
     with (
         ThreadPoolExecutor(1, "training") as thread,
         vl.Client(
-            workers=0, listen=listen, keys=keys, insecure=insecure, any_software=any_software
+            workers=0,
+            listen=listen,
+            keys=keys,
+            insecure=insecure,
+            any_software=any_software,
+            metrics_port=metrics_port,
         ) as client,
     ):
         training = thread.submit(run, client)

@@ -31,9 +31,9 @@ PACKAGES = {
     "errors": (),
     "native": (),
     "spec": (
-        "arguments", "layouts", "regions", "clips", "clip_params", "items", "table",
+        "arguments", "call_text", "layouts", "regions", "clips", "clip_params", "items", "table",
         "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining", "turns",
-        "plan", "quarantine",
+        "permutation", "plan", "quarantine",
     ),
     "decoding": (
         "storage", "stopwatch", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
@@ -42,23 +42,31 @@ PACKAGES = {
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
-        "sockets", "watching",
+        "sockets", "watching", "metrics_port",
     ),
-    "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
+    "worker": (
+        "trainers", "counters", "lease_runs", "worker", "restarts", "metrics", "supervisor",
+        "native_size",
+    ),
     "trainer": (
-        "line", "leases", "waiting", "accounts", "verdict", "stats", "admission", "copies",
-        "own_files", "rate_limited_log", "open_streams", "snapshots", "auto_workers", "engine",
-        "serial", "stream", "evaluation", "head_room", "client", "interrupts", "tfdata", "keras",
-        "keras_sequence",
+        "line", "leases", "waiting", "accounts", "verdict", "stats", "metrics", "admission",
+        "copies", "own_files", "rate_limited_log", "open_streams", "contact_sheet", "receipts",
+        "snapshots", "auto_workers", "engine", "serial", "lender", "stream", "evaluation",
+        "head_room", "client", "interrupts", "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
-    "commands": ("scan", "tables", "made_videos", "demo", "healthy", "top", "cli"),
+    "commands": (
+        "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
+        "cli_batches", "cli_workers", "cli",
+    ),
 }  # fmt: skip
-DOORS = ("__init__", "__main__")  # they lead to all rooms
+DOORS = ("__init__", "__main__", "keras")  # they lead to all rooms
 
 # Each module has its tests in tests/unit, in the same place under the same name; these are tried
 # with real files and real processes instead.
 TRIED_ELSEWHERE = {
     "commands.cli": "integration/test_cli.py",
+    "commands.cli_workers": "integration/test_cli.py",
+    "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
     "commands.scan": "integration/test_scan.py",
     "commands.tables": "integration/test_scan.py",
@@ -73,8 +81,10 @@ TRIED_ELSEWHERE = {
     "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
+    "trainer.lender": "integration/test_stream.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
+    "trainer.receipts": "integration/test_replay.py",
     "trainer.snapshots": "integration/test_top.py",
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
@@ -127,27 +137,47 @@ HOMES = {
         "worker.worker",
     },
     "tensorflow": {"trainer.tfdata", "commands.demo"},
-    "keras": {"commands.demo", "trainer.keras", "trainer.keras_sequence"},
-    "typer": {"commands.cli"},
-    "rich": {"commands.cli", "commands.demo", "commands.tables", "commands.top"},
+    "keras": {
+        "commands.demo",
+        "trainer.keras",
+        "trainer.keras_monitor",
+        "trainer.keras_sequence",
+    },
+    "typer": {
+        "commands.cli",
+        "commands.cli_batches",
+        "commands.cli_workers",
+        "commands.verbosity",
+    },
+    "prometheus_client": {"transport.metrics_port"},
+    "PIL": {"trainer.contact_sheet"},
+    "rich": {
+        "commands.cli",
+        "commands.verbosity",
+        "commands.demo",
+        "commands.tables",
+        "commands.top",
+    },
 }
 WITHOUT_NUMPY = {
-    "errors", "spec.arguments", "worker.supervisor", "trainer.rate_limited_log",
-    "trainer.own_files", "trainer.interrupts", "trainer.waiting", "trainer.accounts",
-    "trainer.verdict", "trainer.auto_workers", "decoding.stopwatch", "commands.scan",
-    "commands.tables", "commands.healthy", "commands.top", "commands.cli",
+    "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "worker.metrics",
+    "transport.metrics_port", "trainer.rate_limited_log", "trainer.own_files",
+    "trainer.interrupts", "trainer.waiting", "trainer.accounts", "trainer.verdict",
+    "trainer.auto_workers", "decoding.stopwatch", "commands.scan", "commands.tables",
+    "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",
+    "commands.cli_workers", "commands.verbosity", "spec.permutation", "worker.lease_runs",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
-    "spec.arguments", "spec.layouts", "spec.regions", "spec.clips", "spec.clip_params",
-    "spec.items", "spec.table", "spec.targets", "spec.splitting", "spec.turns", "spec.plan",
-    "spec.quarantine",
+    "spec.arguments", "spec.call_text", "spec.layouts", "spec.regions", "spec.clips",
+    "spec.clip_params", "spec.items", "spec.table", "spec.targets", "spec.splitting",
+    "spec.turns", "spec.permutation", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "trainer.accounts", "trainer.verdict",
-    "trainer.auto_workers", "worker.restarts", "decoding.pictures",
-    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
-    "decoding.picture_headers",
+    "trainer.auto_workers", "trainer.metrics", "worker.restarts", "worker.metrics",
+    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",
@@ -226,7 +256,7 @@ def package_of(module: str) -> str:
 
 def test_every_module_has_its_place_in_the_table() -> None:
     told = [f"{package}.{module}" for package in PACKAGES for module in PACKAGES[package]]
-    doors = [m for m in modules() if m.split(".")[-1] in DOORS]
+    doors = [m for m in modules() if m in DOORS or m.endswith(".__main__")]
     assert sorted([*told, *PACKAGES, *doors]) == modules()
 
 
@@ -259,7 +289,7 @@ def test_a_module_imports_only_from_those_above_it_in_its_package(package: str) 
 
 def test_every_module_has_its_tests() -> None:
     for module in modules():
-        if module.split(".")[-1] in DOORS or PACKAGES.get(module):
+        if module in DOORS or module.endswith(".__main__") or PACKAGES.get(module):
             continue
         *package, name = module.split(".")
         here = TESTS.joinpath("unit", *package, f"test_{name}.py").is_file()
@@ -342,7 +372,7 @@ def test_each_home_is_lived_in(package: str) -> None:
     [
         ("tensorflow", []),
         # base classes; the modules are loaded on first use
-        ("keras", ["trainer.keras", "trainer.keras_sequence"]),
+        ("keras", ["trainer.keras", "trainer.keras_monitor", "trainer.keras_sequence"]),
     ],
 )
 def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: list[str]) -> None:
@@ -354,8 +384,10 @@ def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: li
     assert at_top == homes
 
 
-def test_what_imports_keras_is_itself_imported_by_nobody() -> None:
-    assert [module for module in modules() if "trainer.keras" in rooms_of(module, top=False)] == []
+@pytest.mark.parametrize("module", ["trainer.keras", "trainer.keras_monitor"])
+def test_what_imports_keras_is_imported_by_its_door_alone(module: str) -> None:
+    assert [other for other in modules() if module in rooms_of(other, top=False)] == ["keras"]
+    assert [other for other in modules() if "keras" in rooms_of(other, top=False)] == []
 
 
 @pytest.mark.parametrize("module", PURE)

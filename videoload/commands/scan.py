@@ -113,11 +113,11 @@ class Journal:
         """Raises VideoloadError if the file is there and is something else."""
         if file.exists() and not file.is_file():
             raise VideoloadError(f"{file} is not a file that a scan could be written to")
-        self._good = file
-        self._bad = file.with_name(f"{file.stem}.bad.csv")
+        self.file = file
+        self.bad = file.with_name(f"{file.stem}.bad.csv")
         self.rows = {
             row.path: replace(row, start=None, end=None)  # what is known of the whole file
-            for part in (self._bad, self._good)
+            for part in (self.bad, self.file)
             for row in _read(part)
         }
 
@@ -130,7 +130,7 @@ class Journal:
         same_folder = any(self.has(root, path) for path in paths)
         if not same_folder or any((root / path).exists() for path in others):
             raise VideoloadError(
-                f"{self._good} has rows of {len(others)} other videos, and {others[0]} is the first"
+                f"{self.file} has rows of {len(others)} other videos, and {others[0]} is the first"
                 " of them: write to another file, or delete that one"
             )
 
@@ -146,7 +146,7 @@ class Journal:
     def add(self, row: Row) -> None:
         """Write a row at once."""
         self.rows[row.path] = row
-        file = self._good if row.good else self._bad
+        file = self.file if row.good else self.bad
         new = not file.exists()
         try:
             with file.open("a", newline="", encoding="utf-8") as out:
@@ -161,8 +161,8 @@ class Journal:
         """Leave exactly these rows, in this order."""
         rows = list(rows)
         for file, part in (
-            (self._good, [row for row in rows if row.good]),
-            (self._bad, [row for row in rows if not row.good]),
+            (self.file, [row for row in rows if row.good]),
+            (self.bad, [row for row in rows if not row.good]),
         ):
             if not part:
                 file.unlink(missing_ok=True)

@@ -2,12 +2,8 @@
 
 ``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of (catalog,
 clip spec, batch size, seed, shard). Nothing is drawn in advance and nothing is remembered, so
-resuming at a step costs nothing and a million videos need no array of a million.
-
-An epoch's order is a seeded permutation: a Feistel network over the pairs (left, right) with
-left < a, right < b, where a*b is just above the number of samples; a result past the end is put
-through again until it falls inside (cycle walking), which keeps the map one to one (Black and
-Rogaway 2002, Ciphers with Arbitrary Finite Domains).
+resuming at a step costs nothing and a million videos need no array of a million. An epoch's order
+is a seeded `Permutation`.
 
 Rank r of a world of w takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
 together covers a contiguous run of positions. Every rank has the same number of batches: without
@@ -25,11 +21,9 @@ where one epoch ends.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from hashlib import blake2b
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -40,12 +34,11 @@ from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import ItemSpec, Spec
 from videoload.spec.joining import clip_of
+from videoload.spec.permutation import Permutation, hash64
 from videoload.spec.table import Ints
 from videoload.spec.turns import Turns, weights
 
-_ROUNDS = 8  # four passes over each half
 _OWN_SUBSTITUTES = 8  # of a bad clip, drawn from its own pool before those of others are
-_NOISES_KEPT = 1 << 16  # 10 MB; all there are of 67 million positions
 
 
 class Sample(NamedTuple):
@@ -80,6 +73,8 @@ class BatchInfo(NamedTuple):
         times: When a player shows each of ``frames``, in seconds from the video's first, by the
             rate that the file declares: float64, shaped like ``frames``; NaN where it declares
             none.
+        digest: 64 bits of SHA-256 over clips and labels, in hex: the same batch has the same one,
+            in every run. Default "": not worked out.
     """
 
     step: int
@@ -89,6 +84,7 @@ class BatchInfo(NamedTuple):
     clip: Ints
     crop: Ints
     times: npt.NDArray[np.float64]
+    digest: str = ""
 
 
 def batch_info(
@@ -223,7 +219,7 @@ class Plan:
         batch = options.batch_size
         share = self.samples // self._world
         if pools:
-            key = _hash(options.seed, "turns", self._rank).to_bytes(8, "little")
+            key = hash64(options.seed, "turns", self._rank).to_bytes(8, "little")
             self._turns = Turns(weights, key if options.shuffle else None)
             even = len(pools) if options.balance else 1
             share = even * -(-self.samples // (even * self._world))
@@ -316,14 +312,14 @@ class Plan:
             pool, _ = self._turns[sample.epoch * self._share + sample.origin // self._world]
         pool += max(0, attempt - _OWN_SUBSTITUTES)  # where all of its own are bad
         samples = self._pools[pool % len(self._pools)]
-        other = _hash(options.seed, "substitute", sample.epoch, sample.origin, attempt)
+        other = hash64(options.seed, "substitute", sample.epoch, sample.origin, attempt)
         video, clip = samples[other % samples.samples]
-        seed = _hash(options.seed, "clip", sample.epoch, sample.origin, attempt)
+        seed = hash64(options.seed, "clip", sample.epoch, sample.origin, attempt)
         return Sample(sample.epoch, sample.origin, attempt, video, clip, seed, sample.crop)
 
     def _sample(self, epoch: int, origin: int, crop: int) -> Sample:
         video, clip = self._all[origin]
-        seed = _hash(self._options.seed, "clip", epoch, origin, 0)
+        seed = hash64(self._options.seed, "clip", epoch, origin, 0)
         return Sample(epoch, origin, 0, video, clip, seed, crop)
 
     def _turn(self, epoch: int, at: int, crop: int) -> Sample:
@@ -337,7 +333,7 @@ class Plan:
             number = _pool_order(samples.samples, options.seed, pool, turn)[number]
         origin = self._rank + self._world * at
         video, clip = samples[number]
-        seed = _hash(options.seed, "clip", epoch, origin, 0)
+        seed = hash64(options.seed, "clip", epoch, origin, 0)
         return Sample(epoch, origin, 0, video, clip, seed, crop)
 
 
@@ -366,46 +362,11 @@ def _crops(spec: Spec) -> int:
     return 1 if isinstance(spec, ItemSpec) else spec.crops
 
 
-class Permutation:
-    """A one-to-one map of 0..size-1 onto itself, decided by ``seed``: ``permutation[i]``."""
-
-    def __init__(self, size: int, seed: bytes) -> None:
-        self._size = size
-        self._left = max(1, math.isqrt(size))
-        self._right = max(1, -(-size // self._left))
-        # A half takes a thousand values where there are a million positions, so most of the noise
-        # was drawn before: a position takes a quarter of the time.
-        self._noise = lru_cache(_NOISES_KEPT)(partial(_noise, seed))
-
-    def __getitem__(self, at: int) -> int:
-        if not 0 <= at < self._size:
-            raise IndexError(f"{at} is not in 0..{self._size - 1}")
-        while True:
-            left, right = divmod(at, self._right)
-            for turn in range(0, _ROUNDS, 2):
-                left = (left + self._noise(turn, right)) % self._left
-                right = (right + self._noise(turn + 1, left)) % self._right
-            at = left * self._right + right
-            if at < self._size:
-                return at
-
-
-def _noise(seed: bytes, turn: int, half: int) -> int:
-    text = turn.to_bytes(1, "little") + half.to_bytes(8, "little")
-    return int.from_bytes(blake2b(text, digest_size=8, key=seed).digest(), "little")
-
-
 @lru_cache(maxsize=4)  # streams that are read by turns, at the end of an epoch
 def _order(size: int, seed: int, epoch: int) -> Permutation:
-    return Permutation(size, _hash(seed, "order", epoch).to_bytes(8, "little"))
+    return Permutation(size, hash64(seed, "order", epoch).to_bytes(8, "little"))
 
 
 @lru_cache(maxsize=64)  # a mixture's parts, by turns
 def _pool_order(size: int, seed: int, pool: int, turn: int) -> Permutation:
-    return Permutation(size, _hash(seed, "pool", pool, turn).to_bytes(8, "little"))
-
-
-def _hash(*parts: object) -> int:
-    """64 bits out of the parts, the same on every machine."""
-    text = ":".join(map(str, parts)).encode()
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+    return Permutation(size, hash64(seed, "pool", pool, turn).to_bytes(8, "little"))

@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from videoload import native
 from videoload.decoding.cache_folder import cache_folder
 from videoload.decoding.storage import Storage
-from videoload.errors import SpecError, WorkerError
+from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.native import cores
 from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
@@ -26,12 +27,14 @@ from videoload.spec.items import Spec
 from videoload.spec.joining import check_shapes
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer import metrics
 from videoload.trainer.copies import Copies
 from videoload.trainer.engine import Engine
 from videoload.trainer.open_streams import OpenStream
 from videoload.trainer.stats import Meter, WorkerStats
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
+from videoload.transport.metrics_port import Metric, MetricsPort
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 from videoload.worker.native_size import native_size
@@ -44,6 +47,7 @@ _SLOTS = 8
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
+_HEALTHY_S = 5.0  # its I/O thread takes a turn within milliseconds
 _MOST_SHARE = 0.9  # ... even where slots= says so: with 0.98 of 3 GB the kernel killed the trainer
 
 
@@ -82,10 +86,14 @@ class Client:
         cache: Folder in which the workers of this host keep the indexes of videos from one training
             to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
             False: nothing is kept.
+        metrics_port: TCP port at which Prometheus finds ``/metrics``, and a probe ``/healthz``; 0
+            takes a free one. Whoever reaches it can read counts and host names, no paths. Needs the
+            extra ``[metrics]``. None, the default: no port.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
             without ``listen``.
+        metrics_port: The port of ``/metrics``: int, or None.
 
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``.
@@ -103,6 +111,7 @@ class Client:
         any_software: bool = False,
         stall_s: float = 10.0,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
+        metrics_port: int | None = None,
     ) -> None:
         if native.is_worker:
             raise SpecError(
@@ -129,8 +138,13 @@ class Client:
             cache=self._cache,
             auto=auto,
         )
+        self._open: list[weakref.ref[Stream]] = []  # for the metrics
+        scrapes = None
+        if metrics_port is not None:
+            scrapes = _serve_metrics(metrics_port, self._engine, self._open)
+        self.metrics_port: int | None = None if scrapes is None else scrapes.port
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
-        self._finalizer = weakref.finalize(self, self._engine.stop)
+        self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
         self._streams = itertools.count()
         self._sequences: weakref.WeakSet[StreamSequence] = weakref.WeakSet()
         self.endpoints: tuple[str, ...] = tuple(self._engine.start())
@@ -232,7 +246,10 @@ class Client:
             Storage(catalog.root) if catalog.root and clip.files else None,
             Meter(lambda video: catalog[video].path),
         )
-        return Stream(self, self._engine, source, options)
+        stream = Stream(self, self._engine, source, options)
+        self._open[:] = [each for each in self._open if each() is not None]
+        self._open.append(weakref.ref(stream))
+        return stream
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:
@@ -281,6 +298,37 @@ class Client:
     def __repr__(self) -> str:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"
         return f"Client({', '.join((state, *self.endpoints))})"
+
+
+def _serve_metrics(port: int, engine: Engine, streams: list[weakref.ref[Stream]]) -> MetricsPort:
+    """Serve the figures of a client, which it does not hold."""
+
+    def collect() -> Iterable[Metric]:
+        found = [stream for each in list(streams) if (stream := each()) is not None]
+        return metrics.families(
+            [stream._figures() for stream in found],
+            engine.worker_stats(),
+            engine.departed,
+            engine.decoded(),
+        )
+
+    def ailment() -> str:
+        came = threading.Event()
+        engine.post(came.set)
+        try:
+            engine.check()
+        except VideoloadError as error:
+            return str(error)
+        standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
+        return "" if came.wait(_HEALTHY_S) else standing
+
+    return MetricsPort(port, collect, ailment)
+
+
+def _end(engine: Engine, scrapes: MetricsPort | None) -> None:
+    if scrapes is not None:
+        scrapes.close()
+    engine.stop()
 
 
 def _slots(

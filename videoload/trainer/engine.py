@@ -235,6 +235,10 @@ class Engine:
 
     # Called in the I/O thread, by way of `post`
 
+    def decoded(self) -> int:
+        """How many clips all workers decoded, those that are gone included."""
+        return sum(work.clips for work in self._meter.work(-math.inf).values())
+
     def add(self, stream: OpenStream) -> None:
         """Make a stream known."""
         self._streams[stream.id] = stream

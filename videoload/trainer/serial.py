@@ -27,6 +27,7 @@ from videoload.spec.plan import (
     batch_info,
 )  # fmt: skip
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer.receipts import with_digest
 
 
 @overload
@@ -200,4 +201,4 @@ def _batches(
             shown = frames[:n].reshape(n, *clip.frames_shape)
             info = batch_info(step, taken, catalog, shown, rates[:n])
             batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
-            yield (*batch, info) if with_info else batch
+            yield with_digest((*batch, info)) if with_info else batch

@@ -219,6 +219,9 @@ class Meter:
         self._lock = threading.Lock()
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
+        self._blocked_s = 0.0  # of waits that are over
+        self._began: float | None = None
+        self._first_batch_s: float | None = None
         self._lay: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # when, and how long
         self._ledger, self._files = Ledger(), FileTimes()
         self._marks: dict[str, float] = {}
@@ -229,19 +232,32 @@ class Meter:
         """A reader asks for a batch."""
         with self._lock:
             self._waiting[reader] = time.monotonic()
+            self._began = self._began or self._waiting[reader]
 
     def got(self, reader: int, clips: int) -> None:
         """It got what it asked for."""
         with self._lock:
-            asked = self._waiting.pop(reader)
-            self._taken.append(Taken(reader, asked, time.monotonic(), clips))
+            asked, now = self._waiting.pop(reader), time.monotonic()
+            self._taken.append(Taken(reader, asked, now, clips))
+            self._blocked_s += now - asked
+            if self._first_batch_s is None:
+                self._first_batch_s = now - (self._began or asked)
             self.batches += 1
             self.clips += clips
 
     def left(self, reader: int) -> None:
         """It asks for no more."""
         with self._lock:
-            self._waiting.pop(reader, None)
+            now = time.monotonic()
+            self._blocked_s += now - self._waiting.pop(reader, now)
+
+    def blocked(self) -> tuple[float, float | None]:
+        """Seconds that readers waited, since the beginning and by now, and seconds from the first
+        question to the first batch."""
+        with self._lock:
+            now = time.monotonic()
+            going_on = sum(now - asked for asked in self._waiting.values())
+            return self._blocked_s + going_on, self._first_batch_s
 
     def lay(self, seconds: float) -> None:
         """A batch was ready for so long before it was taken."""

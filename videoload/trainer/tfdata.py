@@ -292,7 +292,7 @@ def _info_signature(spec: Spec, rows: int | None) -> dict[str, tf.TensorSpec]:
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
-    return {name: value for name, value in info._asdict().items() if name != "step"}
+    return {name: value for name, value in info._asdict().items() if name not in ("step", "digest")}
 
 
 @atexit.register

@@ -25,12 +25,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 
 from videoload.errors import WorkerError
 from videoload.transport.messages import Share, Unshare, WorkerSettings
+from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import SHARED, Arena
+from videoload.worker.counters import SIZE, Counters
+from videoload.worker.metrics import State, ailment, families
 from videoload.worker.restarts import Restarts
 
 _log = logging.getLogger(__name__)
@@ -81,9 +85,9 @@ class Child:
         self._checks = 0
         memory = None
         try:
-            memory = Arena(1, 2) if pulse and SHARED else None
+            memory = Arena(1, SIZE) if pulse and SHARED else None
             self.channel, theirs = PrivateChannel.pair()
-            self._pulse = None if memory is None else memory.view(0, 0, (2,))
+            self._counters = None if memory is None else Counters(memory.view(0, 0, (SIZE,)))
             try:
                 self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
             except WorkerError:
@@ -102,7 +106,7 @@ class Child:
     @property
     def worked(self) -> bool:
         """Whether it has come as far as to work."""
-        return self._admitted or (self._pulse is not None and bool(self._pulse[0]))
+        return self._admitted or (self._counters is not None and bool(self._counters.pulse[0]))
 
     def admitted(self) -> None:
         """The trainer has heard of it."""
@@ -111,11 +115,20 @@ class Child:
     def checks_without_progress(self) -> int:
         """How many checks in a row, with this one, found no progress. They are counted, not timed:
         it may be this process that was stopped."""
-        now = b"" if self._pulse is None else self._pulse.tobytes()
+        now = b"" if self._counters is None else self._counters.pulse.tobytes()
         # Zero before its first turn: its imports may take long where the disk is slow.
         still = now == self._last and any(now)
         self._last, self._checks = now, self._checks + 1 if still else 0
         return self._checks
+
+    @property
+    def still_s(self) -> float:
+        """How long it had made no progress at the last check."""
+        return max(0, self._checks - 1) * _CHECK_S
+
+    def counted(self) -> dict[str, float]:
+        """What it counted so far."""
+        return {} if self._counters is None else self._counters.read()
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""
@@ -136,6 +149,8 @@ class Supervisor:
         self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
         self._restarts = Restarts()
+        self._gone: Counter[str] = Counter()  # what those that ended had counted
+        self._ended = 0
         self.children: list[Child] = []
         try:
             for _ in range(workers):
@@ -206,6 +221,8 @@ class Supervisor:
                 self._restarts.worked()
         for child in ended:
             self.children.remove(child)
+            self._gone.update(child.counted())
+            self._ended += 1
             child.close()
             status = child.process.returncode
             if child.leaving:
@@ -225,6 +242,12 @@ class Supervisor:
             (child.pid, GIVEN_BACK if child.leaving else _how(child.process.returncode))
             for child in ended
         ]
+
+    def state(self) -> State:
+        """The children as they are now, for `metrics`."""
+        counted = {child.pid: child.counted() for child in self.children}
+        still_s = {child.pid: child.still_s for child in self.children}
+        return State(time.monotonic(), counted, still_s, dict(self._gone), self._ended)
 
     def stop(self) -> None:
         """Ask, wait, kill, reap. Afterwards no child is left, but for one that the kernel cannot
@@ -269,9 +292,23 @@ class Supervisor:
             child.channel.send(message, descriptor)
 
 
-def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _STALL_S) -> int:
+def keep_running(
+    workers: int,
+    settings: WorkerSettings,
+    *,
+    stall_s: float = _STALL_S,
+    metrics_port: int | None = None,
+) -> int:
     """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
-    One that makes no progress for ``stall_s`` is killed and replaced."""
+    One that makes no progress for ``stall_s`` is killed and replaced. What they did is told at
+    ``metrics_port``. Raises WorkerError, TransportError."""
+    state = State(time.monotonic())
+    scrapes = None
+    if metrics_port is not None:
+        scrapes = MetricsPort(
+            metrics_port, lambda: families(state), lambda: ailment(state, time.monotonic())
+        )
+        _log.info("metrics are served at port %d", scrapes.port)
     stopped_by: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))
@@ -286,8 +323,11 @@ def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _ST
                     child.kill()
             for pid, how in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+            state = supervisor.state()
     finally:
         supervisor.stop()
+        if scrapes is not None:
+            scrapes.close()
     return 130 if stopped_by[0] == signal.SIGINT else 0
 
 

@@ -19,9 +19,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
 from types import FrameType
 
 import numpy as np
@@ -29,7 +27,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.decoding.decoder import Decoder, PreparedClips, Request, ShortVideoError
+from videoload.decoding.decoder import Decoder, PreparedClips, ShortVideoError
 from videoload.decoding.items import PreparedItems
 from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
 from videoload.transport.addresses import resolve
@@ -46,6 +44,8 @@ from videoload.transport.messages import (
 )
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
+from videoload.worker.counters import SIZE, Counters
+from videoload.worker.lease_runs import requests, runs
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
@@ -72,8 +72,8 @@ class _HungUp(BaseException):
 
 class Worker:
     """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
-    ``pulse``, if given, is shared memory of two bytes, which change while this worker makes
-    progress. ``resolve`` finds the addresses of a trainer's host name."""
+    ``pulse``, if given, is shared memory for `Counters`, of which two bytes change while this
+    worker makes progress. ``resolve`` finds the addresses of a trainer's host name."""
 
     def __init__(
         self,
@@ -92,7 +92,8 @@ class Worker:
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._decoders: dict[str, Decoder] = {}  # one per root: arenas come and go
         self._frames = self._turns = 0
-        self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
+        self._counters = Counters(pulse)
+        self._pulse = self._counters.pulse
         self._worked = time.monotonic()
         self._on_core = native.core_time()
         self._next_poll = 0.0
@@ -124,6 +125,7 @@ class Worker:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
         self._trainers.keep(time.monotonic(), self._frames)
+        self._counters.set("trainers", sum(trainer.welcomed for trainer in self._trainers))
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -162,15 +164,9 @@ class Worker:
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            for spec in (lease.asked, *lease.others):
-                if not decoder.has_imported(spec):
-                    since = time.perf_counter()
-                    self._trainers.tell_of_import(self._frames, begins=True)
-                    decoder.import_function(spec)
-                    self._trainers.tell_of_import(self._frames, begins=False)
-                    imported_s += time.perf_counter() - since
+            imported_s = self._import(decoder, lease)
             decoder.watch.start()
-            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(_runs(lease))
+            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(runs(lease))
             took: list[float] = []
             for run in ready:
                 since = time.perf_counter()
@@ -190,19 +186,33 @@ class Worker:
         except _HungUp:
             pass
         except _ClipError as error:
+            self._counters.add("failures", 1)
             trainer.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
+            self._counters.add("failures", 1)
             trainer.say(_failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
             spent = Spent(
                 **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
             )
+            self._counters.add("clips", len(lease.clips))
+            self._counters.add("decode_seconds", seconds)
             result = Result(lease.lease, frames, seconds, files, spent, clip_s, rates)
             trainer.say(result, None if shared else out)
         finally:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
+
+    def _import(self, decoder: Decoder, lease: Lease) -> float:
+        """Import the users' functions that a lease names; returns how many seconds that took."""
+        since = time.perf_counter()
+        for spec in (lease.asked, *lease.others):
+            if not decoder.has_imported(spec):
+                self._trainers.tell_of_import(self._frames, begins=True)
+                decoder.import_function(spec)
+                self._trainers.tell_of_import(self._frames, begins=False)
+        return time.perf_counter() - since
 
     def _since_last(self) -> dict[str, float]:
         """What this process was on a core, and waited for one, since its last answer."""
@@ -225,13 +235,8 @@ class Worker:
     def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
     ) -> _Prepared:
-        clips = lease.clips[first:last]
-        path = clips[0].path
-        requests = [
-            Request(clip.seed, clip.clip, clip.start, clip.end, clip.crop) for clip in clips
-        ]
-        spec = lease.spec_of(first)
-        return decoder.prepare(path, spec, requests, out[first:last], self._tick)
+        clips, spec = lease.clips[first:last], lease.spec_of(first)
+        return decoder.prepare(clips[0].path, spec, requests(clips), out[first:last], self._tick)
 
     def _decode(
         self,
@@ -320,17 +325,6 @@ class _ClipError(Exception):
         self.why = why
 
 
-def _runs(lease: Lease) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of clips of the same video, cut by the same spec."""
-    first = 0
-    for _, run in groupby(
-        range(len(lease.clips)), lambda at: (lease.clips[at].path, lease.spec_of(at))
-    ):
-        last = first + sum(1 for _ in run)
-        yield first, last
-        first = last
-
-
 def _failure(lease: Lease, at: int, error: Exception) -> Failed:
     if isinstance(error, VideoError):
         dropped = isinstance(error, ShortVideoError)
@@ -387,7 +381,7 @@ def main() -> int:
             raise ProtocolError("the private channel did not begin with the settings")
         native.switch_off(*first[0].without)
         native.die_with_parent()
-        pulse = Window(int(sys.argv[2])).view(0, (2,)) if len(sys.argv) > 2 else None
+        pulse = Window(int(sys.argv[2])).view(0, (SIZE,)) if len(sys.argv) > 2 else None
         return serve(first[0], channel, pulse=pulse)
     except EOFError:
         return 0

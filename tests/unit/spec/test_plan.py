@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from videoload.errors import SpecError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import Permutation, Plan, Sample, StreamOptions
+from videoload.spec.plan import Plan, Sample, StreamOptions
 
 patient = settings(deadline=None, max_examples=100)
 
@@ -49,70 +49,6 @@ def origins(batches: Iterable[list[Sample]]) -> list[int]:
 
 def chi_square(counts: Iterable[int], expected: float) -> float:
     return sum((count - expected) ** 2 / expected for count in counts)
-
-
-# The permutation
-
-
-@pytest.mark.parametrize("seed", [b"key", b"\0" * 8])
-def test_a_permutation_is_one_to_one_for_every_small_size(seed: bytes) -> None:
-    for size in range(1, 301):
-        permutation = Permutation(size, seed)
-        assert sorted(permutation[at] for at in range(size)) == list(range(size)), size
-
-
-@patient
-@given(
-    size=st.integers(1, 10**12),
-    seed=st.binary(min_size=1, max_size=16),
-    data=st.data(),
-)
-def test_no_two_places_of_a_large_permutation_hold_the_same(
-    size: int, seed: bytes, data: st.DataObject
-) -> None:
-    permutation = Permutation(size, seed)
-    places = data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=50))
-    values = {permutation[at] for at in places}
-    assert len(values) == len(places)
-    assert all(0 <= value < size for value in values)
-
-
-@pytest.mark.parametrize("at", [-1, 10, 11])
-def test_a_place_outside_of_a_permutation_is_an_index_error(at: int) -> None:
-    with pytest.raises(IndexError, match=rf"{at} is not in 0\.\.9"):
-        Permutation(10, b"key")[at]
-
-
-def test_each_place_gets_each_value_about_equally_often() -> None:
-    size, keys = 20, 2000
-    hits = Counter[tuple[int, int]]()
-    for seed in range(keys):
-        permutation = Permutation(size, seed.to_bytes(4, "little"))
-        hits.update((at, permutation[at]) for at in range(size))
-    # 361 degrees of freedom: mean 361, deviation 27
-    statistic = chi_square(
-        (hits[at, value] for at in range(size) for value in range(size)), keys / size
-    )
-    assert 361 - 4 * 27 < statistic < 361 + 4 * 27
-
-
-def test_neighbours_do_not_stay_neighbours() -> None:
-    size, keys = 30, 500
-    together = 0
-    for seed in range(keys):
-        permutation = Permutation(size, seed.to_bytes(4, "little"))
-        values = [permutation[at] for at in range(size)]
-        together += sum(b - a == 1 for a, b in itertools.pairwise(values))
-    # (size - 1) / size a permutation in the mean, if all orders are equally likely
-    assert together / keys == pytest.approx((size - 1) / size, abs=0.2)
-
-
-def test_all_orders_of_four_samples_occur() -> None:
-    orders = {
-        tuple(permutation[at] for at in range(4))
-        for permutation in (Permutation(4, seed.to_bytes(4, "little")) for seed in range(500))
-    }
-    assert len(orders) == 24
 
 
 # An epoch
@@ -530,11 +466,6 @@ def test_shards_and_stand_ins_are_what_they_were_when_this_was_written() -> None
     first = plan.substitute(plan[0][0])
     assert first == Sample(0, 184, 1, 649, 1, 12662769747936514976)
     assert plan.substitute(first) == Sample(0, 184, 2, 604, 1, 353175189214674244)
-
-
-def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
-    permutation = Permutation(10, b"key")
-    assert [permutation[at] for at in range(10)] == [5, 3, 1, 6, 2, 0, 4, 9, 8, 7]
 
 
 # Options that contradictory
