@@ -32,7 +32,7 @@ from videoload.transport.messages import (
 # What each message is made of, as messages.py has it; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy"),
-    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s"),
+    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates"),
     "failed": ("lease", "at", "reason", "dropped", "fatal"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
@@ -119,6 +119,7 @@ class Liar:
             "result": {
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
                 "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
+                "rates": [25.0] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "dropped": False,

@@ -43,7 +43,7 @@ def lies(kinds: list[str], *spared: str) -> st.SearchStrategy[Lie]:
     """A lie of one of these kinds; the fields ``spared`` are as they should be."""
 
     def of(kind: str) -> st.SearchStrategy[Lie]:
-        fields = [field for field in FIELDS[kind] if field not in spared]
+        fields = [field for field in FIELDS[kind] if field not in spared] or ["surplus"]
         replaced = st.dictionaries(st.sampled_from(fields), st.sampled_from(VALUES), max_size=2)
         return st.tuples(st.just(kind), st.sampled_from(PIXELS), replaced)
 

@@ -90,7 +90,7 @@ def test_the_waiting_behind_a_dataset_is_the_trainers(
 def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
     videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.trainer.waiting._STALLED_S", 1.5)
+    monkeypatch.setattr("videoload.trainer.verdict._STALLED_S", 1.5)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         workers = [programs.worker(client.endpoints[0], videos.root) for _ in range(2)]
         client.wait_for_workers(2, 20 * SECOND)
