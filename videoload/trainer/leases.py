@@ -51,6 +51,7 @@ from videoload.trainer.line import Line, leases_on_the_way
 WorkerId = Hashable
 
 _LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
+_RUN_CLIPS = 64  # at most, where they are clips of one video, which one pass over it decodes
 _LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
 # A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
 # are killed from outside as well (preemption, out of memory, a cut connection), and twice in a row
@@ -171,6 +172,7 @@ class _Stream:
     clip_frames: int
     ordered: bool
     lease_clips: int
+    run_clips: int  # the same for clips of one video
     slots: int
     free: list[int]
     clip_bytes: int
@@ -384,10 +386,12 @@ class LeaseTable:
     ) -> None:
         """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
         its clips fit into one message. ``clip_bytes``: of each, where it has to be sent."""
-        most = max(1, min(lease_clips, _LEASE_CLIPS))
+        most, of_one_video = (
+            max(1, min(lease_clips, limit)) for limit in (_LEASE_CLIPS, _RUN_CLIPS)
+        )
         self._streams[stream] = _Stream(
-            stream, plan, quarantine, clip_frames, ordered, most, slots, list(range(slots))[::-1],
-            clip_bytes,
+            stream, plan, quarantine, clip_frames, ordered, most, of_one_video, slots,
+            list(range(slots))[::-1], clip_bytes,
         )  # fmt: skip
 
     def drop_stream(self, stream: int) -> list[Command]:
@@ -1247,6 +1251,15 @@ class LeaseTable:
             return chunk
         return None
 
+    def _with_rest_of_video(self, batch: _Batch, size: int) -> int:
+        """So many rows, and those that a pass over the last one's video decodes as well."""
+        samples, first = batch.samples, batch.next_row
+        end = min(first + size, len(samples))
+        most = min(first + batch.reader.stream.run_clips, len(samples))
+        while end < most and samples[end].video == samples[end - 1].video:
+            end += 1
+        return end - first
+
     def _by_need(self) -> Iterator[_Reader]:
         """Readers that may decode: those with a waiting consumer first, by turns; then those least
         ahead."""
@@ -1292,6 +1305,6 @@ class LeaseTable:
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)
         if not self._is_slow(worker):
-            return size
+            return self._with_rest_of_video(batch, size)
         pace = worker.pace if worker.trials >= _TRIALS else _TRIED_AT
         return max(1, min(size, int(_LEASE_S / (stream.clip_s * pace))))

@@ -64,12 +64,12 @@ class Desk:
     def stream(
         self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
         ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
-        lease_clips: int = 16,
+        lease_clips: int = 16, clips: int = 1,
     ) -> None:  # fmt: skip
         options = StreamOptions(
             batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
         )
-        plan = self.plans[stream] = Plan(videos, 1, options)
+        plan = self.plans[stream] = Plan(videos, clips, options)
         catalog = Catalog([f"v{i}.avi" for i in range(videos)], [0] * videos, ["class"])
         self.quarantines[stream] = Quarantine(catalog, plan, options)
         self.table.add_stream(
@@ -320,6 +320,20 @@ def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, m
     sizes = [len(lease.samples) for lease in desk.decode_all(*desk.start(steps=range(1)))]
     assert max(sizes) == most
     assert sum(sizes) == 40
+
+
+@pytest.mark.parametrize(
+    ("clips", "lease_clips", "sizes"),
+    [
+        (30, 99, [30]),  # of one video, in one pass over it
+        (10, 99, [20, 10]),  # 14 would be a half of the second one
+        (10, 5, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
+    ],
+)
+def test_the_clips_of_a_video_are_one_lease(clips: int, lease_clips: int, sizes: list[int]) -> None:
+    desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
+    leases = desk.decode_all(*desk.start(steps=range(1)))
+    assert [len(lease.samples) for lease in leases] == sizes
 
 
 def test_the_last_smaller_batch_is_decoded_as_it_is() -> None:
