@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,8 +28,8 @@ from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
-from videoload.decoding.storage import Storage, VideoFile
-from videoload.errors import SpecError, TransformError, VideoError
+from videoload.decoding.storage import Storage, VideoFile, open_storage
+from videoload.errors import SpecError, StorageError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import (
     TRIED_FOR_SIZE,
@@ -85,7 +86,8 @@ class Decoder:
         """``transforms``: the modules whose functions a spec may name; None: any. ``cache``: the
         folder of an `IndexCache`."""
         native.silence_ffmpeg()
-        self._storage = Storage(root)
+        self._storage = open_storage(root)
+        self._remote = None if isinstance(self._storage, Storage) else self._storage
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._functions = Functions(transforms)
         self._files = OpenFiles()
@@ -123,6 +125,12 @@ class Decoder:
         """
         if isinstance(spec, ItemSpec):
             return self._prepare_items(path, spec, requests, out)
+        prepare = partial(self._prepare, path, spec, requests, out, tick)
+        return prepare() if self._remote is None else self._remote.run(path, prepare, tick)
+
+    def _prepare(
+        self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick
+    ) -> PreparedClips:
         out = out.reshape(-1, *spec.shape)
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", name)
@@ -137,6 +145,8 @@ class Decoder:
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
+        if file.content is not None:
+            file.content.want_frames(index, places)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, params, places
         )
@@ -147,6 +157,14 @@ class Decoder:
         """Do what was prepared; returns and raises what `decode` does."""
         if isinstance(prepared, PreparedItems):
             return load_items(prepared, tick)
+        decode = partial(self._decode, prepared, tick)
+        if self._remote is None:
+            return decode()
+        path, file = prepared.path, prepared.file
+        anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
+        return self._remote.run(path, decode, tick, file, anew)
+
+    def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
 
         def write(ordinal: int, frame: VideoFrame) -> None:
@@ -171,8 +189,30 @@ class Decoder:
 
     @property
     def root(self) -> str:
-        """The folder that paths are relative to, resolved."""
+        """The folder that paths are relative to, resolved; or the URL."""
         return self._storage.root
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether files come from another host, so that it is worth to `expect` them."""
+        return self._remote is not None
+
+    def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
+        """These clips will be asked for soon: what is known to be needed of a remote file is
+        fetched meanwhile. What is wrong, `prepare` raises."""
+        if self._remote is None or isinstance(spec, ItemSpec):
+            return
+        with suppress(VideoError, StorageError, UnfitError):
+            file = self._remote.expect(path)
+            if file is None or file.content is None or self._remote.is_busy:
+                return
+            index = self._indexes.get(path, file)
+            if index is None:
+                file.content.want_beginning()
+                return
+            params = (clip_params(spec, index.info, *request) for request in requests)
+            frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
+            file.content.want_frames(index, frames)
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether no module is to be imported for clips of ``spec``, which may take long."""
@@ -185,11 +225,20 @@ class Decoder:
                 self._functions.find(*named)
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
-        """The index of ``path`` (relative to the root). Raises VideoError."""
-        return self._index(path, self._storage.resolve(path), tick)[0]
+        """The index of ``path`` (relative to the root). Raises VideoError, StorageError."""
+
+        def find() -> VideoIndex:
+            return self._index(path, self._storage.resolve(path), tick)[0]
+
+        return find() if self._remote is None else self._remote.run(path, find, tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
-        """The index of ``path``, and what a complete decode tells of it. Raises VideoError."""
+        """The index of ``path``, and what a complete decode tells of it. Raises VideoError,
+        StorageError."""
+        report = partial(self._report, path, tick)
+        return report() if self._remote is None else self._remote.run(path, report, tick)
+
+    def _report(self, path: str, tick: Tick) -> tuple[VideoIndex, Report]:
         file = self._storage.resolve(path)
         try:
             opened = OpenedVideo(file)
@@ -198,6 +247,8 @@ class Decoder:
             decoded, report = decode_index(file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
+        if file.content is not None:
+            file.content.check()
         if proven is None:
             self._indexes.remember(path, file, decoded)
         return proven or decoded, report
@@ -215,6 +266,11 @@ class Decoder:
     ) -> PreparedItems:
         function = self._functions.find("load function", spec.load)
         if spec.files:
+            if self._remote is not None:
+                raise TransformError(
+                    f"load function {spec.load} reads files, and {self.root} is no folder: copy "
+                    "them to one, or have the function fetch them (files=False)"
+                )
             given = self._storage.resolve(path).path
         else:
             given = path if self._functions.allowed is None else checked_name(path)
@@ -231,6 +287,8 @@ class Decoder:
         recalled = False
         try:
             opened = OpenedVideo(file)
+            if file.content is not None:
+                file.content.is_open()
             index = prove_index(opened, tick)
             if index is None:
                 index = self._indexes.recall(path, file)
@@ -239,12 +297,16 @@ class Decoder:
                 index = self._decode_whole(path, file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
+        if file.content is not None:
+            file.content.check()
         self._indexes.put(path, file, index, recalled=recalled)
         return index, opened
 
     def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
         began = time.perf_counter()
         index, report = decode_index(file, tick)
+        if file.content is not None:
+            file.content.check()
         seconds = time.perf_counter() - began
         _log.log(
             logging.WARNING if seconds > _LONG_S else logging.INFO,

@@ -117,7 +117,7 @@ class OpenedVideo:
         self.used = False
         self.taken = self.refused = 0
         self._tables: frozenset[tuple[int, int]] | None = None  # that all pictures so far brought
-        self.container = _container(self.file.path)
+        self.container = _container(self.file)
         try:
             self.stream = _video_stream(self.container, strict=self._strict)
         except UnreadableError:
@@ -222,10 +222,12 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
         yield cast("VideoPacket", Packet())
 
 
-def _container(path: str) -> InputContainer:
+def _container(file: VideoFile) -> InputContainer:
+    # PyAV tells apart what is read and what is written by the type of a path alone.
+    source = cast(str, file.path if file.content is None else file.content.open())
     try:
         return av.open(
-            path,
+            source,
             metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
             container_options={
                 "format_whitelist": _CONTAINERS,

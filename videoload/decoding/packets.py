@@ -62,9 +62,11 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         return None  # they index key frames at most
     if opened.tag == "VSSH":
         return None  # FFmpeg puts other packets together
-    file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
+    remote = opened.file.content
+    file = -1 if remote else os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = _Content(file, opened.file.status.st_size)
+        pread = remote.pread if remote else partial(os.pread, file)
+        content = _Content(pread, opened.file.status.st_size)
         entries = _of_idx1(opened, content) if container == "avi" else None
         entries = _of_ffmpeg(opened) if entries is None else entries
         if entries is None:
@@ -95,7 +97,8 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
             data, partial(data, most=content.size),
         ))  # fmt: skip
     finally:
-        os.close(file)
+        if not remote:
+            os.close(file)
     return positions, times, pictures
 
 
@@ -153,11 +156,11 @@ def _of_idx1(opened: OpenedVideo, content: _Content) -> tuple[Ints, Ints, Ints] 
 class _Content:
     """The bytes of a file, a small one's in memory."""
 
-    def __init__(self, file: int, size: int) -> None:
+    def __init__(self, pread: Callable[[int, int], bytes], size: int) -> None:
         self.size = size
-        self._file = file
+        self._pread = pread
         self.is_small = size <= _WHOLE_BYTES
-        self._all = os.pread(file, size, 0) if self.is_small else None
+        self._all = pread(size, 0) if self.is_small else None
         if self._all is not None:
             self.size = len(self._all)
 
@@ -165,7 +168,7 @@ class _Content:
         """``length`` bytes from ``at`` on, fewer at the end of the file."""
         if self._all is not None:
             return self._all[at : at + length]
-        return os.pread(self._file, length, at)
+        return self._pread(length, at)
 
     def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
         """The first ``length`` bytes of what lies at each position, zeros behind its size, and
