@@ -106,7 +106,7 @@ class Fetcher:
             while True:
                 try:
                     return await self._ask(name, begin, end, version)
-                except NotFoundError as error:
+                except (NotFoundError, FileNotFoundError) as error:
                     if "NoSuchBucket" in str(error):
                         raise StorageError(f"{self.url}: {why(error)}") from None
                     raise FileNotFoundError(name) from None

@@ -338,9 +338,20 @@ class Reader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go elsewhere."""
+        here = self._at
         self._at = max(0, offset + (0, self._at, self._file.size)[whence])
-        self._began = self._ask_at = self._at
+        if not 0 <= self._at - here <= _AHEAD_BYTES:
+            self._began = self._ask_at = self._at
         return self._at
+
+    def pread(self, length: int, at: int) -> bytes:
+        """``length`` bytes from ``at`` on, fewer at the end of the file."""
+        self.seek(at)
+        pieces: list[bytes] = []
+        while length > 0 and (piece := self.read(length)):
+            pieces.append(piece)
+            length -= len(piece)
+        return b"".join(pieces)
 
     def tell(self) -> int:
         """The position."""
