@@ -109,7 +109,7 @@ class Programs:
         """``videoload arguments``."""
         return self.python("-m", "videoload", *arguments, **options)
 
-    def worker(self, endpoint: str, root: Path, *arguments: str, **options: Any) -> Program:
+    def worker(self, endpoint: str, root: Path | str, *arguments: str, **options: Any) -> Program:
         """``videoload worker``, dialling ``endpoint``: one process, if ``arguments`` do not say
         otherwise."""
         flags = ("--connect", endpoint, "--root", str(root), "--processes", "1")

@@ -30,17 +30,17 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
+    "spec": ("arguments", "roots", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
     "decoding": (
-        "storage", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
-        "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
+        "storage", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers", "mpeg12_headers",
+        "picture_headers", "open_files", "packets", "index", "fetching", "remote", "complete_decode", "cache_folder",
         "index_cache", "frames", "crop", "scaling", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
         "sockets",
     ),
-    "worker": ("trainers", "worker", "restarts", "supervisor", "native_size"),
+    "worker": ("trainers", "lease_runs", "worker", "restarts", "supervisor", "native_size"),
     "trainer": (
         "leases", "waiting", "stats", "admission", "copies", "own_files", "rate_limited_log",
         "open_streams", "engine", "serial", "stream", "client", "interrupts", "tfdata", "keras",
@@ -95,6 +95,7 @@ QUICK = {
 HOMES = {
     "msgspec": {"transport.messages"},
     "ctypes": {"native"},
+    "obstore": {"spec.roots", "decoding.fetching"},
     "av": {
         "decoding.complete_decode",
         "decoding.open_files",
@@ -131,7 +132,7 @@ PURE = (
     "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
-    "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
+    "decoding.spans", "decoding.looks", "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
     "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {

@@ -90,7 +90,12 @@ def worker(
         ),
     ],
     root: Annotated[
-        Path, typer.Option(metavar="DIR", help="The videos; nothing outside of it is opened.")
+        str,
+        typer.Option(
+            metavar="DIR|URL",
+            help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
+            "opened.",
+        ),
     ],
     processes: Annotated[
         int | None,
@@ -140,6 +145,8 @@ def worker(
     """
     from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
+    from videoload.spec.catalog_files import open_root
+    from videoload.spec.roots import is_url
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.supervisor import keep_running
@@ -147,13 +154,13 @@ def worker(
 
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)
-    if not root.is_dir():
+    if not is_url(root) and not Path(root).is_dir():
         raise VideoloadError(f"--root {root}: no such folder")
     for module in allow or []:
         _check_module(module)
     settings = WorkerSettings(
         connect,
-        root=os.path.realpath(root),
+        root=str(open_root(root)),
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],
@@ -196,11 +203,15 @@ def healthy(
 @app.command()
 def scan(
     videos: Annotated[
-        Path,
-        typer.Argument(metavar="DIR|CATALOG", help="A folder, a CSV file or a UCF-101 split file."),
+        str,
+        typer.Argument(
+            metavar="DIR|CATALOG",
+            help="A folder (or the URL of one in a bucket), a CSV file or a UCF-101 split file.",
+        ),
     ],
     root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What a catalog's paths are relative to.")
+        str | None,
+        typer.Option(metavar="DIR|URL", help="What a catalog's paths are relative to."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -238,9 +249,11 @@ def scan(
     from videoload.commands.tables import scan_table, scan_verdict
     from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
+    from videoload.spec.roots import is_url
 
-    catalog = scanning.load(videos, root)
-    parts = scanning.parts(videos, catalog)
+    source = videos if is_url(videos) else Path(videos)
+    catalog = scanning.load(source, root if root is None or is_url(root) else Path(root))
+    parts = scanning.parts(source, catalog)
     notice = (
         f"{', '.join(parts)} in {videos} are parts of a data set, not classes; for a catalog, scan "
         f"each: videoload scan {videos}/{parts[0]} --root {videos} --output {parts[0]}.csv"

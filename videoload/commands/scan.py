@@ -26,7 +26,7 @@ from typing import Any
 from videoload.decoding.complete_decode import Report
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.index import VideoIndex
-from videoload.errors import CatalogError, VideoError, VideoloadError
+from videoload.errors import CatalogError, StorageError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.worker.supervisor import start
 
@@ -71,19 +71,22 @@ class Row:
         return max(self.start or 0, (self.end or 0) - 1) < self.frames
 
 
-def load(source: Path, root: Path | None) -> Catalog:
+def load(source: Path | str, root: Path | str | None) -> Catalog:
     """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without class
     sub-folders is taken as one class. Raises CatalogError."""
+    if isinstance(source, str):
+        return Catalog.from_folder(source, root=root)
     if source.is_dir():
         try:
             return Catalog.from_folder(source, root=root)
         except CatalogError:
+            top = source if root is None else Path(root)
             loose = sorted(
-                path.relative_to(root or source).as_posix()
+                path.relative_to(top).as_posix()
                 for path in source.rglob("*")
                 if path.suffix.lower() == ".avi" and path.is_file()
             )
-            if not loose:
+            if not loose or isinstance(root, str):
                 raise
             return Catalog(loose, [0] * len(loose), [source.resolve().name], root or source)
     if source.suffix.lower() == ".csv":
@@ -91,10 +94,10 @@ def load(source: Path, root: Path | None) -> Catalog:
     return Catalog.from_list(source, root or source.parent)
 
 
-def parts(source: Path, catalog: Catalog) -> list[str]:
+def parts(source: Path | str, catalog: Catalog) -> list[str]:
     """The parts of a data set (train, test) that a folder holds in the place of classes."""
     found = {name.lower() for name in catalog.classes}
-    ours = source.is_dir() and len(found) > 1 and found <= _PARTS
+    ours = Path(source).is_dir() and len(found) > 1 and found <= _PARTS
     return list(catalog.classes) if ours else []
 
 
@@ -115,27 +118,24 @@ class Journal:
             for row in _read(part)
         }
 
-    def check(self, root: Path, paths: Collection[str]) -> None:
+    def check(self, root: Path | str, paths: Collection[str]) -> None:
         """Raises VideoloadError where `finish` would lose the rows of other videos than those that
         were here and are gone: of another folder, or of more of this one."""
         others = [path for path in self.rows if path not in paths]
         if not others:
             return
         same_folder = any(self.has(root, path) for path in paths)
-        if not same_folder or any((root / path).exists() for path in others):
+        if not same_folder or any(_status(root, path) for path in others):
             raise VideoloadError(
                 f"{self._good} has rows of {len(others)} other videos, and {others[0]} is the first"
                 " of them: write to another file, or delete that one"
             )
 
-    def has(self, root: Path, path: str) -> Row | None:
+    def has(self, root: Path | str, path: str) -> Row | None:
         """The row of a file that has not changed since."""
         row = self.rows.get(path)
-        with suppress(OSError):
-            status = (root / path).stat()
-            if row and (row.file_bytes, row.modified_ns) == (status.st_size, status.st_mtime_ns):
-                return row
-        return None
+        status = None if row is None else _status(root, path)
+        return row if row and (row.file_bytes, row.modified_ns) == status else None
 
     def add(self, row: Row) -> None:
         """Write a row at once."""
@@ -225,7 +225,7 @@ def scan(
 class _Child:
     """A decoder process and the file that it is at."""
 
-    def __init__(self, root: Path, path: str, cache: str | None) -> None:
+    def __init__(self, root: Path | str, path: str, cache: str | None) -> None:
         mine, theirs = socket.socketpair()
         self.pipe = Connection(mine.detach())
         self.process = start("videoload.commands.scan", theirs)
@@ -251,7 +251,7 @@ class _Child:
 
 
 def _decode_all(
-    root: Path, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
+    root: Path | str, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
 ) -> Iterator[Row]:
     waiting = iter(paths)
     children: list[_Child] = []
@@ -318,6 +318,9 @@ def _serve(pipe: Connection) -> None:
             except VideoError as error:
                 say({"damage": error.reason})
                 continue
+            except StorageError as error:
+                say({"damage": f"it was not read: {error}"})
+                continue
             say({
                 "frames": index.info.frames, "width": index.info.width,
                 "height": index.info.height, "fps": round(float(index.info.fps), 4),
@@ -338,11 +341,17 @@ def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
         yield f"{report.frames} of {index.info.frames} pictures come out"
 
 
-def _row(root: Path, path: str, label: str, facts: dict[str, Any]) -> Row:
-    size, modified = 0, 0
-    with suppress(OSError):
-        status = os.stat(root / path)
-        size, modified = status.st_size, status.st_mtime_ns
+def _status(root: Path | str, path: str) -> tuple[int, int] | None:
+    """Bytes, and time of the last change; None where the file is not on this host."""
+    if isinstance(root, Path):
+        with suppress(OSError):
+            status = os.stat(root / path)
+            return status.st_size, status.st_mtime_ns
+    return None
+
+
+def _row(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Row:
+    size, modified = _status(root, path) or (0, 0)
     return Row(path, label, **facts, file_bytes=size, modified_ns=modified)
 
 

@@ -24,6 +24,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple, NoReturn, TypeVar
 
@@ -31,7 +32,7 @@ from cachetools import LRUCache
 
 from videoload.decoding.fetching import ChangedError, Fetcher, Part
 from videoload.decoding.index import VideoIndex
-from videoload.decoding.spans import Range, Spans, requests
+from videoload.decoding.spans import Range, Spans, requests, without
 from videoload.decoding.storage import VideoFile, sample
 from videoload.errors import VideoError
 
@@ -146,6 +147,9 @@ class RemoteStorage:
 
     def fingerprint(self, path: str) -> int:
         """As `Storage.fingerprint`: the same number for the same bytes. Raises StorageError too."""
+        return self.run(path, partial(self._fingerprint, path), self._fetcher.tick)
+
+    def _fingerprint(self, path: str) -> int:
         content = self.resolve(path).content
         assert content is not None
         known = content.known
@@ -240,7 +244,7 @@ class RemoteFile:
                 gap
                 for begin, end in ranges
                 for span in self._spans.missing(max(0, begin), min(end, self.size))
-                for gap in _without(span, self._coming)
+                for gap in without(span, self._coming)
             ]
             for part in requests(missing):
                 self._coming[part] = self._fetcher.start(self._get(part))
@@ -290,7 +294,9 @@ class RemoteFile:
         while at < self.size:
             with self._lock:
                 data = self._spans.read(at, length)
-                asked = next((f for part, f in self._coming.items() if _holds(part, at)), None)
+                asked = next(
+                    (f for part, f in self._coming.items() if part.begin <= at < part.end), None
+                )
             if data:
                 return data
             if asked is None:
@@ -382,20 +388,3 @@ def ranges_of(index: VideoIndex, frames: Iterable[int], size: int) -> list[Range
         if 0 <= begin < end:
             found.append(Range(max(0, begin - _SLACK_BYTES), min(size, end + _SLACK_BYTES)))
     return found
-
-
-def _holds(part: Range, at: int) -> bool:
-    return part.begin <= at < part.end
-
-
-def _without(wanted: Range, coming: Iterable[Range]) -> list[Range]:
-    """What of a range is not on its way."""
-    left = [wanted]
-    for begin, end in coming:
-        left = [
-            part
-            for old in left
-            for part in (Range(old.begin, min(old.end, begin)), Range(max(old.begin, end), old.end))
-            if part.begin < part.end
-        ]
-    return left

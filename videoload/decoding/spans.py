@@ -79,3 +79,16 @@ def requests(ranges: Iterable[Range]) -> list[Range]:
         for begin, end in merged
         for at in range(begin, end, _PART_BYTES)
     ]
+
+
+def without(wanted: Range, coming: Iterable[Range]) -> list[Range]:
+    """What of a range is not on its way."""
+    left = [wanted]
+    for begin, end in coming:
+        left = [
+            part
+            for old in left
+            for part in (Range(old.begin, min(old.end, begin)), Range(max(old.begin, end), old.end))
+            if part.begin < part.end
+        ]
+    return left

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
 from cachetools import LRUCache
 
@@ -56,7 +56,7 @@ class VideoFile(NamedTuple):
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def open_storage(root: str | os.PathLike[str]) -> Storage | RemoteStorage:
+def open_storage(root: str | os.PathLike[str]) -> AnyStorage:
     """The files under a folder, or below a URL; nothing is asked of its host yet."""
     if is_url(root):
         from videoload.decoding.remote import RemoteStorage  # few processes need it
@@ -134,3 +134,6 @@ class Storage:
         if os.path.commonpath((full, self.root)) != self.root:
             raise VideoError(path, f"lies outside of the root {self.root}")
         return VideoFile(full, os.stat(full))
+
+
+AnyStorage = Union[Storage, "RemoteStorage"]

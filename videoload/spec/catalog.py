@@ -26,7 +26,7 @@ from videoload.spec.catalog_files import (
     PathLike,
     checked_names,
     normal_path,
-    open_folder,
+    open_root,
     read_csv,
     read_folder,
     read_list,
@@ -68,7 +68,8 @@ class Catalog:
             resolved, and none may lead out of the root.
         labels: Index into ``classes`` of each video, int [N].
         classes: Names of the classes, each once, at least one.
-        root: Folder that the paths are relative to; it must exist. None, the default: the files
+        root: Folder that the paths are relative to; it must exist. Or a URL (``s3://``, ``gs://``,
+            ``az://``, ``http://``), of which nothing is asked here. None, the default: the files
             are on the workers' hosts only.
         starts: First source frame of each segment, int [N]. Default None: all 0. A value of None
             stands for its default here, in ``ends`` and in ``frames``.
@@ -100,7 +101,7 @@ class Catalog:
         if not len(paths):
             raise CatalogError("there are no videos: a catalog needs at least one")
         normal = [normal_path(path, where, i) for i, path in enumerate(paths)]
-        self._root = None if root is None else open_folder(root)
+        self._root = None if root is None else open_root(root)
         self._classes = checked_names(classes, "classes")
         label = _column("labels", labels, len(paths), -1)
         start = _column("starts", starts, len(paths), 0)
@@ -138,7 +139,7 @@ class Catalog:
         because no worker would open it.
 
         Args:
-            folder: Holds a sub-folder for each class.
+            folder: Holds a sub-folder for each class; it may lie in a bucket (``s3://...``).
             root: Folder that paths are relative to: ``folder`` or a parent of it. None, the
                 default: ``folder``.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order; no
@@ -232,8 +233,9 @@ class Catalog:
         return train, cls.from_folder(home / "test", root=home, classes=train.classes)
 
     @property
-    def root(self) -> Path | None:
-        """The folder that paths are relative to, absolute and resolved; None: on workers only."""
+    def root(self) -> Path | str | None:
+        """The folder that paths are relative to, absolute and resolved, or the URL, a str; None: on
+        workers only."""
         return self._root
 
     @property

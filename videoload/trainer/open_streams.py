@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.storage import Storage
+from videoload.decoding.storage import AnyStorage
 from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
@@ -48,7 +48,7 @@ class OpenStream:
     arena: Arena
     ordered: bool
     copies: Copies
-    storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
+    storage: AnyStorage | None  # where the trainer's own copy of the videos is, if it has one
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     # The batch in each slot that was put into a queue and did not come back.
     lent: dict[int, Ready] = field(default_factory=dict)

@@ -19,9 +19,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
 from types import FrameType
 
 import numpy as np
@@ -29,13 +27,18 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.decoding.decoder import Decoder, PreparedClips, Request, ShortVideoError
+from videoload.decoding.decoder import Decoder, PreparedClips, ShortVideoError
 from videoload.decoding.items import PreparedItems
-from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
+from videoload.errors import (
+    ProtocolError,
+    StorageError,
+    TransformError,
+    VideoError,
+    VideoloadError,
+)  # fmt: skip
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     Bye,
-    Clip,
     Compared,
     Failed,
     Lease,
@@ -46,6 +49,7 @@ from videoload.transport.messages import (
 )
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
+from videoload.worker.lease_runs import look_ahead, requests, runs
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
@@ -87,6 +91,7 @@ class Worker:
         self._channel = channel
         self._transforms = settings.transforms
         self._cache = settings.cache
+        self._is_remote = False  # some files: leases are looked at before their turn comes
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
@@ -142,6 +147,8 @@ class Worker:
         if channel is not None and channel.fileno() in ready:
             self._read_channel()
         self._compare()
+        if self._is_remote:
+            look_ahead(self._trainers, self._decoder_of)
         got = self._trainers.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
@@ -162,10 +169,14 @@ class Worker:
                 self._trainers.tell_of_import(self._frames, begins=True)
                 decoder.import_function(lease.asked)
                 self._trainers.tell_of_import(self._frames, begins=False)
-            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(_runs(lease.clips))
+            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(runs(lease.clips))
             for run in ready:
-                with suppress(Exception):  # raised again, and reported, by `_decode`
+                try:
                     ready[run] = self._prepare(decoder, lease, out, *run)
+                except StorageError:
+                    raise
+                except Exception:  # raised again, and reported, by `_decode`
+                    pass
             for at, last in list(ready):
                 # Popped, so that it and its file go as soon as it is done.
                 frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
@@ -173,6 +184,8 @@ class Worker:
                     files += [decoder.fingerprint(lease.clips[at].path)] * (last - at)
         except _HungUp:
             pass
+        except StorageError as error:  # no video's fault: others may have them elsewhere
+            trainer.give_back(str(error))
         except _ClipError as error:
             trainer.say(_failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
@@ -192,7 +205,7 @@ class Worker:
                 files = dict.fromkeys(asked.paths, 0)
                 for video, path in asked.paths.items():
                     if self._dial_in is not None:
-                        with suppress(VideoError):
+                        with suppress(VideoError, StorageError):
                             files[video] = self._dial_in.fingerprint(path)
                 trainer.say(Compared(asked.stream, files))
 
@@ -201,8 +214,7 @@ class Worker:
     ) -> _Prepared:
         clips = lease.clips[first:last]
         path = clips[0].path
-        requests = [Request(clip.seed, clip.clip, clip.start, clip.end) for clip in clips]
-        return decoder.prepare(path, lease.asked, requests, out[first:last], self._tick)
+        return decoder.prepare(path, lease.asked, requests(clips), out[first:last], self._tick)
 
     def _decode(
         self,
@@ -247,7 +259,15 @@ class Worker:
         return decoder, window.view(lease.place.offset, shape), True
 
     def _decoder(self, root: str) -> Decoder:
-        return Decoder(root, transforms=self._transforms, cache=self._cache)
+        decoder = Decoder(root, transforms=self._transforms, cache=self._cache)
+        self._is_remote |= decoder.is_remote
+        return decoder
+
+    def _decoder_of(self, lease: Lease) -> Decoder | None:
+        """Whose files a waiting lease is of, if that is known by now."""
+        if lease.place is None:
+            return self._dial_in
+        return self._shares.get(lease.place.arena, (None, None))[1]
 
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is closed."""
@@ -280,6 +300,9 @@ class Worker:
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._trainers.beat(now, self._frames)
+        if self._is_remote:
+            self._trainers.read()
+            look_ahead(self._trainers, self._decoder_of)
         if self._decoding_for is not None and self._decoding_for.dealer is None:
             raise _HungUp
 
@@ -291,15 +314,6 @@ class _ClipError(Exception):
         super().__init__(at, why)
         self.at = at
         self.why = why
-
-
-def _runs(clips: list[Clip]) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of clips of the same video."""
-    first = 0
-    for _, run in groupby(clips, key=lambda clip: clip.path):
-        last = first + sum(1 for _ in run)
-        yield first, last
-        first = last
 
 
 def _failure(lease: Lease, at: int, error: Exception) -> Failed:
