@@ -59,6 +59,7 @@ class Fetcher:
     def __init__(self, url: str, *, give_up_s: float = GIVE_UP_S) -> None:
         self.url = url
         self.tick: Callable[[], None] = lambda: None
+        self.coming = self.came = 0  # bytes on their way; and those that came since someone looked
         self._give_up_s = give_up_s
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
@@ -97,6 +98,15 @@ class Fetcher:
     async def get(self, name: str, begin: int, end: int, version: str | None = None) -> Part:
         """The bytes [begin, end) of an object, or as many as it has. Raises StorageError,
         FileNotFoundError, and ChangedError where it is not of this version."""
+        self.coming += end - begin
+        try:
+            part = await self._get(name, begin, end, version)
+            self.came += len(part.data)
+            return part
+        finally:
+            self.coming -= end - begin
+
+    async def _get(self, name: str, begin: int, end: int, version: str | None) -> Part:
         from obstore.exceptions import BaseError, NotFoundError, PreconditionError
 
         loop = asyncio.get_running_loop()

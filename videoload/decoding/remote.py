@@ -116,8 +116,7 @@ class RemoteStorage:
     @property
     def is_busy(self) -> bool:
         """Whether so much is on its way that no more is to be asked for ahead."""
-        coming = len(self._coming) * _FIRST_BYTES + sum(f.coming for f in self._kept.values())
-        return coming > _COMING_BYTES
+        return self._fetcher.coming > _COMING_BYTES
 
     def run(
         self,
@@ -195,6 +194,9 @@ class RemoteStorage:
         return known, part
 
     def _make_room(self) -> None:
+        if self._fetcher.came < _KEPT_BYTES // 8:
+            return  # nothing to speak of since the last look
+        self._fetcher.came = 0
         held = sum(content.held for content in self._kept.values())
         while held > _KEPT_BYTES and len(self._kept) > _FEWEST_KEPT:
             _, content = self._kept.popitem(last=False)
@@ -220,12 +222,6 @@ class RemoteFile:
     def held(self) -> int:
         """Bytes at hand."""
         return self._spans.bytes
-
-    @property
-    def coming(self) -> int:
-        """Bytes on their way."""
-        with self._lock:
-            return sum(end - begin for begin, end in self._coming)
 
     def add(self, at: int, data: bytes) -> None:
         """Bytes that came."""
