@@ -115,7 +115,7 @@ class Programs:
         flags = ("--connect", endpoint, "--root", str(root), "--processes", "1")
         return self.videoload("worker", *flags, *arguments, **options)
 
-    def impatient_worker(self, endpoint: str, root: Path, *arguments: str) -> Program:
+    def impatient_worker(self, endpoint: str, root: Path | str, *arguments: str) -> Program:
         """See `tests.impatient_worker`."""
         return self.python("-m", "tests.impatient_worker", endpoint, str(root), *arguments)
 

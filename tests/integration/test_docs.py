@@ -54,6 +54,9 @@ NOT_RUN = [
     *(("docs/how-to/kubernetes.md", f"kubectl {command}",
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs")),
+    ("docs/how-to/bucket.md", "pip install", "installs packages"),
+    ("docs/how-to/bucket.md", "videoload worker",
+     "needs a bucket; integration/test_remote.py starts one"),
     ("docs/how-to/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
 ]  # fmt: skip
 
@@ -66,7 +69,11 @@ HERE = {
 
 # Pages that need what the `dev` extra does not install.
 QUICK = "docs/index.md"  # is run by the quick tests, too
-NEEDS = {"docs/how-to/pytorch.md": "torch", "docs/how-to/jax.md": "jax"}
+NEEDS = {
+    "docs/how-to/bucket.md": "obstore",
+    "docs/how-to/pytorch.md": "torch",
+    "docs/how-to/jax.md": "jax",
+}
 
 # Pages whose program is started once for each rank; how a rank knows which one it is.
 RANKS = {"docs/how-to/multi-worker.md": "TF_CONFIG", "docs/how-to/pytorch.md": "torchrun"}

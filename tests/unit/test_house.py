@@ -30,11 +30,14 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 PACKAGES = {
     "errors": (),
     "native": (),
-    "spec": ("arguments", "roots", "catalog_files", "catalog", "clips", "items", "plan", "quarantine"),
+    "spec": (
+        "arguments", "roots", "catalog_files", "catalog", "clips", "items", "plan", "quarantine",
+    ),
     "decoding": (
         "storage", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers", "mpeg12_headers",
-        "picture_headers", "open_files", "packets", "index", "fetching", "remote", "complete_decode", "cache_folder",
-        "index_cache", "frames", "crop", "scaling", "functions", "items", "decoder",
+        "picture_headers", "open_files", "packets", "index", "fetching", "remote",
+        "complete_decode", "cache_folder", "index_cache", "frames", "crop", "scaling", "functions",
+        "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -132,7 +135,8 @@ PURE = (
     "spec.arguments", "spec.clips", "spec.items", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "worker.restarts", "decoding.pictures",
-    "decoding.spans", "decoding.looks", "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
+    "decoding.spans", "decoding.looks", "decoding.h264_headers", "decoding.mpeg4_headers",
+    "decoding.mpeg12_headers",
     "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {

@@ -56,11 +56,11 @@ class Fetcher:
     ``tick`` is called again and again while `wait` waits, in the thread that made this.
     """
 
-    def __init__(self, url: str, *, give_up_s: float = GIVE_UP_S) -> None:
+    def __init__(self, url: str, *, give_up_s: float | None = None) -> None:
         self.url = url
         self.tick: Callable[[], None] = lambda: None
         self.coming = self.came = 0  # bytes on their way; and those that came since someone looked
-        self._give_up_s = give_up_s
+        self._give_up_s = GIVE_UP_S if give_up_s is None else give_up_s
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
