@@ -14,7 +14,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from videoload.errors import StorageError
@@ -96,34 +96,37 @@ def why(error: Exception) -> str:
 def files_below(url: str, folder: str) -> Iterator[str]:
     """The paths, relative to the URL, of all files in a folder of it ("": the URL itself), rising.
     Raises StorageError."""
+    store = _listed(url)
     import obstore
     from obstore.exceptions import BaseError
 
     found: list[str] = []
     try:
-        for part in obstore.list(open_store(url), prefix=folder or None):
+        for part in obstore.list(store, prefix=folder or None):
             found += [meta["path"] for meta in part]
-    except (BaseError, NotImplementedError) as error:
-        _not_listed(url, error)
+    except (BaseError, OSError) as error:
+        raise StorageError(f"{url} cannot be listed: {why(error)}") from None
     yield from sorted(found)
 
 
 def folders_in(url: str) -> list[str]:
     """The names of the folders in a URL, rising. Raises StorageError."""
+    store = _listed(url)
     import obstore
     from obstore.exceptions import BaseError
 
     try:
-        listed = obstore.list_with_delimiter(open_store(url))
-    except (BaseError, NotImplementedError) as error:
-        _not_listed(url, error)
+        listed = obstore.list_with_delimiter(store)
+    except (BaseError, OSError) as error:
+        raise StorageError(f"{url} cannot be listed: {why(error)}") from None
     return sorted(name.rstrip("/").rpartition("/")[2] for name in listed["common_prefixes"])
 
 
-def _not_listed(url: str, error: Exception) -> NoReturn:
-    if url.startswith("http"):
+def _listed(url: str) -> ObjectStore:
+    store = open_store(url)
+    if type(store).__name__ == "HTTPStore":
         raise StorageError(
             f"{url} cannot be listed: a web server tells no names; give a list of them (from_csv, "
             "from_list with classes)"
-        ) from None
-    raise StorageError(f"{url} cannot be listed: {why(error)}") from None
+        )
+    return store

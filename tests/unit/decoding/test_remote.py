@@ -90,7 +90,9 @@ def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos:
             monkeypatch.setenv(name, value)
         there = Decoder("s3://clips/data")
         assert same(Decoder(folder), there, folder)
-        with pytest.raises(VideoError, match="gone.avi: cannot be opened: No such file or direct"):
+        with pytest.raises(
+            VideoError, match=r"gone\.avi: cannot be opened: No such file or direct"
+        ):
             there.index("gone.avi")
         catalog = Catalog.from_folder("s3://clips/data")
         classes = [*videos.catalog.classes]
