@@ -26,15 +26,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from cachetools import LRUCache
 
 from videoload.decoding.fetching import ChangedError, Fetcher, Part
-from videoload.decoding.index import VideoIndex
 from videoload.decoding.spans import Range, Spans, requests, without
 from videoload.decoding.storage import VideoFile, sample
 from videoload.errors import VideoError
+
+if TYPE_CHECKING:
+    from videoload.decoding.index import VideoIndex  # the trainer has a storage too, and no FFmpeg
 
 T = TypeVar("T")
 
