@@ -51,7 +51,7 @@ class FreeDecoder(Decoder):
         """Looks at no file."""
         assert isinstance(spec, ClipSpec)
         file = VideoFile(path, _STATUS)
-        return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, [], {})
+        return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, out, [], {})
 
     def decode_prepared(
         self, prepared: PreparedClips | PreparedItems, tick: Tick = lambda: None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import itertools
+import math
 import random
 import select
 import socket
@@ -30,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
+from videoload.decoding.software import software
 from videoload.spec.items import Spec
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
@@ -80,8 +82,9 @@ class _Worker:
     def __init__(self, crowd: Crowd, dealer: Dealer) -> None:
         self.dealer = dealer
         self._crowd = crowd
-        self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), "simulated")
+        self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), software())
         self._leases: deque[Lease] = deque()  # the first one is at work
+        self._takes_s = 0.0
         self._beat_s = 0.0  # not welcomed yet
         self._said = 0.0
         self._frames = 0
@@ -96,19 +99,21 @@ class _Worker:
                     self._begin(now)
             elif isinstance(message, Welcome):
                 self._beat_s = message.beat_s
+                self._say(Heartbeat(self._frames), now)
             elif isinstance(message, Bye):
                 sys.exit(0)
 
     def answer(self, due: float, now: float) -> None:
         """The first lease is done."""
-        lease = self._leases.popleft()
+        lease, seconds = self._leases.popleft(), self._takes_s
         if self._leases:
             self._begin(due)
-        clips = len(lease.clips)
-        self._frames += clips * lease.asked.frames
-        frames = [list(range(lease.asked.frames))] * clips
-        seconds = clips * self._crowd.clip_s
-        self._say(Result(lease.lease, frames, seconds), now, _pixels(lease.asked, clips))
+        clips, shown = len(lease.clips), math.prod(lease.asked.frames_shape)
+        self._frames += clips * shown
+        frames = [list(range(shown))] * clips
+        files = [1] * clips if lease.asked.files else []
+        result = Result(lease.lease, frames, seconds, files)
+        self._say(result, now, _pixels(lease.asked, clips))
 
     def beat(self, now: float) -> None:
         """Whatever is due: HELLO, or a heartbeat."""
@@ -123,7 +128,8 @@ class _Worker:
         crowd = self._crowd
         low, high = 1 - crowd.spread, 1 + crowd.spread
         clips = sum(crowd.draw.uniform(low, high) for _ in self._leases[0].clips)
-        crowd.wake(self, at + crowd.clip_s * clips, lease=True)
+        self._takes_s = crowd.clip_s * clips
+        crowd.wake(self, at + self._takes_s, lease=True)
 
     def _say(
         self,

@@ -27,7 +27,8 @@ from msgspec.structs import replace
 
 from benchmarks.videos import Recipe, make_video
 from videoload.errors import CatalogError
-from videoload.spec.clips import ClipSpec, scaled_size
+from videoload.spec.clips import ClipSpec
+from videoload.spec.regions import scaled_size
 
 OWN = "VIDEOLOAD_BENCH"
 FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept, if nobody says

@@ -47,7 +47,7 @@ def _row(parameter: Any) -> tuple[str, str, str]:
     """Name, default and help of an option or argument."""
     kind = parameter.param_type_name
     names = [*parameter.opts, *parameter.secondary_opts] if kind == "option" else []
-    flag = getattr(parameter, "is_flag", False)
+    flag = getattr(parameter, "is_flag", False) or getattr(parameter, "count", False)
     metavar = parameter.metavar or ("" if flag else "N")  # texts and paths say what they are
     said = getattr(parameter, "show_default", None)
     if parameter.required:

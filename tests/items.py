@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.waiting import SECOND
+
 Floats = npt.NDArray[np.float32]
 
 
@@ -105,3 +107,16 @@ def hangs_at_a_name(name: str, rng: np.random.Generator) -> np.float32:
     if name == "bad":
         time.sleep(3600)
     return np.float32(name)
+
+
+def sleeps(name: str, rng: np.random.Generator) -> Any:
+    """For as many milliseconds as the last word of the name says, times what this process's
+    environment says: a slow file, or a slow host, which takes no core."""
+    pace = float(os.environ.get("VIDEOLOAD_TEST_PACE", "1"))
+    time.sleep(float(name.rsplit(maxsplit=1)[-1]) / 1000 * pace * SECOND)
+    return np.float32(0)
+
+
+def large(name: str, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """500 kB."""
+    return np.full(500_000, 7, np.uint8)

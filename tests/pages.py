@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-# What else may stand between fences: pictures, and the output of commands.
-LANGUAGES = ("python", "sh", "text", "")
+# What else may stand between fences: tables, pictures, and the output of commands.
+LANGUAGES = ("python", "sh", "csv", "text", "")
 
 _SERVES = ("worker", "top")  # commands that run until they are stopped
 _FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?')
@@ -82,9 +82,10 @@ def steps(page: str, skip: Callable[[str], bool]) -> list[Step]:
     """What a reader does with a page, but for the lines of shell blocks that ``skip`` names."""
     found = []
     for block in blocks(page):
-        if block.language == "python":
-            kind: Literal["python", "file"] = "file" if block.title else "python"
-            found.append(Step(kind, block.line, block.code, block.title))
+        if block.title:
+            found.append(Step("file", block.line, block.code, block.title))
+        elif block.language == "python":
+            found.append(Step("python", block.line, block.code))
         elif block.language == "sh":
             for number, line in commands(block):
                 if skip(line):

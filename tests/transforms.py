@@ -24,6 +24,12 @@ def add_noise(clip: Clip, rng: np.random.Generator) -> Clip:
     return clip ^ noise
 
 
+def grey_floats(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Of each frame the first channel, from 0 to 1, with some noise: float32 [T, H, W]."""
+    noise = rng.normal(0, 0.01, clip.shape[:3]).astype(np.float32)
+    return clip[..., 0].astype(np.float32) / np.float32(255) + noise
+
+
 def wrong_shape(clip: Clip, rng: np.random.Generator) -> Clip:
     return clip[:1]
 

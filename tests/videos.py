@@ -33,15 +33,23 @@ def make_avi(
     pixels: str = "yuv420p",
     rate: Fraction | int = 25,
     seed: int = 0,
+    container_format: str = "avi",
+    degrees: int = 0,
+    aspect: Fraction | int = 1,
 ) -> Path:
-    """One AVI file of ``frames`` frames of ``size`` (height, width). Raises FFmpegError or
-    ValueError where this wheel has no such encoder."""
+    """One AVI file of ``frames`` frames of ``size`` (height, width). Of another container: to be
+    turned by ``degrees``, clockwise. Raises FFmpegError or ValueError where this wheel has no such
+    encoder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = size
-    with av.open(str(path), "w", format="avi") as container:
+    with av.open(str(path), "w", format=container_format) as container:
         stream = cast(VideoStream, container.add_stream(codec, rate=rate))
         stream.width, stream.height, stream.pix_fmt = width, height, pixels
+        if degrees:
+            stream.set_display_rotation(-degrees)
         context = stream.codec_context
+        if aspect != 1:
+            context.sample_aspect_ratio = Fraction(aspect)
         context.gop_size = KEYFRAME_EVERY
         context.max_b_frames = b_frames
         context.bit_rate = 400_000

@@ -32,20 +32,25 @@ if TYPE_CHECKING:
         VideoloadError,
         WorkerError,
     )
-    from videoload.spec.catalog import Catalog, Video
+    from videoload.spec.catalog import Catalog
     from videoload.spec.clips import ClipSpec
     from videoload.spec.items import ItemSpec
+    from videoload.spec.joining import join, mix
     from videoload.spec.plan import BatchInfo, StreamOptions
+    from videoload.spec.table import Part, Video
+    from videoload.spec.targets import PerFrame
     from videoload.trainer.client import Client
+    from videoload.trainer.evaluation import Evaluation, evaluate
+    from videoload.trainer.head_room import head_room
     from videoload.trainer.keras import Position
     from videoload.trainer.serial import decode_serially
-    from videoload.trainer.stats import StreamStats, WorkerStats
+    from videoload.trainer.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
     from videoload.trainer.stream import Stream
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "spec.catalog": ("Catalog", "Video"),
+    "spec.catalog": ("Catalog",),
     "trainer.client": ("Client",),
     "spec.clips": ("ClipSpec",),
     "spec.items": ("ItemSpec",),
@@ -63,9 +68,14 @@ _HOMES = {
         "VideoloadError",
         "WorkerError",
     ),
+    "spec.joining": ("join", "mix"),
     "spec.plan": ("BatchInfo", "StreamOptions"),
+    "spec.table": ("Part", "Video"),
+    "spec.targets": ("PerFrame",),
+    "trainer.evaluation": ("Evaluation", "evaluate"),
+    "trainer.head_room": ("head_room",),
     "trainer.keras": ("Position",),
-    "trainer.stats": ("StreamStats", "WorkerStats"),
+    "trainer.stats": ("ClipTimes", "SlowFile", "StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
     "trainer.stream": ("Stream",),
 }
@@ -78,10 +88,15 @@ __all__ = [  # in full, so that type checkers see what is public
     "CatalogError",
     "Client",
     "ClipSpec",
+    "ClipTimes",
     "ClosedError",
+    "Evaluation",
     "ItemSpec",
+    "Part",
+    "PerFrame",
     "Position",
     "ProtocolError",
+    "SlowFile",
     "SpecError",
     "StorageError",
     "Stream",
@@ -97,6 +112,10 @@ __all__ = [  # in full, so that type checkers see what is public
     "WorkerStats",
     "__version__",
     "decode_serially",
+    "evaluate",
+    "head_room",
+    "join",
+    "mix",
 ]
 
 

@@ -156,6 +156,16 @@ def cpu_time(pid: int) -> tuple[float, str] | None:
     return ticks / os.sysconf("SC_CLK_TCK"), state
 
 
+def core_time() -> tuple[float, float]:
+    """Seconds that this process's first thread was on a core so far, and that it waited for one
+    while others had them all (proc_schedstat). (0, 0) where the kernel does not tell."""
+    try:
+        on_core, waited, _ = Path("/proc/self/schedstat").read_bytes().split()
+    except (OSError, ValueError):
+        return 0.0, 0.0
+    return int(on_core) / 1e9, int(waited) / 1e9
+
+
 def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
     """Cores that this process may keep busy, by its affinity and its cgroup's CPU quota.
 

@@ -24,11 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 if a recipe failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recipes", description=__doc__)
     parser.add_argument("--recipe", choices=NAMES, action="append", help="only this one")
+    parser.add_argument("--steps", type=int, help="of runner, in the place of its 100")
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the plot and the rows")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # a child: one recipe
     told = parser.parse_args(arguments)
     if told.rows:
-        rows = importlib.import_module(f"benchmarks.recipes.{told.recipe[0]}").run()
+        module = importlib.import_module(f"benchmarks.recipes.{told.recipe[0]}")
+        rows = module.run(told.steps) if told.steps else module.run()
         told.rows.write_bytes(msgspec.json.encode(list(rows)))
         return 0
     found: list[Row] = []
@@ -37,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in told.recipe or NAMES:
             file = Path(folder, f"{name}.json")
             command = ["--recipe", name, "--rows", str(file)]
+            command += ["--steps", str(told.steps)] if told.steps and name == "runner" else []
             try:
                 subprocess.run(
                     [sys.executable, "-m", "benchmarks.recipes", *command],

@@ -24,23 +24,23 @@ STEP_S = 0.065 / 0.115 * items.RUNNER_S
 v1 = tf.compat.v1
 
 
-def run() -> Iterator[Row]:
-    by_hand, _ = train((items.loaded(str(n)) for n in range(STEPS)), STEP_S)
-    queued, stopped = recipe("loaded")
+def run(steps: int = STEPS) -> Iterator[Row]:
+    by_hand, _ = train((items.loaded(str(n)) for n in range(steps)), STEP_S)
+    queued, stopped = recipe("loaded", steps)
     with suppress(tf.errors.OpError, TypeError):
-        recipe("stumbles")
+        recipe("stumbles", steps)
         raise RuntimeError("the error did not reach the trainer")
     for workers in (1, 2):
-        ours, closed = videoload("loaded", workers)
-        least = STEPS * max(STEP_S, items.RUNNER_S / workers)
+        ours, closed = videoload("loaded", workers, steps)
+        least = steps * max(STEP_S, items.RUNNER_S / workers)
         note = f"by hand {by_hand:.1f} s; stops in {closed:.2f} s, recipe {stopped:.2f} s"
         yield Row(f"5 QueueRunner, {workers} workers", "18 -> 11.5 s", queued, ours, least, note)
     with suppress(vl.TransformError):
-        videoload("stumbles", 1)
+        videoload("stumbles", 1, steps)
         raise RuntimeError("the error did not reach the trainer")
 
 
-def recipe(name: str) -> tuple[float, float]:
+def recipe(name: str, steps: int) -> tuple[float, float]:
     """Seconds, and those that it took to stop."""
     numbers = iter(range(1 << 30))
 
@@ -57,7 +57,7 @@ def recipe(name: str) -> tuple[float, float]:
             threads = runner.create_threads(session, coordinator, start=True)
 
             def batches() -> Iterator[np.ndarray[Any, Any]]:
-                for _ in range(STEPS):
+                for _ in range(steps):
                     if coordinator.should_stop():
                         return
                     try:
@@ -73,9 +73,9 @@ def recipe(name: str) -> tuple[float, float]:
             return seconds, time.perf_counter() - began
 
 
-def videoload(name: str, workers: int) -> tuple[float, float]:
+def videoload(name: str, workers: int, steps: int) -> tuple[float, float]:
     """Seconds, and those that it took to stop."""
-    names = vl.Catalog([str(n) for n in range(STEPS)], [0] * STEPS, ["all"])
+    names = vl.Catalog([str(n) for n in range(steps)], [0] * steps, ["all"])
     item = vl.ItemSpec(f"benchmarks.recipes.items:{name}", (28, 28, 1), "float32", files=False)
     client = vl.Client(workers=workers)
     try:

@@ -56,6 +56,9 @@ def main(
         Option(metavar="DIR", help="CURVE keys of a trainer, made by 'videoload keygen'."),
     ] = None,
     insecure: Annotated[bool, Option("--insecure", help="Accept workers without keys.")] = False,
+    any_software: Annotated[
+        bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
+    ] = False,
     workers: Annotated[int, Option(min=1, help="Begin when so many are there.")] = 1,
     patience: Annotated[float, Option(help="Seconds to wait for them.")] = 600,
     epochs: Annotated[int, Option(min=1, help="Epochs in all.")] = 10,
@@ -73,6 +76,10 @@ def main(
         Option(metavar="HOST:PORT", help="The addresses of all data-parallel ranks, in order."),
     ] = None,
     rank: Annotated[int, Option(min=0, help="Which of them this process is.")] = 0,
+    metrics_port: Annotated[
+        int | None,
+        Option(metavar="PORT", min=0, max=65535, help="Serve /metrics for Prometheus here."),
+    ] = None,
     verify: Annotated[
         bool, Option("--verify", help="Compare first an epoch with the same, decoded here.")
     ] = False,
@@ -135,7 +142,14 @@ def main(
     # TensorFlow that waits for a batch may never end. So this thread waits, another one trains.
     with (
         ThreadPoolExecutor(1, "training") as thread,
-        vl.Client(workers=0, listen=listen, keys=keys, insecure=insecure) as client,
+        vl.Client(
+            workers=0,
+            listen=listen,
+            keys=keys,
+            insecure=insecure,
+            any_software=any_software,
+            metrics_port=metrics_port,
+        ) as client,
     ):
         training = thread.submit(run, client)
         try:

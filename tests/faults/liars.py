@@ -8,6 +8,7 @@ sends other pixels cannot be told from an honest worker.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from types import TracebackType
@@ -18,6 +19,7 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from videoload import ProtocolError
+from videoload.decoding.software import software
 from videoload.transport.messages import (
     VERSION,
     Compare,
@@ -30,10 +32,11 @@ from videoload.transport.messages import (
 # What each message is made of, as messages.py has it; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy"),
-    "result": ("lease", "frames", "decode_s", "files"),
+    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s"),
     "failed": ("lease", "at", "reason", "dropped", "fatal"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
+    "watch": (),
     "bye": ("reason",),
 }
 PIXELS = ("right", "none", "short", "long", "two frames")
@@ -105,17 +108,17 @@ class Liar:
 
     def _honest(self, kind: str, lease: Lease | None) -> dict[str, Any]:
         rows = 1 if lease is None else len(lease.clips)
-        length = 1 if lease is None else lease.asked.frames
+        length = 1 if lease is None else math.prod(lease.asked.frames_shape)
         number = 10**9 if lease is None else lease.lease
         asked = self.asked[-1] if self.asked else Compare(0, {0: ""})
         honest: dict[str, dict[str, Any]] = {
             "hello": {
-                "worker": self.name, "host": self.name, "pid": 1, "software": "software",
+                "worker": self.name, "host": self.name, "pid": 1, "software": software(),
                 "token": "", "copy": self.name,
             },
             "result": {
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
-                "files": [12345] * rows,
+                "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "dropped": False,
@@ -123,6 +126,7 @@ class Liar:
             },
             "heartbeat": {"progress": 1},
             "compared": {"stream": asked.stream, "files": dict.fromkeys(asked.paths, 12345)},
+            "watch": {},
             "bye": {"reason": "tired"},
         }  # fmt: skip
         return honest[kind]

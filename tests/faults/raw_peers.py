@@ -13,6 +13,7 @@ import zmq
 from tests.programs import Programs
 from tests.waiting import SECOND
 from videoload import ProtocolError
+from videoload.decoding.software import software
 from videoload.transport.messages import (
     FromTrainer,
     FromWorker,
@@ -66,7 +67,7 @@ def say(made: zmq.Socket[bytes], message: FromWorker, *pixels: bytes) -> None:
 
 def hello(pid: int = 1, token: str = "") -> Hello:
     """How a worker introduces itself."""
-    return Hello("0", "elsewhere", pid, "software", token)
+    return Hello("0", "elsewhere", pid, software(), token)
 
 
 # At a worker

@@ -11,11 +11,19 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from tests.waiting import SECOND
+from videoload.decoding.software import software
 from videoload.transport.messages import VERSION
 
 _READY = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00"
 _PART = 4 << 20
-_HELLO = {"type": "hello", "worker": "w", "host": "h", "pid": 1, "software": "s", "token": ""}
+_HELLO = {
+    "type": "hello",
+    "worker": "w",
+    "host": "h",
+    "pid": 1,
+    "software": software(),
+    "token": "",
+}
 
 
 def poison(endpoint: str, seed: int) -> None:

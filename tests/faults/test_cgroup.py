@@ -1,5 +1,5 @@
-"""Batches of half a gigabyte below the memory limit of a container, in a real cgroup: slots are as
-many as fit, and what cannot fit is an error before the kernel kills."""
+"""Batches of a quarter of a gigabyte below the memory limit of a container, in a real cgroup: slots
+are as many as fit, and what cannot fit is an error before the kernel kills."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from videoload import native
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
 
-BATCH_MB = 512
-LIMIT_MB = 3072  # holds four of them beside the processes, and not the eight that are the default
+CLIP_MB, BATCH_MB = 32, 256
+LIMIT_MB = 1536  # holds four of them beside the processes, and not the eight that are the default
 
 # In the cgroup from before its first import of NumPy; its workers follow it there.
 TRAINER = """
@@ -33,7 +33,7 @@ TRAINER = """
     from videoload import Catalog, Client, ClipSpec, decode_serially
 
     clip = ClipSpec(
-        frames=64, size=(1024, 1024), resize=1024, pixels="gray", sampling="random",
+        frames=128, size=(512, 512), resize=512, pixels="gray", sampling="random",
         clips_per_video=5,
     )
     catalog = Catalog.from_folder(root)
@@ -114,7 +114,9 @@ def test_a_stream_has_as_many_slots_as_fit_below_the_limit(
     slots: int, limited: Path, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     root = Videos.make(tmp_path / "own").root
-    trainer = programs.script(TRAINER, str(limited), str(root), str(BATCH_MB // 64), str(slots))
+    trainer = programs.script(
+        TRAINER, str(limited), str(root), str(BATCH_MB // CLIP_MB), str(slots)
+    )
     assert trainer.wait(90 * SECOND) == 0, trainer.err
     made, batch = (int(trainer.out.split()[at]) for at in (1, 3))
     tell(

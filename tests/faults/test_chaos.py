@@ -29,11 +29,13 @@ from tests.faults.chaos import (
 )  # fmt: skip
 from tests.faults.proxy import Kind
 from tests.programs import Programs
+from tests.thorough import either
 from tests.videos import make_avi, make_white_avi
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
-BATCHES, FAULTS, SEED = 1200, 46, 4
+# From these seeds each kind of fault comes at least once.
+BATCHES, FAULTS, SEED = either(800, 1200), either(30, 46), either(1730, 4)
 OTHERS = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON, ENDLESS, FROZEN}
 
 
@@ -73,7 +75,7 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     assert report.wrong == []
     assert report.differing == []
     assert report.lost == report.doubled == 0
-    assert len(report.injected) >= 40
+    assert len(report.injected) >= 0.85 * FAULTS
     assert all(report.survived())
 
 
@@ -82,7 +84,7 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
 def test_workers_with_other_files_liars_and_poison_change_no_byte(tmp_path: Path) -> None:
     chosen = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON}
     report = run(
-        tmp_path, batches=600, faults=10, seed=SEED, epoch_batches=200, chosen=chosen.__contains__
+        tmp_path, batches=600, faults=10, seed=4, epoch_batches=200, chosen=chosen.__contains__
     )
     assert report.wrong == []
     assert {what for _, what, _ in report.injected} == chosen

@@ -4,6 +4,7 @@ a byte, condemns a video or ends a training."""
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import threading
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from tests.programs import Programs
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.decoding.open_files import SOFTWARE
+from videoload.decoding.software import software
 from videoload.transport.messages import (
     Compare,
     Compared,
@@ -196,7 +197,7 @@ class Liar(threading.Thread):
         greeted = False
         while not self.over.is_set():
             if not greeted:
-                greeted = dealer.send(Hello("liar", "elsewhere", 1, SOFTWARE, copy="its own"))
+                greeted = dealer.send(Hello("liar", "elsewhere", 1, software(), copy="its own"))
             dealer.send(Heartbeat(self.leases))
             dealer.socket.poll(20)
             while (message := dealer.receive()) is not None:
@@ -227,7 +228,7 @@ def fatal(lease: Lease) -> FromWorker:
 
 
 def another_file(lease: Lease) -> FromWorker:
-    frames = [[0] * lease.asked.frames for _ in lease.clips]
+    frames = [[0] * math.prod(lease.asked.frames_shape) for _ in lease.clips]
     return Result(lease.lease, frames, 0.001, [12345] * len(lease.clips))
 
 

@@ -126,7 +126,10 @@ def test_who_sends_a_message_without_an_end_is_hung_up_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tell: Callable[[str], None],
 ) -> None:  # fmt: skip
     keys = make_keys(tmp_path / "keys")[0] if mechanism == "CURVE" else None
-    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys) as client, peak_mb() as grown:
+    with (
+        Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, any_software=True) as client,
+        peak_mb() as grown,
+    ):
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         stranger = programs.script(ENDLESS, port_of(client), mechanism, what, "0", str(SENT_MB))
         stranger.wait_for("\n", 30 * SECOND)
@@ -166,7 +169,7 @@ def test_who_connects_and_never_says_hello_makes_room(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.transport.limits._HELLO_S", 1.0 * SECOND)
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+    with Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client:
         programs.worker(client.endpoints[0], videos.root)
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         stranger = programs.script(ENDLESS, port_of(client), "NULL", "as a stranger", "0", "0")
@@ -196,7 +199,7 @@ TRAINER = """
     catalog = Catalog.from_folder(root)
     expected = digests(decode_serially(catalog, clip, 4, shuffle=True, info=True))
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), int(hard)))
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
+    with Client(workers=1, listen="tcp://127.0.0.1:*", any_software=True) as client:
         client.wait_for_workers(1, 60)
         print("listens at", client.endpoints[0].rpartition(":")[2], "end", flush=True)
         stream = client.stream(catalog, clip, 4, shuffle=True)

@@ -5,41 +5,32 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import av
 import pytest
 
-from tests.codecs import KINDS, make
 from tests.mutants import mutant
+from tests.routes import make_sources, read_sources
 from tests.tables import tell
+from tests.thorough import either
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
-MUTANTS = 740  # for each number of workers others
+MUTANTS = either(260, 740)  # for each number of workers others
 EPOCHS = 2
 STALL_S = 10.0
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random")
-LEFT_OUT = (
-    "dv",  # 144 000 bytes a frame
-    "raw_pal8",  # without its palette, FFmpeg shows whatever the memory held
-)
 
 
-def make_mutants(folder: Path, first: int) -> Catalog:
-    sources = []
-    good = folder / "good"
-    good.mkdir()
-    for kind in KINDS:
-        if kind.name in LEFT_OUT:
-            continue
-        size = (64, 48) if kind.size == (96, 64) else kind.size
-        try:
-            path = make(replace(kind, size=size, frames=min(kind.frames, 16)), good)
-        except (av.error.FFmpegError, ValueError):
-            continue
-        sources.append((kind.name, path.read_bytes()))
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bytes]]:
+    """A small file of every kind, by name."""
+    folder = tmp_path_factory.mktemp("good")
+    make_sources(folder)
+    return read_sources(folder)
+
+
+def make_mutants(folder: Path, sources: list[tuple[str, bytes]], first: int) -> Catalog:
     (folder / "mutants" / "all").mkdir(parents=True)
     for seed in range(first, first + MUTANTS):
         name, data = sources[seed % len(sources)]
@@ -63,10 +54,14 @@ def clips_of(batches: Any) -> dict[tuple[int, int], str]:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_a_mutant_is_a_right_clip_or_a_named_failure(
-    workers: int, tmp_path: Path, caplog: pytest.LogCaptureFixture, pytestconfig: pytest.Config
+    workers: int,
+    sources: list[tuple[str, bytes]],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    pytestconfig: pytest.Config,
 ) -> None:
     caplog.set_level(logging.CRITICAL, logger="videoload.spec.quarantine")
-    catalog = make_mutants(tmp_path, workers * MUTANTS)
+    catalog = make_mutants(tmp_path, sources, workers * MUTANTS)
     options: dict[str, Any] = {
         "batch_size": 8, "shuffle": True, "seed": workers, "max_bad": 1.0, "drop_remainder": False,
     }  # fmt: skip

@@ -18,6 +18,7 @@ from tests.digests import digests
 from tests.processes import children_of, is_alive
 from tests.programs import Program, Programs
 from tests.quick import rest_slow
+from tests.thorough import either
 from tests.videos import Videos, make_white_avi
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
@@ -156,10 +157,12 @@ def test_killing_again_and_again_changes_nothing(
         # Two slots: whatever a victim held is handed over before the next one is killed, so that
         # no clip meets with death again and again and is taken for what kills the workers.
         stream = make(client, videos, slots=2)
-        got, longest = read(stream, dict.fromkeys(range(3, 2 * BATCHES, 2), kill_one), epochs=2)
+        got, longest = read(
+            stream, dict.fromkeys(range(3, 2 * BATCHES, either(3, 2)), kill_one), epochs=2
+        )
         assert got == serial
         assert not stream.quarantine
-    assert len(killed) >= 18
+    assert len(killed) >= either(12, 18)
     tell(f"{len(killed)} kills, longest pause {longest:.2f} s")
     assert longest < WORST_S + starting_s
 

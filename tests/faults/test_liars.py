@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.digests import digests
 from tests.faults.liars import FIELDS, PIXELS, VALUES, Liar
 from tests.processes import resident_mb
+from tests.thorough import either
 from tests.videos import Videos
 from tests.waiting import SECOND, in_background
 from videoload import Client, ClipSpec, decode_serially
@@ -149,7 +150,7 @@ def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
         run_state_machine_as_test(
             Lies,
             settings=settings(
-                max_examples=50,
+                max_examples=either(20, 50),
                 stateful_step_count=30,
                 deadline=None,
                 derandomize=True,
@@ -158,6 +159,6 @@ def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
         )
         grown_mb = resident_mb() - before_mb
         assert Lies.client.workers, "the honest one is still there"
-    assert Lies.told > 100
-    assert Lies.owed > 50
+    assert Lies.told > either(30, 100)
+    assert Lies.owed > either(5, 50)
     assert grown_mb < 32

@@ -13,12 +13,16 @@ import pytest
 
 from tests.processes import children_of
 from tests.programs import Program, Programs
+from tests.thorough import either
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 
 pytestmark = [pytest.mark.timeout(100 * SECOND), pytest.mark.slow]
 
-PROCESSES, EACH = 8, 128  # of workers: 1024
+# The usual limit is 1024; below half of that it is the same with half the work.
+LIMIT = either(512, 1024)
+EACH = 128
+PROCESSES = LIMIT // EACH  # of workers: as many as the limit
 FILES = 64  # that the trainer opens at once, as a checkpoint or an import may
 
 TRAINER = """
@@ -82,12 +86,12 @@ def last(program: Program, word: str) -> float:
     return float([number for before, number in pairwise(words) if before == word][-1])
 
 
-@pytest.mark.parametrize("hard", [1024, 8192])
-def test_of_1024_workers_as_many_serve_as_there_are_descriptors_and_files_can_be_opened(
+@pytest.mark.parametrize("hard", [LIMIT, 8192], ids=["for good", "may be raised"])
+def test_of_many_workers_as_many_serve_as_there_are_descriptors_and_files_can_be_opened(
     hard: int, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     root = Videos.make(tmp_path / "own").root
-    trainer = programs.script(TRAINER, str(root), "1024", str(hard), str(FILES))
+    trainer = programs.script(TRAINER, str(root), str(LIMIT), str(hard), str(FILES))
     trainer.wait_for("end", 60 * SECOND)
     endpoint = trainer.out.split()[2]
     crowds = [
@@ -99,9 +103,9 @@ def test_of_1024_workers_as_many_serve_as_there_are_descriptors_and_files_can_be
     def all_there() -> bool:
         assert all(crowd.process.poll() is None for crowd in crowds), crowds[0].err
         here = last(trainer, "workers")
-        if hard > 1024:
+        if hard > LIMIT:
             return here == workers
-        return "that is the most" in trainer.err and here > 600
+        return "that is the most" in trainer.err and here > 0.5 * LIMIT
 
     wait_until(all_there, 40 * SECOND, "they come")
     (root / "all").touch()
@@ -120,9 +124,9 @@ def test_of_1024_workers_as_many_serve_as_there_are_descriptors_and_files_can_be
         "files were open at most"
     )
     assert last(trainer, "idle") < 0.7, "it does not spin"
-    assert served > 500
+    assert served > 0.45 * LIMIT
     assert "broke" not in trainer.err
-    if hard > 1024:
+    if hard > LIMIT:
         assert here == workers
         assert "hung up" not in trainer.err
         assert "the most" not in trainer.err

@@ -10,8 +10,9 @@ from tests.faults.raw_peers import answer, dealer, say
 from tests.videos import Videos
 from tests.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
+from videoload.decoding.software import software
 from videoload.trainer.admission import Admission
-from videoload.transport.messages import VERSION, Hello, Refused
+from videoload.transport.messages import VERSION, Hello, Refused, Welcome
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -36,13 +37,35 @@ def test_a_defect_that_one_message_meets_ends_nobody_else(
         batches = stream.batches(epochs=2)
         got = [next(batches)]
         with dealer(client.endpoints[0]) as made:
-            say(made, Hello("w", "poison", 1, "software"))
+            say(made, Hello("w", "poison", 1, software()))
             refused = answer(made)
         got += batches
         assert digests(got) == expected
     assert isinstance(refused, Refused)
     assert [record.exc_info is not None for record in caplog.records] == [True]
     assert "could not be handled" in caplog.text
+
+
+def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_sides(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    other = Hello("w", "h", 1, "FFmpeg 0, abacus")
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        dealer(client.endpoints[0]) as made,
+    ):
+        say(made, other)
+        refused = answer(made)
+    assert isinstance(refused, Refused)
+    why = f"it decodes with FFmpeg 0, abacus, this trainer with {software()}: pixels would differ"
+    assert refused.reason == f"{why} (any_software=True of the client admits it)"
+    assert caplog.messages == [f"worker h:1 is refused: {refused.reason}"]
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*", any_software=True) as client,
+        dealer(client.endpoints[0]) as made,
+    ):
+        say(made, other)
+        assert isinstance(answer(made), Welcome)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +84,7 @@ def test_a_number_that_is_too_large_is_refused(fields: dict[str, object], videos
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(videos.catalog, CLIP, BATCH)
         with dealer(client.endpoints[0]) as made:
-            say(made, Hello("w", "h", 1, "software"))
+            say(made, Hello("w", "h", 1, software()))
             answer(made)
             made.send_multipart([VERSION, msgspec.msgpack.encode(fields)])
             while not isinstance(said := answer(made), Refused):

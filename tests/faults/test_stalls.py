@@ -56,7 +56,7 @@ class Outage(threading.Thread):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workers", "seconds"), [(2, 4), (2, 8), (1, 4)])
+@pytest.mark.parametrize(("workers", "seconds"), [(2, 3), (2, 6), (1, 3)])
 def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no_file(
     workers: int,
     seconds: float,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -15,13 +16,29 @@ from tests.programs import Programs
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
+from videoload.worker.supervisor import start
 
 pytestmark = pytest.mark.timeout(100 * SECOND)
 
+
+def test_ctrl_c_in_a_terminal_does_not_end_a_worker_that_is_about_to_start() -> None:
+    ours, theirs = socket.socketpair()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    child = start("videoload.worker", theirs)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask, "here it is heard as before"
+    with child, ours:
+        child.send_signal(signal.SIGINT)
+        ours.close()  # its trainer has gone: it ends by itself
+        assert child.wait(20 * SECOND) == 0
+
+
 KILLED = """
     import sys
+    from unittest import mock
+
     from videoload import Catalog, Client, ClipSpec, WorkerError
 
+    mock.patch("videoload.worker.restarts._PAUSE_S", 0.1).start()
     sys.executable = sys.argv[2]  # a Python that is killed as soon as it runs
     with Client(workers=2) as client:
         try:
@@ -59,6 +76,7 @@ def test_a_worker_that_cannot_be_replaced_does_not_end_those_that_work(
     with Client(workers=2) as client:
         client.wait_for_workers(2, timeout_s=20 * SECOND)
         with monkeypatch.context() as patch:
+            patch.setattr("videoload.worker.restarts._PAUSE_S", 0.1 * SECOND)
             patch.setattr(sys, "executable", "/bin/false")
             os.kill(children_of(os.getpid())[0], signal.SIGKILL)
             wait_until(lambda: failed() > 3, 20 * SECOND, "it is tried again and again")

@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from tests.digests import digest
 from tests.ports import free_port
@@ -29,12 +31,7 @@ pytestmark = pytest.mark.timeout(40 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BUSY = ClipSpec(frames=32, resize=112, size=(112, 112), sampling="random", clips_per_video=100)
-COMMANDS = sorted(
-    command.name or command.callback.__name__
-    for command in app.registered_commands
-    if command.callback is not None
-)
-
+GROUP: Any = typer.main.get_command(app)
 
 RunHere = Callable[..., tuple[object, str, str]]
 
@@ -106,12 +103,6 @@ def one_line(program: Program, status: int = 1) -> str:
             "them with 'videoload keygen DIR' and give DIR/trainer to the trainer, DIR/worker to "
             "the workers; or accept anybody, with --insecure (insecure=True)",
         ),
-        (
-            ["--connect", "tcp://gpu-7:5555", "--root", "{tmp}", "--keys", "{tmp}/none"],
-            "videoload: no usable key {tmp}/none/worker.key_secret (Invalid certificate file: "
-            "{tmp}/none/worker.key_secret); make keys with: videoload keygen DIR, and give "
-            "DIR/trainer to the trainer, DIR/worker to the workers",
-        ),
         *(
             (
                 ["--connect", "tcp://127.0.0.1:1", "--root", "{tmp}", "--allow", module],
@@ -123,16 +114,30 @@ def one_line(program: Program, status: int = 1) -> str:
     ],
     ids=[
         "no root", "a file as root", "no scheme", "no port", "a port too high", "any port",
-        "two in one", "another scheme", "another host without keys", "no keys there",
+        "two in one", "another scheme", "another host without keys",
         "no such module", "no such package",
     ],
 )  # fmt: skip
 def test_a_worker_that_cannot_start_says_why_in_one_line(
-    arguments: list[str], line: str, programs: Programs, tmp_path: Path
+    arguments: list[str], line: str, run_here: RunHere, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    program = programs.videoload("worker", *(a.format(tmp=tmp_path) for a in arguments))
-    assert one_line(program) == line.format(tmp=tmp_path)
+    said = run_here("worker", *(a.format(tmp=tmp_path) for a in arguments))
+    assert said == (1, "", line.format(tmp=tmp_path) + "\n")
+
+
+def test_a_process_that_cannot_start_says_why_in_one_line_as_well(
+    programs: Programs, tmp_path: Path
+) -> None:
+    words = ("worker", "--connect", "tcp://gpu-7:5555", "--root")
+    lost = programs.videoload(*words, str(tmp_path / "none"), "--insecure")
+    without = programs.videoload(*words, str(tmp_path), "--keys", str(tmp_path / "none"))
+    assert one_line(lost) == f"videoload: --root {tmp_path}/none: no such folder"
+    file = tmp_path / "none/worker.key_secret"
+    assert one_line(without) == (
+        f"videoload: no usable key {file} (Invalid certificate file: {file}); make keys with: "
+        "videoload keygen DIR, and give DIR/trainer to the trainer, DIR/worker to the workers"
+    )
 
 
 def test_a_workers_options_come_from_the_environment_as_well_and_a_flag_wins(
@@ -216,7 +221,7 @@ def test_wrong_usage_is_status_two(arguments: list[str], run_here: RunHere) -> N
     assert "Usage: " in err
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("command", ["", *GROUP.commands])
 def test_every_command_has_a_help_text(
     command: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,7 +236,23 @@ def test_every_command_has_a_help_text(
         if words[0].lstrip("* ").startswith("--"):
             assert len(" ".join(words[1:]).split()) >= 3, row
     if not command:
-        assert all(f" {name} " in said for name in COMMANDS)
+        assert all(f" {name} " in said for name in GROUP.commands)
+
+
+@pytest.mark.parametrize("command", ["", *GROUP.commands])
+def test_help_names_every_option_within_80_columns(
+    command: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    status, said, err = run_here(*command.split(), "--help")
+    assert status == 0, err
+    for option in (GROUP.commands[command] if command else GROUP).params:
+        for name in option.opts if option.param_type_name == "option" else [option.metavar]:
+            assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", said), name
+    assert "--help" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert "…" not in said, "something is cut off"
 
 
 def test_the_version_is_told(programs: Programs) -> None:

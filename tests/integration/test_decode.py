@@ -29,7 +29,7 @@ from videoload.decoding.frames import read_frames
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.storage import Storage
 from videoload.native import SLOW_GATHER
-from videoload.spec.clips import clip_params
+from videoload.spec.clip_params import clip_params
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

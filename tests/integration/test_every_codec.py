@@ -18,13 +18,14 @@ from av.video.frame import VideoFrame
 
 from tests.codecs import KINDS, Kind, make
 from tests.tables import tell
+from tests.thorough import either
 from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import read_frames
 from videoload.decoding.index import VideoIndex, prove_index
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.storage import VideoFile
 
-WINDOWS = 40
+WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
 
 # Run by the quick tests: each way to know a file, and each codec that is common in AVI files.
 QUICK = {

@@ -58,8 +58,9 @@ class Namespace:
             key, path = file.removeprefix("--from-file=").split("=")
             self._secret[key] = (root / path.removeprefix("/")).read_bytes()
 
-    def start(self, name: str, index: int = 0, **settings: str) -> Program:
-        """Pod ``index`` of ``name``; ``settings`` are VIDEOLOAD_ variables on top."""
+    def start(self, name: str, index: int = 0, imported: str = "", **settings: str) -> Program:
+        """Pod ``index`` of ``name``, which has ``imported`` a module (see `tests.forked`);
+        ``settings`` are VIDEOLOAD_ variables on top."""
         root = self._root(name)
         pod = self._pods[name]
         (container,) = pod["containers"]
@@ -87,7 +88,7 @@ class Namespace:
             for entry in container["env"]
         }
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
-        return self._run(root, container["command"], env=environment)
+        return self._run(root, container["command"], env=environment, imported=imported)
 
     def probe(self, name: str, probe: str, of: Program) -> int:
         """The exit status of a probe, of the container that ``of`` is."""
@@ -172,7 +173,7 @@ def test_ranks_train_together_each_on_its_share_and_go_on_where_they_were(
     namespace.start("worker", PROCESSES="1")
     for epochs in (1, 2):
         settings = {**ONCE, "EPOCHS": str(epochs)}
-        ranks = [namespace.start("trainer", rank, **settings) for rank in range(2)]
+        ranks = [namespace.start("trainer", rank, "tensorflow", **settings) for rank in range(2)]
         for rank, program in enumerate(ranks):
             assert program.wait(90 * SECOND) == 0, program.err
             assert expected(data, (rank, 2)) in program.out

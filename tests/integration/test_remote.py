@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.object_server import ObjectServer
+from tests.catalogs import refused
 from tests.digests import digest
 from tests.programs import Programs
 from tests.videos import Videos
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.commands.scan import load
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -115,7 +117,31 @@ def test_a_scan_of_a_url_finds_what_that_of_a_folder_finds(
         assert done.wait(60 * SECOND) == 0
         shown.append(done.out)
     assert "none.avi" in shown[0]
-    assert shown[0] == shown[1]
+    # Of a folder, files are read again to tell more of them.
+    assert shown[0].startswith(shown[1].rstrip())
+
+
+@pytest.mark.slow
+def test_a_batch_of_a_folder_is_made_again_and_drawn_from_a_url(
+    videos: Videos, server: ObjectServer, programs: Programs, client: Client, tmp_path: Path
+) -> None:
+    pytest.importorskip("PIL", reason="needs videoload[preview]")
+    stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
+    stream.keep_receipts(tmp_path / "kept.jsonl")
+    for _ in stream.batches(epochs=1):
+        pass
+    arguments = ("replay", str(tmp_path / "kept.jsonl"), "--step", "1", "--root", server.url)
+    done = programs.videoload(*arguments, "--output", str(tmp_path / "batch.png"))
+    assert done.wait(20 * SECOND) == 0, done.err
+    assert done.out.startswith("step 1 is the same batch: ")
+    assert (tmp_path / "batch.png").stat().st_size > 0
+
+
+def test_a_folder_is_not_looked_through_for_a_root_elsewhere(
+    videos: Videos, server: ObjectServer
+) -> None:
+    with refused("does not lie in the root", server.url):
+        load(videos.root, server.url)
 
 
 def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 import signal
 from pathlib import Path
@@ -59,8 +60,26 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
     assert {v.path: v.frames for v in catalog if v.path in videos.frames} == videos.frames
     assert "walk/text.avi" not in {video.path for video in catalog}
     assert set(read(tmp_path / "found.bad.csv")) == {"walk/text.avi"}
+    assert f"{tmp_path / 'found.bad.csv'} lists them" in program.out
     dense = ClipSpec(frames=8, resize=32, size=(32, 32), sampling="dense")
     assert len(list(decode_serially(catalog, dense, 1))) > len(catalog)
+
+
+@pytest.mark.slow
+def test_what_is_piped_is_whole(programs: Programs, tmp_path: Path) -> None:
+    path = "x/" + "a" * 90 + ".avi"
+    make_avi(tmp_path / "videos" / path, frames=12)
+    arguments = ("scan", str(tmp_path / "videos"), "--processes", "1")
+    shown, as_json = (
+        programs.videoload(*arguments, *more, env={"COLUMNS": "80"})
+        for more in ((), ("--format", "json"))
+    )
+    for program in (shown, as_json):
+        assert program.wait(20 * SECOND) == 0, program.err
+    assert path in shown.out
+    assert "clips/s from one core" in shown.out
+    (row,) = json.loads(as_json.out)
+    assert (row["path"], row["frames"], row["key_frames"]) == (path, 12, 1)
 
 
 @pytest.mark.slow
@@ -84,6 +103,7 @@ def test_a_scan_that_was_stopped_goes_on_where_it_was(programs: Programs, tmp_pa
     stopped.signal(signal.SIGINT)
     assert stopped.wait(5 * SECOND) == 130
     assert "Traceback" not in stopped.err
+    assert f"they are in {out}, and the same command goes on with the others" in stopped.err
     early = read(out)
     assert 0 < len(early) < 60
     marked = out.read_text().replace("mpeg4", "known")  # a row that is kept shows it

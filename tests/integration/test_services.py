@@ -58,6 +58,8 @@ class Deployment:
         environment = {
             variable: self._here([value])[0] for variable, value in service["environment"].items()
         }
+        # Each container has a network of its own; here, they would all take the same port.
+        del environment["VIDEOLOAD_METRICS_PORT"]
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
         return self._python(service["command"], env=environment, imported=imported)
 

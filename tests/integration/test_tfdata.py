@@ -6,8 +6,10 @@ import gc
 import logging
 import mmap
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from tests.models import arrays, recorder, small_model
 from tests.needs import needs_tensorflow
 from tests.processes import arena_maps, resident_mb
 from tests.programs import Programs
+from tests.thorough import either
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import (
@@ -304,7 +307,9 @@ STARVED = """
 def test_a_loop_inside_tensorflow_never_waits_for_a_slot_that_it_holds_itself(
     how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
-    trainer = programs.script(STARVED, how, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    trainer = programs.script(
+        STARVED, how, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
     trainer.wait_for("training", 30 * SECOND)
     began = time.monotonic()
     assert trainer.wait(20 * SECOND) == 0, trainer.err
@@ -363,28 +368,53 @@ MIRRORED = """
 def test_a_mirrored_strategy_trains_on_whole_batches_in_order(
     videos: Videos, programs: Programs
 ) -> None:
-    trainer = programs.script(MIRRORED, str(videos.root), env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    trainer = programs.script(
+        MIRRORED, str(videos.root), imported="tensorflow", env={"TF_CPP_MIN_LOG_LEVEL": "2"}
+    )
     assert trainer.wait(45 * SECOND) == 0, trainer.err
     assert "done" in trainer.out
 
 
-def test_two_hundred_epochs_lose_no_slot_and_no_memory(
+def test_many_epochs_lose_no_slot_and_no_memory(
     tf: Any, client: Client, videos: Videos, tell: Callable[[str], None]
 ) -> None:
-    stream = client.stream(videos.catalog, CLIP, 6, shuffle=True, slots=SLOTS)
+    large = replace(CLIP, resize=52, size=(52, 52))
+    stream = client.stream(videos.catalog, large, 6, shuffle=True, slots=SLOTS)
     model = small_model(tf)
     dataset = stream.dataset()
     resident = {0: resident_mb()}
-    for until in (50, 200):
+    warm, last = either(12, 50), either(72, 200)
+    for until in (warm, last):
         model.fit(dataset, initial_epoch=max(resident), epochs=until, **FIT)
-        assert stream.stats().batches == until * len(stream) + (until > 50)
+        assert stream.stats().batches == until * len(stream) + (until > warm)
         wait_for_slots(client, stream)  # reads one
         resident[until] = resident_mb()
     tell(", ".join(f"{mb:.0f} MB after {epochs} epochs" for epochs, mb in resident.items()))
     assert stream.stats().copied == 0
-    batch_mb = CLIP.clip_bytes * 6 / 1e6
-    assert batch_mb * 150 * len(stream) > 40, "a leak of the batches would show"
-    assert resident[200] - resident[50] < 15
+    batch_mb = large.clip_bytes * 6 / 1e6
+    assert batch_mb * (last - warm) * len(stream) > 40, "a leak of the batches would show"
+    assert resident[last] - resident[warm] < 15
+
+
+def test_ctrl_c_while_keras_takes_numbers_out_of_a_step_ends_the_fit(
+    tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It does so below an `except:` of its own, and would go on.
+    stream = make(client, videos)
+    steps: list[int] = []
+
+    def press(value: Any) -> float:
+        steps.append(len(steps))
+        signal.raise_signal(signal.SIGINT)
+        return 0.0
+
+    model = small_model(tf)
+    model.fit(stream.dataset(), **FIT)
+    monkeypatch.setattr("keras.src.backend.convert_to_numpy", press)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(stream.dataset(), **FIT)
+    assert steps == [0]
+    wait_for_slots(client, stream)
 
 
 # Errors

@@ -7,20 +7,19 @@ Ctrl-C.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload import __version__
+from videoload.commands import cli_batches, cli_workers
+from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
-from videoload.native import REACHES
 
 app = typer.Typer(
     name="videoload",
@@ -69,6 +68,7 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that are made, here.")
     ] = None,
+    verbose: Verbose = 0,
 ) -> None:
     """The whole thing on this host, in under two minutes.
 
@@ -80,124 +80,8 @@ def demo(
     show.run(videos, workers=workers, epochs=epochs, seed=seed, keep=keep)
 
 
-@app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})
-def worker(
-    connect: Annotated[
-        list[str],
-        typer.Option(
-            metavar="tcp://HOST:PORT",
-            help="The trainer; more than once for several, or a name with several addresses.",
-        ),
-    ],
-    root: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR|URL",
-            help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
-            "opened.",
-        ),
-    ],
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Worker processes; one keeps a core busy.", show_default="one per core"
-        ),
-    ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Dial other hosts without keys.")
-    ] = False,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the indexes of videos are kept for later runs.",
-            show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A setting of the process to leave out: malloc, gathers, memory-limit, "
-            "parent-death, ffmpeg-log, descriptors; more than once for several.",
-        ),
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE",
-            help="A Python module whose functions a trainer may name as transform or load; more "
-            "than once for several.",
-        ),
-    ] = None,
-) -> None:
-    """Decode for a trainer, here or on another host, until stopped.
-
-    Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
-    Ctrl-C hands back what is being decoded and ends it.
-
-    Each option may come from the environment as well: `VIDEOLOAD_` and its name in capitals,
-    several values with spaces between them. A flag on the command line wins.
-    """
-    from videoload.decoding.cache_folder import cache_folder
-    from videoload.native import cores
-    from videoload.spec.catalog_files import open_root
-    from videoload.spec.roots import is_url
-    from videoload.transport.messages import WorkerSettings
-    from videoload.transport.sockets import check_dial
-    from videoload.worker.supervisor import keep_running
-    from videoload.worker.worker import serve
-
-    for address in connect:
-        check_dial(address, keys=keys, insecure=insecure)
-    if not is_url(root) and not Path(root).is_dir():
-        raise VideoloadError(f"--root {root}: no such folder")
-    for module in allow or []:
-        _check_module(module)
-    settings = WorkerSettings(
-        connect,
-        root=str(open_root(root)),
-        keys=None if keys is None else os.path.realpath(keys),
-        insecure=insecure,
-        transforms=allow or [],
-        without=_reaches(without or []),
-        cache=cache_folder(cache),
-    )
-    count = processes or cores()
-    raise typer.Exit(serve(settings) if count == 1 else keep_running(count, settings))
-
-
-@app.command()
-def healthy(
-    within: Annotated[
-        float, typer.Option(metavar="S", help="A process that does nothing for so long hangs.")
-    ] = 10.0,
-    below: Annotated[
-        int,
-        typer.Option(metavar="PID", help="Look at this process and its descendants, not at all."),
-    ] = 1,
-    kill: Annotated[bool, typer.Option("--kill", help="Kill the processes that hang.")] = False,
-) -> None:
-    """Tell whether the worker processes of this container get on, for its health checks.
-
-    Exit status 1 if one hangs, or if there is none. An idle worker is healthy.
-
-    Kubernetes ends a container that is not healthy, Docker only marks it: there, with `--kill`, a
-    lone process that hangs ends its container, which the restart policy starts again, and one of
-    several is replaced.
-    """
-    from videoload.commands.healthy import hanging
-
-    found = hanging(below, within)
-    for pid in found:
-        _say(f"worker process {pid} has done nothing for {within:g} s")
-        if kill:
-            os.kill(pid, signal.SIGKILL)
-    raise typer.Exit(1 if found else 0)
+app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})(cli_workers.worker)
+app.command()(cli_workers.healthy)
 
 
 @app.command()
@@ -239,21 +123,29 @@ def scan(
     every: Annotated[
         bool, typer.Option("--all", help="List every file, not only those with something to tell.")
     ] = False,
+    form: Annotated[
+        Literal["table", "csv", "json"],
+        typer.Option(
+            "--format",
+            metavar="table|csv|json",
+            help="A table and what to do, for people; or a row for every file, for programs.",
+        ),
+    ] = "table",
+    verbose: Verbose = 0,
 ) -> None:
     """Decode every file once and report what it holds.
 
-    Codec, size, rate, the true number of frames against the header's, key frames, damage; and a
-    summary of what to do about it. The indexes are kept for trainings on this host.
+    Codec, size, rate, the true number of frames against the header's, key frames, damage; and what
+    that means for a training: hours of video, clips per second to expect, files that are dear to
+    seek, classes out of balance, duplicates. The indexes are kept for trainings on this host.
     """
     from videoload.commands import scan as scanning
-    from videoload.commands.tables import scan_table, scan_verdict
+    from videoload.commands import tables
     from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
-    from videoload.spec.roots import is_url
 
-    source = videos if is_url(videos) else Path(videos)
-    catalog = scanning.load(source, root if root is None or is_url(root) else Path(root))
-    parts = scanning.parts(source, catalog)
+    catalog = scanning.load(videos, root)
+    parts = scanning.parts(videos, catalog)
     notice = (
         f"{', '.join(parts)} in {videos} are parts of a data set, not classes; for a catalog, scan "
         f"each: videoload scan {videos}/{parts[0]} --root {videos} --output {parts[0]}.csv"
@@ -268,20 +160,59 @@ def scan(
         console=Console(stderr=True), transient=True,
     ) as progress:  # fmt: skip
         task = progress.add_task("decoding", total=len({video.path for video in catalog}))
-        rows = scanning.scan(
-            catalog,
-            processes=processes or cores(),
-            journal=journal,
-            on_row=lambda row: progress.advance(task),
-            cache=cache_folder(cache),
-        )
-    console = Console(emoji=False)
-    console.print(scan_table(rows, every=every))
-    console.print(scan_verdict(rows, output), highlight=False)
-    if notice:
-        console.print(notice, markup=False, highlight=False, soft_wrap=True)
+        try:
+            rows = scanning.scan(
+                catalog,
+                processes=processes or cores(),
+                journal=journal,
+                on_row=lambda row: progress.advance(task),
+                cache=cache_folder(cache),
+            )
+        except KeyboardInterrupt:
+            done = f"stopped after {progress.tasks[task].completed:.0f} files"
+            known = f"they are in {output}" if output else "with --output, they would be kept"
+            say(f"{done}: {known}, and the same command goes on with the others")
+            raise
+    if form == "table":
+        # Of a bucket, no file is read a second time for what is told of them all.
+        folder = catalog.root if isinstance(catalog.root, Path) else None
+        tables.show_scan(rows, journal, folder, every=every)
+        print(notice, end="\n" if notice else "")
+    else:
+        tables.write_rows(rows, form, sys.stdout)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
+
+
+app.command()(cli_batches.preview)
+app.command()(cli_batches.replay)
+
+
+@app.command()
+def top(
+    trainer: Annotated[
+        str, typer.Argument(metavar="tcp://HOST:PORT", help="Where the trainer listens.")
+    ],
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="CURVE keys of a worker, where the trainer has keys."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Dial another host without keys.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="Seconds between two looks.")
+    ] = 1.0,
+    json: Annotated[bool, typer.Option("--json", help="One look, for programs.")] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Watch a trainer: its streams, its workers, and who waits for whom.
+
+    Only looks. Shares are of the last ten seconds. Without a terminal, one look is printed.
+    """
+    from videoload.commands.top import run
+
+    run(trainer, keys=keys, insecure=insecure, every_s=every, json=json)
 
 
 @app.command()
@@ -293,6 +224,7 @@ def bench(
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each loader is timed.")] = 5,
+    verbose: Verbose = 0,
 ) -> None:
     """Compare this loader with the usual ones, on the same clips.
 
@@ -319,6 +251,7 @@ def bench(
 @app.command()
 def keygen(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
+    verbose: Verbose = 0,
 ) -> None:
     """Make CURVE keys for a trainer and its workers."""
     from videoload.transport.keys import make_keys
@@ -328,39 +261,16 @@ def keygen(
     print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
 
 
-def _check_module(name: str) -> None:
-    try:
-        found = find_spec(name)
-    except Exception:  # whatever the package that it is in does when it is imported
-        found = None
-    if found is None:
-        raise VideoloadError(
-            f"--allow {name}: there is no such module on this host; install it, or name its folder "
-            "in PYTHONPATH"
-        )
-
-
-def _reaches(names: list[str]) -> list[str]:
-    for name in names:
-        if name not in REACHES:
-            raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
-    return names
-
-
 def main() -> None:
     """The console entry point."""
     logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
     try:
         app()
     except VideoloadError as error:
-        _say(f"videoload: {error}")
+        say(f"videoload: {error}")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
-
-
-def _say(line: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
 
 
 if __name__ == "__main__":

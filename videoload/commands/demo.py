@@ -30,12 +30,14 @@ from rich.table import Table
 
 from videoload.commands import made_videos as shapes
 from videoload.errors import SpecError, VideoloadError
+from videoload.native import cores
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.trainer import interrupts
 from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
 from videoload.trainer.stream import Stream
+from videoload.trainer.waiting import count
 
 Batches = Iterator[tuple[Any, Any]]  # clips, labels: arrays or tensors
 
@@ -51,6 +53,7 @@ _MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping fo
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOP_S = 1.5
+_CLEARLY = 1.2  # times as fast
 _SHOW_CURSOR = b"\x1b[?25h"
 _MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
 
@@ -67,8 +70,8 @@ def run(
     """Make or take videos, train on them, measure the waiting, print a table.
 
     Args:
-        videos: Folder ``<class>/**/*.avi``, or one with train/ and test/ of such folders. None, the
-            default: videos are made, and removed at the end.
+        videos: Folder ``<class>/**/*`` of videos, or one with train/ and test/ of such folders.
+            None, the default: videos are made, and removed at the end.
         workers: Worker processes. None, the default: one per core.
         epochs: To train, at least 1. None, the default: 6.
         seed: Of the made videos, the order and the model. Default 0.
@@ -119,7 +122,8 @@ def run(
             decoders = len(stream.stats().workers)
         with console.status("measuring how long it decodes in its own loop instead"):
             inline = _measure_inline(stream, model, first=epochs * steps)
-        console.print(_table(accuracy, guessing(test), inline, apart, decoders))
+        console.print(_table(accuracy, test, inline, apart, decoders))
+        say(_why(inline, apart, decoders, cores()))
         for path, reason in stream.quarantine + held_back.quarantine:
             say(f"{path}: {reason}; other clips stood in for it")
         if keep is not None:
@@ -249,16 +253,32 @@ def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
     return measure_waiting(batches, model.train_on_batch)
 
 
-def _table(accuracy: float, guess: float, inline: Pace, apart: Pace, decoders: int) -> Table:
+def _why(inline: Pace, apart: Pace, decoders: int, cores: int) -> str:
+    """What the two rates mean."""
+    if apart.batches_per_s >= _CLEARLY * inline.batches_per_s:
+        return "Workers decode while the model trains: its own loop would do one after the other."
+    return (
+        f"The two rates are close because trainer and {count(decoders, 'worker')} share the "
+        f"{count(cores, 'core')} of this host: while one decodes, the other does not compute. With "
+        "a GPU, or workers on other hosts, the time waited is what is won."
+    )
+
+
+def _title(accuracy: float, test: Catalog) -> str:
+    if len(test.classes) == 1:
+        return f"one class alone ({test.classes[0]}): there is nothing to tell apart"
+    return f"{accuracy:.0%} of the held-back videos recognised (guessing: {guessing(test):.0%})"
+
+
+def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: int) -> Table:
     """What came out, in plain words."""
-    processes = f"{decoders} worker" + ("s" if decoders > 1 else "")
     table = Table(
-        title=f"{accuracy:.0%} of the held-back videos recognised (guessing: {guess:.0%})",
+        title=_title(accuracy, test),
         caption=f"the same model and clips; training steps timed: {inline.steps}, {apart.steps}",
     )
     table.add_column("")
     table.add_column("decoding in the\ntrainer's own loop", justify="right")
-    table.add_column(f"videoload,\n{processes}", justify="right")
+    table.add_column(f"videoload,\n{count(decoders, 'worker')}", justify="right")
     for name, a, b in (
         ("batches per second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
         ("clips per second", f"{inline.clips_per_s:.0f}", f"{apart.clips_per_s:.0f}"),

@@ -28,6 +28,8 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.index import VideoIndex
 from videoload.errors import CatalogError, StorageError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
+from videoload.spec.catalog_files import SUFFIXES, kind, tell_passed_over
+from videoload.spec.roots import is_url
 from videoload.worker.supervisor import start
 
 _BEAT_S = 1.0
@@ -74,21 +76,29 @@ class Row:
 def load(source: Path | str, root: Path | str | None) -> Catalog:
     """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without class
     sub-folders is taken as one class. Raises CatalogError."""
-    if isinstance(source, str):
+    if is_url(source):
         return Catalog.from_folder(source, root=root)
+    source = Path(source)
     if source.is_dir():
         try:
             return Catalog.from_folder(source, root=root)
         except CatalogError:
-            top = source if root is None else Path(root)
-            loose = sorted(
-                path.relative_to(top).as_posix()
-                for path in source.rglob("*")
-                if path.suffix.lower() == ".avi" and path.is_file()
-            )
-            if not loose or isinstance(root, str):
+            if root is not None and is_url(root):
                 raise
-            return Catalog(loose, [0] * len(loose), [source.resolve().name], root or source)
+            top = root or source
+            files = sorted(path for path in source.rglob("*") if path.is_file())
+            loose = [
+                path.relative_to(top).as_posix()
+                for path in files
+                if path.suffix.lower() in SUFFIXES
+            ]
+            if not loose:
+                raise
+            others = Counter(
+                kind(path.name) for path in files if path.suffix.lower() not in SUFFIXES
+            )
+            tell_passed_over(source, others, SUFFIXES)
+            return Catalog(loose, [0] * len(loose), [source.resolve().name], top)
     if source.suffix.lower() == ".csv":
         return Catalog.from_csv(source, root or source.parent)
     return Catalog.from_list(source, root or source.parent)
@@ -110,11 +120,11 @@ class Journal:
         """Raises VideoloadError if the file is there and is something else."""
         if file.exists() and not file.is_file():
             raise VideoloadError(f"{file} is not a file that a scan could be written to")
-        self._good = file
-        self._bad = file.with_name(f"{file.stem}.bad.csv")
+        self.file = file
+        self.bad = file.with_name(f"{file.stem}.bad.csv")
         self.rows = {
             row.path: replace(row, start=None, end=None)  # what is known of the whole file
-            for part in (self._bad, self._good)
+            for part in (self.bad, self.file)
             for row in _read(part)
         }
 
@@ -127,7 +137,7 @@ class Journal:
         same_folder = any(self.has(root, path) for path in paths)
         if not same_folder or any(_status(root, path) for path in others):
             raise VideoloadError(
-                f"{self._good} has rows of {len(others)} other videos, and {others[0]} is the first"
+                f"{self.file} has rows of {len(others)} other videos, and {others[0]} is the first"
                 " of them: write to another file, or delete that one"
             )
 
@@ -140,7 +150,7 @@ class Journal:
     def add(self, row: Row) -> None:
         """Write a row at once."""
         self.rows[row.path] = row
-        file = self._good if row.good else self._bad
+        file = self.file if row.good else self.bad
         new = not file.exists()
         try:
             with file.open("a", newline="", encoding="utf-8") as out:
@@ -155,8 +165,8 @@ class Journal:
         """Leave exactly these rows, in this order."""
         rows = list(rows)
         for file, part in (
-            (self._good, [row for row in rows if row.good]),
-            (self._bad, [row for row in rows if not row.good]),
+            (self.file, [row for row in rows if row.good]),
+            (self.bad, [row for row in rows if not row.good]),
         ):
             if not part:
                 file.unlink(missing_ok=True)

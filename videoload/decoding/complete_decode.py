@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -21,7 +20,14 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
-from videoload.decoding.index import Tick, VideoIndex, checksum, frame_rate
+from videoload.decoding.index import (
+    Tick,
+    VideoIndex,
+    checksum,
+    frame_rate,
+    pixel_aspect,
+    turns_of,
+)
 from videoload.decoding.open_files import (
     REFUSALS,
     OpenedVideo,
@@ -87,7 +93,7 @@ def decode_index(
     """
     threads = native.cores() if threads is None else threads
     opened = OpenedVideo(file, strict=False)
-    size, pixels = (0, 0), ""
+    size, turns, pixels = (0, 0), 0, ""
     frames: list[_Frame] = []
     repaired = 0
     began = time.monotonic()
@@ -95,6 +101,7 @@ def decode_index(
         for mark, frame in opened.decode_all(tick):
             if not frames:
                 size, pixels = (frame.width, frame.height), frame.format.name
+                turns = turns_of(opened, frame)
             frames.append(_Frame.of(mark or _UNMARKED, frame))
             repaired += frame.is_corrupt
             del frame
@@ -111,7 +118,7 @@ def decode_index(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
             opened.taken, len(frames), opened.refused, repaired,
         )  # fmt: skip
-        info = VideoInfo(len(frames), Fraction(frame_rate(opened)), *size)
+        info = VideoInfo(len(frames), frame_rate(opened), *size, turns, pixel_aspect(opened))
     finally:
         opened.close()
     keyframes = [

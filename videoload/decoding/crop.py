@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from av.video.format import VideoFormat
 
-from videoload.spec.clips import ClipParams, ClipSpec
+from videoload.spec.clip_params import ClipParams
+from videoload.spec.clips import ClipSpec
 
 PLANAR = ("yuv420p", "yuvj420p")
 _APART = 12  # edges of cuts: no two within a twelfth of the frame
@@ -33,16 +34,30 @@ def cut_frame(
     """What has to be scaled of a frame in ``pixels``, and where the crop begins in what is shown
     of it."""
     region, (across, down), (x, y) = params.region, params.scaled, params.corner
+    box_x, box_y, box_width, box_height = _box(spec, params)
     if is_cuttable(pixels) and region == (0, 0, *size):
-        at_x, left, width, across = cut_length(size[0], across, x, spec.width)
-        at_y, top, height, down = cut_length(size[1], down, y, spec.height)
+        at_x, left, width, across = cut_length(size[0], across, box_x, box_width)
+        at_y, top, height, down = cut_length(size[1], down, box_y, box_height)
         region, x, y = (at_x, at_y, width, height), x - left, y - top
+        box_x, box_y = box_x - left, box_y - top
     shown = (0, 0, across, down)
     if spec.crop != "random" and pixels in PLANAR:  # random places would each have their chain
-        right, low = min(across, x + spec.width + 1 & ~1), min(down, y + spec.height + 1 & ~1)
-        shown = (x & ~1, y & ~1, right - (x & ~1), low - (y & ~1))
-        x, y = x % 2, y % 2
+        left, top = box_x & ~1, box_y & ~1
+        right, low = min(across, box_x + box_width + 1 & ~1), min(down, box_y + box_height + 1 & ~1)
+        shown = (left, top, right - left, low - top)
+        x, y = x - left, y - top
     return Cut(region, (across, down), shown), (x, y)
+
+
+def _box(spec: ClipSpec, params: ClipParams) -> tuple[int, int, int, int]:
+    """What is needed of a scaled frame, (x, y, width, height): the crop, or what all crops of a
+    clip show, so that they are cut out of the same pixels."""
+    (across, down), (x, y), (width, height) = params.scaled, params.corner, params.size
+    if spec.crop == "five" or (spec.crop == "three" and across >= down):
+        x, width = 0, across
+    if spec.crop == "five" or (spec.crop == "three" and down >= across):
+        y, height = 0, down
+    return x, y, width, height
 
 
 @lru_cache(1024)

@@ -22,22 +22,18 @@ from av.video.frame import VideoFrame
 from videoload import native
 from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import StaleIndexError, read_frames
-from videoload.decoding.functions import Function, Functions
+from videoload.decoding.functions import Function, Functions, apply
 from videoload.decoding.index import Tick, VideoIndex, prove_index
 from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
-from videoload.decoding.scaling import Buffer, Chains, Scaler
+from videoload.decoding.scaling import Buffer, Chains, Scaled, Scaler
+from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile, open_storage
 from videoload.errors import SpecError, StorageError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import (
-    TRIED_FOR_SIZE,
-    ClipParams,
-    ClipSpec,
-    UnfitError,
-    clip_params,
-)  # fmt: skip
+from videoload.spec.clip_params import ClipParams, clip_params
+from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.spec.items import ItemSpec, Spec
 
 _log = logging.getLogger(__name__)
@@ -46,12 +42,14 @@ _LONG_S = 1.0  # of decoding for an index: worth a warning
 
 
 class Request(NamedTuple):
-    """Clip number ``clip`` of the segment [start, end) of a video, its parameters from ``seed``."""
+    """Clip number ``clip`` of the segment [start, end) of a video, and of several crops of it that
+    number ``crop``, its parameters from ``seed``."""
 
     seed: int
     clip: int = 0
     start: int = 0
     end: int | None = None
+    crop: int = 0
 
 
 class PreparedClips(NamedTuple):
@@ -65,9 +63,15 @@ class PreparedClips(NamedTuple):
     file: VideoFile
     opened: OpenedVideo | None  # by now, to find out what is in it
     known: VideoIndex
+    clips: Buffer  # all views: in ``out``, or where the transform will find them
     params: list[ClipParams]
     # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
     places: dict[int, list[tuple[Scaler, Buffer]]]
+
+    @property
+    def rate(self) -> float:
+        """Frames per second that the file declares; 0 where it declares none."""
+        return float(self.known.info.fps)
 
 
 class Decoder:
@@ -92,6 +96,7 @@ class Decoder:
         self._functions = Functions(transforms)
         self._files = OpenFiles()
         self._chains = Chains()
+        self.watch = Stopwatch()  # where the time goes, since it was started
 
     def decode(
         self,
@@ -103,7 +108,7 @@ class Decoder:
     ) -> npt.NDArray[np.int64]:
         """Write clips of ``path`` (relative to the root), or items, into ``out``, uint8 [n,
         spec.clip_bytes] (of clips also [n, *spec.shape]), in one pass over the file; returns the
-        ordinals of their frames, int64 [n, T].
+        ordinals of their frames, int64 [n, T] (of k views [n, k * T]).
 
         ``tick`` is called after each packet. Raises VideoError where one of them cannot be decoded,
         ShortVideoError where the spec wants such a video passed over in silence, TransformError.
@@ -125,30 +130,36 @@ class Decoder:
         """
         if isinstance(spec, ItemSpec):
             return self._prepare_items(path, spec, requests, out)
+        if self._remote is None:
+            return self._prepare(path, spec, requests, out, tick)
         prepare = partial(self._prepare, path, spec, requests, out, tick)
-        return prepare() if self._remote is None else self._remote.run(path, prepare, tick)
+        return self._remote.run(path, prepare, tick)
 
     def _prepare(
         self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick
     ) -> PreparedClips:
-        out = out.reshape(-1, *spec.shape)
+        out = out.reshape(len(requests), spec.clip_bytes)
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", name)
-        file = self._storage.resolve(path)
-        index, opened = self._index(path, file, tick)
+        with self.watch.phase("open"):
+            file = self._storage.resolve(path)
+        with self.watch.phase("index"):
+            index, opened = self._index(path, file, tick)
         try:
-            params = [clip_params(spec, index.info, *request) for request in requests]
+            params = _params(spec, index, requests)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
+        shape = (len(params), *spec.decoded_shape)
+        clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
-        for drawn, clip in zip(params, out, strict=True):
+        for drawn, clip in zip(params, clips, strict=True):
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
         if file.content is not None:
             file.content.want_frames(index, places)
         return PreparedClips(
-            path, spec, requests, out, transform, file, opened, index, params, places
+            path, spec, requests, out, transform, file, opened, index, clips, params, places
         )
 
     def decode_prepared(
@@ -156,24 +167,29 @@ class Decoder:
     ) -> npt.NDArray[np.int64]:
         """Do what was prepared; returns and raises what `decode` does."""
         if isinstance(prepared, PreparedItems):
-            return load_items(prepared, tick)
-        decode = partial(self._decode, prepared, tick)
+            with self.watch.phase("transform"):
+                return load_items(prepared, tick)
         if self._remote is None:
-            return decode()
+            return self._decode(prepared, tick)
         path, file = prepared.path, prepared.file
+        decode = partial(self._decode, prepared, tick)
         anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
         return self._remote.run(path, decode, tick, file, anew)
 
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
+        enter = self.watch.enter
 
         def write(ordinal: int, frame: VideoFrame) -> None:
+            enter("scale")
+            scaled: Scaled = {}
             for scaler, place in places[ordinal]:
-                scaler.write(frame, place)
+                scaler.write(frame, place, scaled)
+            enter("decode")
 
         try:
             opened = prepared.opened or self._files.take(prepared.file)
-            opened = opened or OpenedVideo(prepared.file)
+            opened = opened or self._open(prepared.file)
             if read_frames(opened, prepared.known, sorted(places), write, tick):
                 self._files.put(opened)
         except UnreadableError as error:
@@ -183,9 +199,12 @@ class Decoder:
                 return self.decode(path, spec, prepared.requests, prepared.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         if prepared.transform is not None:
-            for drawn, clip in zip(prepared.params, prepared.out, strict=True):
-                _apply(prepared.transform, spec, path, clip, drawn.seed)
-        return np.array([drawn.frames for drawn in prepared.params])
+            made = spec.arrays(prepared.out).reshape(len(prepared.params), *spec.clip_shape)
+            with self.watch.phase("transform"):
+                for drawn, clip, place in zip(prepared.params, prepared.clips, made, strict=True):
+                    apply(prepared.transform, spec, path, clip, place, drawn.seed)
+        frames = np.array([drawn.frames for drawn in prepared.params])
+        return frames.reshape(len(prepared.requests), -1)
 
     @property
     def root(self) -> str:
@@ -210,7 +229,7 @@ class Decoder:
             if index is None:
                 file.content.want_beginning()
                 return
-            params = (clip_params(spec, index.info, *request) for request in requests)
+            params = _params(spec, index, requests)
             frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
             file.content.want_frames(index, frames)
 
@@ -286,7 +305,7 @@ class Decoder:
             return index, None
         recalled = False
         try:
-            opened = OpenedVideo(file)
+            opened = self._open(file)
             if file.content is not None:
                 file.content.is_open()
             index = prove_index(opened, tick)
@@ -302,6 +321,10 @@ class Decoder:
         self._indexes.put(path, file, index, recalled=recalled)
         return index, opened
 
+    def _open(self, file: VideoFile) -> OpenedVideo:
+        with self.watch.phase("open"):
+            return OpenedVideo(file, watch=self.watch)
+
     def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
         began = time.perf_counter()
         index, report = decode_index(file, tick)
@@ -315,6 +338,15 @@ class Decoder:
         )  # fmt: skip
         self._indexes.remember(path, file, index)
         return index
+
+
+def _params(spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]) -> list[ClipParams]:
+    """What is drawn for each view of each clip. Raises UnfitError."""
+    return [
+        clip_params(spec, index.info, *request, view=view)
+        for request in requests
+        for view in range(spec.views)
+    ]
 
 
 def _named(spec: Spec) -> tuple[str, str] | None:
@@ -341,25 +373,9 @@ def native_size(catalog: Catalog, spec: Spec) -> Spec:
         except VideoError as error:
             failed = error
             continue
-        return spec.at_native_size(info.width, info.height)
+        return spec.at_native_size(*info.shown_size(spec))
     assert failed is not None
     raise failed
-
-
-def _apply(transform: Function, spec: ClipSpec, path: str, clip: Buffer, seed: int) -> None:
-    """Replace a clip by what the user's function makes of it."""
-    try:
-        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
-    except Exception as error:
-        raise TransformError(
-            f"transform {spec.transform} failed on a clip of {path}: {error!r}"
-        ) from error
-    if not isinstance(made, np.ndarray) or made.shape != clip.shape or made.dtype != np.uint8:
-        what = f"{made.dtype}{list(made.shape)}" if isinstance(made, np.ndarray) else repr(made)
-        raise TransformError(
-            f"transform {spec.transform} returned {what[:80]}, not uint8{list(clip.shape)}"
-        )
-    np.copyto(clip, made)
 
 
 class ShortVideoError(VideoError):

@@ -161,6 +161,11 @@ def _read_on(opened: OpenedVideo, start: KeyFrame, between: int) -> VideoPacket 
 def _go_to(opened: OpenedVideo, start: KeyFrame) -> VideoPacket:
     """The packet of a key frame: by a seek, or where that leads elsewhere by reading on from the
     beginning of the file."""
+    with opened.watch.phase("seek"):
+        return _find(opened, start)
+
+
+def _find(opened: OpenedVideo, start: KeyFrame) -> VideoPacket:
     try:
         if start.position >= 0:
             opened.seek(start.time)

@@ -33,7 +33,9 @@ from videoload.spec.clips import VideoInfo
 Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
 
-_HEADER = struct.Struct("<QQQIIQ")
+_HEADER = struct.Struct("<QQQIIIIIQ")
+_TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
+_MOST_STRETCHED = 8  # what is told of pixels that are longer is a mistake
 
 
 class KeyFrame(NamedTuple):
@@ -119,7 +121,7 @@ class VideoIndex:
         info = self.info
         header = _HEADER.pack(
             info.frames, info.fps.numerator, info.fps.denominator, info.width, info.height,
-            len(self.keyframes),
+            info.turns, info.aspect.numerator, info.aspect.denominator, len(self.keyframes),
         )  # fmt: skip
         return header + self.keyframes.tobytes() + self.sums.astype(np.uint32).tobytes()
 
@@ -127,15 +129,20 @@ class VideoIndex:
     def from_bytes(cls, data: bytes) -> VideoIndex:
         """Raises ValueError for what `to_bytes` cannot have made."""
         try:
-            frames, rate, scale, width, height, count = _HEADER.unpack_from(data)
+            (
+                frames, rate, scale, width, height, turns, across, down, count
+            ) = _HEADER.unpack_from(data)  # fmt: skip
         except struct.error as error:
             raise ValueError(f"not an index: {error}") from None
         ends = _HEADER.size + 32 * count
-        if not (frames and scale and width and height) or len(data) != ends + 4 * frames:
+        sound = frames and scale and width and height and across and down and turns < 4
+        if not sound or len(data) != ends + 4 * frames:
             raise ValueError("not an index: its lengths do not add up")
         keyframes = np.frombuffer(data, np.int64, 4 * count, _HEADER.size).reshape(count, 4)
         sums = np.frombuffer(data, np.uint32, frames, ends).astype(np.int64)
-        return cls(VideoInfo(frames, Fraction(rate, scale), width, height), keyframes, sums=sums)
+        aspect = Fraction(across, down)
+        info = VideoInfo(frames, Fraction(rate, scale), width, height, turns, aspect)
+        return cls(info, keyframes, sums=sums)
 
 
 def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
@@ -151,13 +158,42 @@ def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
     packets = pictures.starts
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
     rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T
-    info = VideoInfo(pictures.frames, frame_rate(opened), codec.width, codec.height)
+    info = VideoInfo(
+        pictures.frames, frame_rate(opened), codec.width, codec.height,
+        _turns(opened, tick), pixel_aspect(opened),
+    )  # fmt: skip
     return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered)
 
 
 def frame_rate(opened: OpenedVideo) -> Fraction:
     """Frames a second, as the container says; 0 if it does not."""
-    return Fraction(opened.stream.average_rate or opened.stream.guessed_rate or 0)
+    return opened.stream.average_rate or opened.stream.guessed_rate or Fraction()
+
+
+def pixel_aspect(opened: OpenedVideo) -> Fraction:
+    """Width of a pixel divided by its height, as container or codec says; 1 if they do not."""
+    aspect = Fraction(opened.stream.sample_aspect_ratio or 1)
+    return aspect if 1 <= max(aspect, 1 / aspect) <= _MOST_STRETCHED else Fraction(1)
+
+
+def turns_of(opened: OpenedVideo, frame: VideoFrame) -> int:
+    """How many times a frame is to be turned by 90 degrees, clockwise, as the container says."""
+    if not opened.container.format.name.startswith(_TURNS):
+        return 0
+    return round(-frame.rotation / 90) % 4  # which counts degrees the other way round
+
+
+def _turns(opened: OpenedVideo, tick: Tick) -> int:
+    """The same of the first frame, through which alone it can be asked."""
+    if not opened.container.format.name.startswith(_TURNS):
+        return 0  # nothing is decoded for it
+    fresh = OpenedVideo(opened.file, strict=False)
+    try:
+        for _, frame in fresh.decode_all(tick):
+            return turns_of(fresh, frame)
+    finally:
+        fresh.close()
+    return 0
 
 
 def checksum(frame: VideoFrame) -> int:

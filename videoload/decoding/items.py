@@ -36,6 +36,7 @@ class PreparedItems(NamedTuple):
     out: npt.NDArray[np.uint8]  # [n, spec.clip_bytes]
     function: Function
     given: str
+    rate: float = 0.0  # they have none
 
 
 def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:

@@ -45,7 +45,7 @@ _VOP_TYPES = np.array([INTRA, INTER, B, INTER])  # I, P, B, S (a sprite, or glob
 def prove_mpeg4(packets: Packets) -> Pictures | None:
     """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
     first = packets.data(0, DATA_BYTES)
-    divx = _DIVX.search(first) or _DIVX.search(packets.extradata)
+    divx = _divx(first) or _divx(packets.extradata)
     layer = _video_object_layer(first) or _video_object_layer(packets.extradata)
     if layer is None:
         return None
@@ -99,6 +99,10 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
     return pictures if _are_times_right(vops, layer) else None
+
+
+def _divx(data: bytes) -> re.Match[bytes] | None:
+    return _DIVX.search(data) if b"DivX" in data else None  # which takes a tenth of the time
 
 
 def _like_first(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import av
@@ -21,6 +22,7 @@ from av.video.stream import VideoStream
 from cachetools import LRUCache
 
 from videoload.decoding.picture_headers import jpeg_header
+from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ _VISITS = 16
 # What FFmpeg, and PyAV upon strange files, answer with.
 REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
 
-# What decides the pixels: workers tell it, so that a mixed fleet is noticed.
+# What decides how many frames a file is found to have.
 SOFTWARE = "av {} libavcodec {} {}".format(
     av.__version__, ".".join(map(str, av.library_versions["libavcodec"])), platform.machine()
 )
@@ -105,9 +107,12 @@ class OpenedVideo:
     `decode_all` counts the packets that were ``taken`` and those that were ``refused``.
     """
 
-    def __init__(self, file: VideoFile, *, strict: bool = True) -> None:
-        """Raises UnreadableError."""
+    def __init__(
+        self, file: VideoFile, *, strict: bool = True, watch: Stopwatch | None = None
+    ) -> None:
+        """``watch``: notes what seeking takes. Raises UnreadableError."""
         self.file = file
+        self.watch = watch or Stopwatch()
         self._strict = strict
         self._open()
         frame_bytes = 2 * self.codec.width * self.codec.height
@@ -117,6 +122,7 @@ class OpenedVideo:
         self.used = False
         self.taken = self.refused = 0
         self._tables: frozenset[tuple[int, int]] | None = None  # that all pictures so far brought
+        self._header = b""  # of the last one of them
         self.container = _container(self.file)
         try:
             self.stream = _video_stream(self.container, strict=self._strict)
@@ -159,11 +165,17 @@ class OpenedVideo:
         """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
         self.used = True
         if self._strict and packet.size and self.codec.name == "mjpeg":
-            header = jpeg_header(memoryview(packet))
-            if not header.has_scan or self._tables not in (None, header.tables):
-                raise ValueError("it would take pixels or tables from another picture")
-            self._tables = header.tables
+            self._check_tables(memoryview(packet))
         return self.codec.decode(packet if packet.size else None)
+
+    def _check_tables(self, picture: memoryview) -> None:
+        if self._header and picture[: len(self._header)] == self._header:
+            return  # as in most files: to read it all takes as long as a tenth of decoding it
+        header = jpeg_header(picture)
+        if not header.has_scan or self._tables not in (None, header.tables):
+            raise ValueError("it would take pixels or tables from another picture")
+        self._tables = header.tables
+        self._header = bytes(picture[: header.length])
 
     def decode_all(
         self,
@@ -223,20 +235,26 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
 
 
 def _container(file: VideoFile) -> InputContainer:
-    # PyAV tells apart what is read and what is written by the type of a path alone.
-    source = cast(str, file.path if file.content is None else file.content.open())
     try:
-        return av.open(
-            source,
-            metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
-            container_options={
-                "format_whitelist": _CONTAINERS,
-                "protocol_whitelist": "file",
-            },
-        )
+        if file.path[-4:].lower() == ".avi":
+            # To ask all of FFmpeg's formats takes as long as the rest of opening such a file.
+            with suppress(*REFUSALS):
+                return _open_as("avi", file)
+        return _open_as(None, file)
     except REFUSALS as error:
         why = getattr(error, "strerror", None) or error
         raise UnreadableError(f"is not a video that can be opened ({why})") from None
+
+
+def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
+    # PyAV tells apart what is read and what is written by the type of a path alone.
+    source = cast(str, file.path if file.content is None else file.content.open())
+    return av.open(
+        source,
+        format=format_,
+        metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
+        container_options={"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"},
+    )
 
 
 def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:

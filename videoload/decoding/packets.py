@@ -207,11 +207,22 @@ class _Content:
         if self._all is not None:
             self.size = len(self._all)
 
+    def find_movi(self) -> int:
+        """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
+        if self._all is not None:
+            return self._all.find(b"movi", 0, _HEADER_BYTES)
+        return self.read(0, _HEADER_BYTES).find(b"movi")
+
     def read(self, at: int, length: int) -> bytes:
         """``length`` bytes from ``at`` on, fewer at the end of the file."""
         if self._all is not None:
             return self._all[at : at + length]
         return self._pread(length, at)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read may be a request to another host."""
+        return self._remote is not None
 
     def want(self, positions: Ints, lengths: Ints) -> None:
         """So many bytes will be read at each position."""
@@ -242,24 +253,26 @@ def _is_whole(
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
     those headers, with more behind them; if None, some are read."""
-    movi = content.read(0, _HEADER_BYTES).find(b"movi")
+    movi = content.find_movi()
     if movi < 0:
         return False
     stream, streams = opened.stream.index, len(opened.container.streams)
     rows: slice | Ints = slice(None)
     if heads is None:
         rows = _spread(len(positions), content.max_checked)
-        content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
+        if content.is_remote:
+            content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
-    names, lengths = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<u4").T
+    told = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<i8")[:, 0] - (sizes[rows] << 32)
     dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
-    if not (((names == dc) | (names == db)) & (lengths == sizes[rows])).all():
+    if not ((told == dc) | (told == db)).all():
         return False
     begin, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
     gaps = np.flatnonzero(ends[:-1] != begin[1:])
     if not content.is_small:
         gaps = gaps[_spread(len(gaps), content.max_checked)]
-        content.want(ends[gaps], np.minimum(begin[gaps + 1] - ends[gaps], _GAP_BYTES))
+        if content.is_remote:
+            content.want(ends[gaps], np.minimum(begin[gaps + 1] - ends[gaps], _GAP_BYTES))
     between = zip(ends[gaps].tolist(), begin[gaps + 1].tolist(), strict=True)
     hops = _MAX_HOPS + 4 * len(gaps)
     for end, goal in ((movi + 4, begin.item(0)), *between, (ends.item(-1), content.size)):

@@ -131,10 +131,11 @@ def _mjpeg(packets: Packets) -> Pictures | None:
 
 class JpegHeader(NamedTuple):
     """What stands before the first scan of a JPEG picture: which tables it brings (the others are
-    those of a picture before it), and whether a scan follows."""
+    those of a picture before it), whether a scan follows, and in how many bytes that is said."""
 
     tables: frozenset[tuple[int, int]]
     has_scan: bool
+    length: int
 
 
 def jpeg_header(data: Buffer) -> JpegHeader:
@@ -159,7 +160,7 @@ def jpeg_header(data: Buffer) -> JpegHeader:
             else:
                 at += 129 if data[at] >> 4 else 65
         at = end
-    return JpegHeader(frozenset(tables), has_scan)
+    return JpegHeader(frozenset(tables), has_scan, at)
 
 
 # VP8

@@ -1,4 +1,4 @@
-"""A source frame as pixels in their place: cut, scaled, converted, mirrored.
+"""A source frame as pixels in their place: cut, scaled, converted, turned, mirrored.
 
 Interpolation, matrix and range are pinned, so that every worker gives the same pixels.
 """
@@ -21,7 +21,8 @@ from cachetools import LRUCache
 from videoload import native
 from videoload.decoding.crop import PLANAR, Cut, cut_frame, is_cuttable
 from videoload.decoding.open_files import UnreadableError
-from videoload.spec.clips import ClipParams, ClipSpec, VideoInfo
+from videoload.spec.clip_params import ClipParams
+from videoload.spec.clips import ClipSpec, VideoInfo
 
 Buffer = npt.NDArray[np.uint8]
 
@@ -48,10 +49,11 @@ class Scaler:
         self._chains = chains
         self._format: FrameFormat | None = None
 
-    def write(self, frame: VideoFrame, out: Buffer) -> None:
-        """Cut, scale, convert and mirror ``frame`` into ``out``: one frame of ``spec.shape``.
+    def write(self, frame: VideoFrame, out: Buffer, scaled: Scaled) -> None:
+        """Cut, scale, convert, turn and mirror ``frame`` into ``out``: one frame of a clip.
 
-        Raises UnreadableError where FFmpeg cannot convert such frames.
+        ``scaled``: what other clips have made of this frame, which is not made again. Raises
+        UnreadableError where FFmpeg cannot convert such frames.
         """
         source = (
             frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
@@ -61,17 +63,19 @@ class Scaler:
                 cut, self._corner = cut_frame(self._spec, self._size, self._params, source[2])
                 self._chain = self._chains[source, self._size, cut, self._spec.pixels]
                 self._format = source
-            self._chain.source.push(frame)
-            frame = cast(VideoFrame, self._chain.sink.pull())
+            if (made := scaled.get(self._chain)) is None:
+                self._chain.source.push(frame)
+                made = scaled[self._chain] = cast(VideoFrame, self._chain.sink.pull())
         except (av.error.FFmpegError, ValueError) as error:
             raise UnreadableError(f"has frames that cannot be scaled ({error})") from None
-        flip = self._params.flip
-        if self._spec.pixels != "yuv420p" and not flip:
-            _copy_lines(frame, self._corner, out)
+        flip, turns = self._params.flip, self._params.turns
+        if self._spec.pixels != "yuv420p" and not (flip or turns):
+            _copy_lines(made, self._corner, out)
             return
-        planes = _planes(frame, self._corner, self._spec)
+        planes = _planes(made, self._corner, self._params.size, self._spec.pixels)
         for plane, place in zip(planes, _places(out, self._spec), strict=True):
-            np.copyto(place, plane[:, ::-1] if flip else plane)
+            shown = np.rot90(plane, -turns)
+            np.copyto(place, shown[:, ::-1] if flip else shown)
 
 
 # What tells of a frame how to convert it: width, height, format, AVCOL_SPC_*, AVCOL_RANGE_*.
@@ -82,6 +86,9 @@ class _Chain(NamedTuple):
     graph: Graph  # the contexts do not keep it
     source: FilterContext
     sink: FilterContext
+
+
+Scaled = dict[_Chain, VideoFrame]
 
 
 class Chains(LRUCache["tuple[FrameFormat, tuple[int, int], Cut, str]", _Chain]):
@@ -170,17 +177,19 @@ def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None
     out[...] = np.ndarray(out.shape, np.uint8, cast(memoryview, plane), begin, strides)
 
 
-def _planes(frame: VideoFrame, corner: tuple[int, int], spec: ClipSpec) -> list[Buffer]:
+def _planes(
+    frame: VideoFrame, corner: tuple[int, int], size: tuple[int, int], format_: str
+) -> list[Buffer]:
     """The cropped planes of a frame in the spec's pixels, as views [height, width, channels]."""
     x, y = corner
-    channels = 3 if spec.pixels == "rgb24" else 1
+    channels = 3 if format_ == "rgb24" else 1
     planes = []
     for i, plane in enumerate(frame.planes):
         shrink = 2 if i else 1  # chroma of 4:2:0
         rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
         pixels = rows[:, : plane.width * channels].reshape(plane.height, plane.width, channels)
         top, left = y // shrink, x // shrink
-        height, width = spec.height // shrink, spec.width // shrink
+        width, height = size[0] // shrink, size[1] // shrink
         planes.append(pixels[top : top + height, left : left + width])
     return planes
 

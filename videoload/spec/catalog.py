@@ -3,58 +3,39 @@
 The problem: a data set comes as class folders, as UCF-101's split files or as a table, and the
 trainer, its ranks and the workers on other hosts must mean the same clip by the same number.
 The invariant: a ``Catalog`` never changes. Its paths are normalised, UTF-8 and lexically inside the
-root; its labels are indices into ``classes``; no segment of a file stands in it twice; its order is
-that of the list it was made from, or of sorted paths, never that of a file system.
+root; its labels are indices into ``classes``; no segment of a file stands in it twice, unless that
+was asked for; its order is that of the list it was made from, or of sorted paths, never that of a
+file system.
 Whatever breaks this is a ``CatalogError`` of one line that names the file, and the line if any.
 """
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from videoload.errors import CatalogError
+from videoload.spec import targets as targets_
 from videoload.spec.catalog_files import (
+    SUFFIXES,
     ClassNames,
     Columns,
     PathLike,
     checked_names,
     normal_path,
     open_root,
-    read_csv,
     read_folder,
     read_list,
+    train_and_test,
 )  # fmt: skip
-
-Ints = npt.NDArray[np.int64]
-Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
-
-_UNKNOWN = -1  # in a column of ends or frame counts
-
-
-class Video(NamedTuple):
-    """One segment of one file, and its class.
-
-    Attributes:
-        path: Relative to the catalog's root, with ``/``.
-        label: Index into the catalog's ``classes``.
-        start: First source frame of the segment, counted from 0 in display order. Default 0.
-        end: Source frame after the segment's last. Default None: the end of the file.
-        frames: True frame count of the whole file (not of the segment), as ``videoload scan``
-            finds it. Default None: not known.
-    """
-
-    path: str
-    label: int
-    start: int = 0
-    end: int | None = None
-    frames: int | None = None
+from videoload.spec.csv_files import TargetColumns, read_csv
+from videoload.spec.splitting import By, first_side, groups
+from videoload.spec.table import Column, Ints, Part, Table, Video
 
 
 class Catalog:
@@ -77,6 +58,8 @@ class Catalog:
             None: all to the end.
         frames: True frame count of each file, int [N], -1 where it is not known. Default None: of
             none.
+        duplicates: A segment may stand there more than once, each with its own label or target.
+            Default False.
         where: Gives the source of video i for messages (a file and its line). Default:
             ``"video i"``.
 
@@ -84,7 +67,7 @@ class Catalog:
         CatalogError: A path, label or segment is not valid, or a segment stands there twice.
     """
 
-    __slots__ = ("_classes", "_columns", "_paths", "_root")
+    __slots__ = ("_classes", "_duplicates", "_parts", "_root", "_table", "_targets")
 
     def __init__(
         self,
@@ -96,6 +79,7 @@ class Catalog:
         ends: Column | None = None,
         frames: Column | None = None,
         *,
+        duplicates: bool = False,
         where: Callable[[int], str] = "video {}".format,
     ) -> None:
         if not len(paths):
@@ -103,26 +87,13 @@ class Catalog:
         normal = [normal_path(path, where, i) for i, path in enumerate(paths)]
         self._root = None if root is None else open_root(root)
         self._classes = checked_names(classes, "classes")
-        label = _column("labels", labels, len(paths), -1)
-        start = _column("starts", starts, len(paths), 0)
-        end = _column("ends", ends, len(paths), _UNKNOWN)
-        known = _column("frames", frames, len(paths), _UNKNOWN)
-        last = np.maximum(start, end - 1)
-        for wrong, flaw in (
-            ((label < 0) | (label >= len(self._classes)), "label {0} is not one of 0..{5}"),
-            (start < 0, "start {1} is negative"),
-            ((end != _UNKNOWN) & (end <= start), "end {2} (exclusive) is not after start {1}"),
-            ((known != _UNKNOWN) & (last >= known), "frame {4} lies outside its {3} frames"),
-        ):
-            if wrong.any():
-                i = int(wrong.argmax())
-                numbers = (label[i], start[i], end[i], known[i], last[i], len(self._classes) - 1)
-                raise CatalogError(f"{where(i)}: {normal[i]!r}: {flaw.format(*numbers)}")
-        self._paths = _distinct(normal, start, end, where)
-        self._columns = {"label": label}  # keyed by the fields of Video; only what is not a default
-        self._columns |= {"start": start} if start.any() else {}
-        self._columns |= {"end": end} if (end != _UNKNOWN).any() else {}
-        self._columns |= {"frames": known} if (known != _UNKNOWN).any() else {}
+        self._table = Table(
+            normal, labels, starts, ends, frames,
+            classes=len(self._classes), duplicates=duplicates, where=where,
+        )  # fmt: skip
+        self._duplicates = duplicates
+        self._targets: targets_.Targets | None = None
+        self._parts: tuple[Part, ...] = ()
 
     @classmethod
     def from_folder(
@@ -131,12 +102,13 @@ class Catalog:
         *,
         root: PathLike | None = None,
         classes: ClassNames | None = None,
-        suffixes: Sequence[str] = (".avi",),
+        suffixes: Sequence[str] = SUFFIXES,
     ) -> Catalog:
-        """The videos ``folder/<class>/**/*.avi``, by class and then by path.
+        """The videos ``folder/<class>/**/*``, by class and then by path.
 
-        Hidden names and symlinked folders are skipped. A symlink out of the root is an error,
-        because no worker would open it.
+        Hidden names and symlinked folders are skipped. Other files are passed over, and a warning
+        of the log says of which kinds. A symlink out of the root is an error, because no worker
+        would open it.
 
         Args:
             folder: Holds a sub-folder for each class; it may lie in a bucket (``s3://...``).
@@ -146,7 +118,8 @@ class Catalog:
                 other sub-folder may then be there. None, the default: all visible sub-folders,
                 sorted by name, also those without videos, so that train/ and test/ number them
                 alike.
-            suffixes: Of the videos' names, compared without case. Default: ``.avi``.
+            suffixes: Of the videos' names, compared without case. Default: ``.avi``,
+                ``.mp4``, ``.mkv`` and ``.mov``.
 
         Returns:
             A catalog of at least one video.
@@ -182,7 +155,13 @@ class Catalog:
 
     @classmethod
     def from_csv(
-        cls, csv_file: PathLike, root: PathLike | None, classes: ClassNames | None = None
+        cls,
+        csv_file: PathLike,
+        root: PathLike | None,
+        classes: ClassNames | None = None,
+        *,
+        targets: TargetColumns | None = None,
+        duplicates: bool = False,
     ) -> Catalog:
         """A table with a header: columns path, label and, if wanted, start, end, frames.
 
@@ -191,6 +170,10 @@ class Catalog:
         classes. Numbers that are not whole are refused, unless they are names in ``classes``. No
         file is looked at.
 
+        Several labels of a video stand in its field with ``;`` between them (``cook;talk``), and
+        the targets are then multi-hot, float32 [N, classes]; with the header ``labels`` they always
+        are. The first of them is the video's ``label``.
+
         Args:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
             root: Folder that the paths are relative to; None: the files are on the workers' hosts
@@ -198,6 +181,11 @@ class Catalog:
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
                 Where one of them is itself a number, labels are always names. None, the default:
                 what the labels say, names in sorted order.
+            targets: Columns of numbers that are the targets, in the place of labels: ``"x"`` gives
+                float32 [N], ``("x", "y")`` [N, 2], and a dict of them targets with names. The
+                column label may then be missing; all videos are of one class ``"all"``. Default
+                None.
+            duplicates: A segment may stand there more than once. Default False.
 
         Returns:
             A catalog in the order of the rows.
@@ -205,11 +193,12 @@ class Catalog:
         Raises:
             CatalogError: The file cannot be read or lists no videos, or a row is not valid.
         """
-        return cls._of(read_csv(csv_file, root, classes))
+        return cls._of(read_csv(csv_file, root, classes, targets), duplicates=duplicates)
 
     @classmethod
-    def _of(cls, columns: Columns) -> Catalog:
-        return cls(*columns[:-1], where=columns.where)
+    def _of(cls, columns: Columns, *, duplicates: bool = False) -> Catalog:
+        catalog = cls(*columns[:-2], duplicates=duplicates, where=columns.where)
+        return catalog if columns.targets is None else catalog.with_targets(columns.targets)
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
@@ -226,11 +215,11 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
         """
-        home = Path(folder)
-        if not ((home / "train").is_dir() and (home / "test").is_dir()):
-            return cls.from_folder(home).split(0.8, seed)
-        train = cls.from_folder(home / "train", root=home)
-        return train, cls.from_folder(home / "test", root=home, classes=train.classes)
+        parts = train_and_test(folder)
+        if parts is None:
+            return cls.from_folder(folder).split(0.8, seed)
+        train = cls.from_folder(parts[0], root=folder)
+        return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 
     @property
     def root(self) -> Path | str | None:
@@ -246,32 +235,45 @@ class Catalog:
     @property
     def labels(self) -> Ints:
         """Label of each video, an index into ``classes``: int64 [N], read-only."""
-        return self._columns["label"]
+        return self._table.labels
+
+    @property
+    def targets(self) -> targets_.Targets | None:
+        """What `with_targets` was given, read-only; None: the labels are the targets."""
+        return self._targets
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of a mixture, in their order; of any other catalog none."""
+        return self._parts
 
     @property
     def files(self) -> int:
         """How many files there are; several segments of one count once."""
-        return len(set(self._paths))
+        return len(set(self._table.paths))
 
     @property
     def segment_frames(self) -> Ints:
         """Length of each segment in source frames: int64 [N], -1 where neither its end nor the
         file's frame count is known."""
-        unknown = np.full(len(self), _UNKNOWN)
-        end = self._columns.get("end", unknown)
-        end = np.where(end == _UNKNOWN, self._columns.get("frames", unknown), end)
-        return np.where(end == _UNKNOWN, _UNKNOWN, end - self._columns.get("start", 0))
+        return self._table.segment_frames
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self._table.paths)
 
-    def __getitem__(self, index: SupportsIndex) -> Video:
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Video: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Catalog: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Video | Catalog:
+        if isinstance(index, slice):
+            return self.subset(np.arange(len(self))[index])
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"video {i} of a catalog of {len(self)}")
-        columns = self._columns.items()
-        told = {name: n for name, column in columns if (n := column.item(i)) != _UNKNOWN}
-        return Video(self._paths[i], **told)
+        return self._table.video(i % len(self))
 
     def __iter__(self) -> Iterator[Video]:
         return map(self.__getitem__, range(len(self)))
@@ -279,11 +281,10 @@ class Catalog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Catalog):
             return NotImplemented
-        return (
-            (self._root, self._classes, self._paths) == (other._root, other._classes, other._paths)
-            and self._columns.keys() == other._columns.keys()
-            and all(np.array_equal(c, other._columns[name]) for name, c in self._columns.items())
+        mine, theirs = (
+            (each._root, each._classes, each._table, each._parts) for each in (self, other)
         )
+        return mine == theirs and targets_.equal(self._targets, other._targets)
 
     def __hash__(self) -> int:
         return hash((self._root, self._classes, len(self)))
@@ -291,30 +292,79 @@ class Catalog:
     def __repr__(self) -> str:
         return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
 
-    def subset(self, indices: Iterable[int]) -> Catalog:
-        """Some of the videos. The classes stay as they are, also those left without videos.
+    def with_targets(self, targets: object) -> Catalog:
+        """This catalog with other targets than class labels: what a stream gives beside clips.
+
+        They stay in the trainer. ``labels`` and ``classes`` stay as well: `split` and
+        ``balance="class"`` go by them.
 
         Args:
-            indices: Which, in the new order, each at most once; negative ones count from the end.
-                Of a mask, take ``np.flatnonzero(mask)``.
+            targets: An array [N, ...] with a row for each video: numbers of any type (vectors,
+                multi-hot, a length or a time), or text. `PerFrame`: a row for each source frame. Or
+                a dict of such. A batch has the same, with its clips' rows.
 
         Returns:
             A new catalog.
 
         Raises:
-            CatalogError: There are no indices, or one is not a whole number or stands there twice.
+            CatalogError: There is not a row for each video, or the type is none of these.
+        """
+        new = copy.copy(self)
+        new._targets = targets_.checked(targets, len(self))
+        return new
+
+    def targets_of(self, videos: Ints, frames: Ints) -> Any:
+        """The targets of a batch.
+
+        Args:
+            videos: Index of each clip's video, int64 [B].
+            frames: The source frames that its frames show, int64 [B, T].
+
+        Returns:
+            The labels, int64 [B], or the targets' rows: an array, or a dict of arrays.
+
+        Raises:
+            SpecError: A video has no per-frame target for a frame that is shown.
+        """
+        if self._targets is None:
+            return self.labels[videos]
+        return targets_.batch(self._targets, videos, frames, self._table.paths.__getitem__)
+
+    def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
+        """Some of the videos. The classes stay as they are, also those left without videos.
+
+        ``catalog[10:20]`` is a subset as well.
+
+        Args:
+            indices: Which, in the new order; negative ones count from the end. Of a mask, take
+                ``np.flatnonzero(mask)``.
+            duplicates: A video may be chosen more than once. Default False, unless the catalog has
+                duplicates.
+
+        Returns:
+            A new catalog, with the targets of these videos.
+
+        Raises:
+            CatalogError: There are no indices, or one is not a whole number or stands there twice;
+                or this is a mixture.
             IndexError: There is no such video.
         """
+        if self._parts:
+            raise CatalogError("a mixture has no subsets: mix subsets of its parts")
         chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
         if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
             raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
         chosen = np.arange(len(self))[chosen.astype(np.int64)]  # negative ones count from the end
-        column = {name: told[chosen] for name, told in self._columns.items()}
-        segments = (column.get(name) for name in ("start", "end", "frames"))
-        paths = [self._paths[i] for i in chosen.tolist()]
-        return Catalog(paths, column["label"], self._classes, self._root, *segments)
+        new = copy.copy(self)
+        new._duplicates = duplicates or self._duplicates
+        new._table = self._table.take(chosen, duplicates=new._duplicates)
+        if self._targets is not None:
+            new._targets = targets_.subset(self._targets, chosen)
+        return new
 
-    def split(self, fraction: float, seed: int = 0) -> tuple[Catalog, Catalog]:
+    def split(
+        self, fraction: float, seed: int = 0, *, by: By | None = None
+    ) -> tuple[Catalog, Catalog]:
         """Two catalogs, with ``fraction`` and with the rest of the files of each class.
 
         Which file goes where depends on ``seed`` and the set of videos, not on their order. All
@@ -322,67 +372,25 @@ class Catalog:
         A class of n files gives ``round(fraction * n)`` to the first, but one to each if n > 1.
 
         Args:
-            fraction: Share of the files that goes to the first catalog, between 0 and 1.
+            fraction: Share of the files that goes to the first catalog, between 0 and 1; with
+                ``by``, of the groups.
             seed: Any int. Default 0.
+            by: What belongs together and goes to one side, in the place of files: a regular
+                expression whose groups, or else the whole of it, name a video's group in its path
+                (``r"_(g\\d+)_"`` of UCF-101: one recording, one person); a function of a `Video`;
+                or a value for each. Default None.
 
         Returns:
             (first, rest), both in this catalog's order and with all of its classes.
 
         Raises:
-            CatalogError: ``fraction`` is not between 0 and 1, or one side would be empty.
+            CatalogError: ``fraction`` is not between 0 and 1, one side would be empty, or a path
+                does not name its group.
         """
         if not 0 < fraction < 1:
             raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction}")
-        rarity = [(n, label) for label, n in enumerate(np.bincount(self.labels).tolist())]
-        rarest: dict[str, tuple[int, int]] = {}
-        for path, label in zip(self._paths, self.labels.tolist(), strict=True):
-            rarest[path] = min(rarity[label], rarest.get(path, rarity[label]))
-        key = hashlib.blake2b(str(operator.index(seed)).encode()).digest()
-        strata: dict[tuple[int, int], list[tuple[bytes, str]]] = {}
-        for path, stratum in rarest.items():
-            drawn = hashlib.blake2b(path.encode(), digest_size=16, key=key).digest()
-            strata.setdefault(stratum, []).append((drawn, path))
-        first: set[str] = set()
-        for files in strata.values():
-            n, wanted = len(files), round(fraction * len(files))
-            taken = sorted(files)[: min(max(wanted, 1), n - 1) if n > 1 else wanted]
-            first.update(path for _, path in taken)
-        if len(first) in (0, len(rarest)):
-            raise CatalogError(
-                f"a split by {fraction} leaves one side empty: no class has two files "
-                f"({len(rarest)} files, {len(strata)} classes)"
-            )
-        mask = np.fromiter((path in first for path in self._paths), np.bool_, len(self))
+        units = self._table.paths if by is None else groups(list(self), by)
+        what = "files" if by is None else "groups"
+        first = first_side(fraction, operator.index(seed), units, self.labels.tolist(), what)
+        mask = np.fromiter((unit in first for unit in units), np.bool_, len(self))
         return self.subset(np.flatnonzero(mask)), self.subset(np.flatnonzero(~mask))
-
-
-def _column(name: str, values: Column | None, count: int, default: int) -> Ints:
-    """A read-only copy; None, of a value or of the whole column, is the default."""
-    if values is None:
-        values = np.full(count, default)
-    elif not isinstance(values, np.ndarray):
-        values = np.array([default if value is None else value for value in values])
-    if values.dtype.kind not in "iu" or not np.can_cast(values.dtype, np.int64):
-        raise CatalogError(f"{name} must be whole numbers that fit int64, not {values.dtype}")
-    if values.shape != (count,):
-        raise CatalogError(f"{name} has the shape {values.shape}, but there are {count} paths")
-    column = values.astype(np.int64)
-    column.setflags(write=False)
-    return column
-
-
-def _distinct(
-    paths: list[str], starts: Ints, ends: Ints, where: Callable[[int], str]
-) -> tuple[str, ...]:
-    """The paths, one str for each file, once no segment stands there twice."""
-    if len(set(paths)) == len(paths):
-        return tuple(paths)
-    first: dict[str, int] = {}
-    file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    rows = np.stack((file, starts, ends))
-    order = np.lexsort(rows)
-    twice = (np.diff(rows[:, order]) == 0).all(axis=0)
-    if twice.any():
-        i, j = order[twice.argmax() :][:2].tolist()
-        raise CatalogError(f"{where(j)}: {paths[j]!r} is the same segment as {where(i)}: drop one")
-    return tuple(paths[i] for i in file.tolist())

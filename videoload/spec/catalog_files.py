@@ -1,4 +1,4 @@
-"""Reading catalogs: class folders, UCF-101's split files, tables.
+"""Reading catalogs: class folders, UCF-101's split files.
 
 Each reader returns the columns of a catalog, and for each row where it came from. What is wrong is
 a ``CatalogError`` of one line that names the file, and the line if any.
@@ -6,13 +6,14 @@ a ``CatalogError`` of one line that names the file, and the line if any.
 
 from __future__ import annotations
 
-import csv
+import logging
 import os
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,12 @@ from videoload.errors import CatalogError, StorageError
 from videoload.spec.roots import files_below, folders_in, is_url, normal_url
 
 PathLike = str | os.PathLike[str]
+SUFFIXES = (".avi", ".mp4", ".mkv", ".mov")  # of videos, wherever a folder is looked through
 ClassNames = PathLike | Sequence[str]  # the path of a classInd.txt, or the names themselves
 
-_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
+_log = logging.getLogger(__name__)
+
 _MAX_PATH = 4096  # of Linux; what names a clip to a worker holds no more
-_MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
 
 class Columns(NamedTuple):
@@ -39,36 +41,39 @@ class Columns(NamedTuple):
     ends: list[int | None] | None
     frames: list[int | None] | None
     where: Callable[[int], str]
+    targets: Any = None  # of `Catalog.with_targets`
 
 
 def read_folder(
     folder: PathLike, root: PathLike | None, classes: ClassNames | None, suffixes: Sequence[str]
 ) -> Columns:
-    """The videos ``folder/<class>/**/*.avi``; see `Catalog.from_folder`."""
-    endings = tuple(s.lower() for s in ([suffixes] if isinstance(suffixes, str) else suffixes))
-    if not endings or not all(len(s) > 1 and s.startswith(".") for s in endings):
-        raise CatalogError(f"suffixes must be like '.avi', not {suffixes!r}")
+    """The videos ``folder/<class>/**/*``; see `Catalog.from_folder`."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
     base = _base(home, top)
-    below: dict[str, list[str]] = {}
+    endings = tuple(s.lower() for s in ([suffixes] if isinstance(suffixes, str) else suffixes))
+    if not endings or not all(len(s) > 1 and s.startswith(".") for s in endings):
+        raise CatalogError(f"suffixes must be like '.avi', not {suffixes!r}")
+    passed: Counter[str] = Counter()
+    below: dict[str, list[str]] = {}  # of a URL, all is listed at once
     if isinstance(top, str):
-        below, loose = _objects(top, base, endings)
+        below, loose = _objects(top, base, endings, passed)
         found = set(below)
     else:
-        found, loose = _listing(top, base, endings)
+        found, loose = _listing(top, base, endings, passed)
     names = tuple(sorted(found)) if classes is None else class_names(classes)
     if strange := sorted(found.difference(names)):
         raise CatalogError(
-            f"{home}: the sub-folder {strange[0]!r} is not in classes ({_some(names)}): "
+            f"{home}: the sub-folder {strange[0]!r} is not in classes ({some(names)}): "
             "add it to them, or move it away"
         )
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(names):
-        videos = []
-        if name in found:
-            videos = below.get(name) or sorted(_videos(Path(top), base + name, endings))
+        if isinstance(top, str):
+            videos = below.get(name, [])
+        else:
+            videos = sorted(_videos(top, base + name, endings, passed)) if name in found else []
         paths += videos
         labels += [label] * len(videos)
     if not paths:
@@ -76,7 +81,19 @@ def read_folder(
         if loose:
             hint = f"its {len(loose)} videos need class sub-folders to lie in"
         raise CatalogError(f"{home} has no <class>/**/*{' or *'.join(endings)}: {hint}")
+    passed["videos outside of class folders"] = len(loose)
+    tell_passed_over(home, passed, endings)
     return Columns(paths, labels, names, top, None, None, None, lambda _: str(home))
+
+
+def tell_passed_over(folder: Path | str, passed: Counter[str], suffixes: Sequence[str]) -> None:
+    """Say in the log what of a folder is not in its catalog: how many of which kind."""
+    if kinds := [f"{n} {kind}" for kind, n in passed.most_common() if n]:
+        more = f", {len(kinds) - 5} more kinds" if len(kinds) > 5 else ""
+        _log.warning(
+            "%s: passed over %s%s; videos are named *%s",
+            folder, ", ".join(kinds[:5]), more, ", *".join(suffixes),
+        )  # fmt: skip
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Columns:
@@ -95,7 +112,7 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
     def where(i: int) -> str:
         return f"{list_file}, line {lines[i]}"
 
-    for line, text in enumerate(_lines(list_file), 1):
+    for line, text in enumerate(text_lines(list_file), 1):
         if not text.strip():
             continue
         lines.append(line)
@@ -106,7 +123,7 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
         label = int(number[0]) - 1 if number else by_folder
         flaw = ""
         if not number and by_folder < 0:
-            flaw = f"has no class number, and its first folder is no class ({_some(names)})"
+            flaw = f"has no class number, and its first folder is no class ({some(names)})"
         elif not 0 <= label < len(names):
             flaw = f"has class number {number[0]}, which is not one of 1..{len(names)}"
         elif by_folder not in (-1, label):
@@ -118,54 +135,6 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
     if not paths:
         raise CatalogError(f"{list_file} lists no videos")
     return Columns(paths, labels, names, root, None, None, None, where)
-
-
-def read_csv(csv_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Columns:
-    """The rows of a table; see `Catalog.from_csv`."""
-    codes: dict[str, int] = {}  # label text -> its code, in order of appearance
-    coded: list[int] = []
-    paths: list[str] = []
-    lines: list[int] = []
-    starts: list[int | None] = []
-    ends: list[int | None] = []
-    frames: list[int | None] = []
-
-    def where(i: int) -> str:
-        return f"{csv_file}, line {lines[i]}"
-
-    for line, (path, label, *segment) in _csv_rows(csv_file):
-        lines.append(line)
-        paths.append(path)
-        coded.append(codes.setdefault(label, len(codes)))
-        for column, text in zip((starts, ends, frames), segment, strict=True):
-            if text and not _is_number(text):
-                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text!r}")
-            column.append(int(text) if text else None)
-    if not paths:
-        raise CatalogError(f"{csv_file} lists no videos below its header")
-    given = None if classes is None else class_names(classes)
-    numbered = all(re.fullmatch("-?[0-9]+", text) for text in codes)
-    if numbered and not any(map(_is_number, given or ())):
-        most = len(given) if given else _MAX_NUMBERED_CLASSES
-        label_of = {t: int(t) for t in codes if _is_number(t) and int(t) < most}
-        names = given or tuple(map(str, range(max(label_of.values(), default=0) + 1)))
-        meant = f"in 0..{most - 1}"
-    else:
-        if given is None and not numbered and all(map(_FRACTION.fullmatch, codes)):
-            # pandas writes 3.0 for 3 where a column has gaps; 0.73 is a target and no class.
-            text = next(text for text in codes if not re.fullmatch("-?[0-9]+", text))
-            raise CatalogError(
-                f"{where(coded.index(codes[text]))}: the labels are numbers, and {text!r} is not a "
-                "whole one: write class numbers as 0, 1, ..., or if these are names, give classes="
-            )
-        names = given or tuple(sorted(filter(None, codes)))
-        label_of = {name: label for label, name in enumerate(names)}
-        meant = f"a class ({_some(names)})"
-    for text, code in codes.items():
-        if text not in label_of:
-            raise CatalogError(f"{where(coded.index(code))}: label {text!r} is not {meant}")
-    labels = np.array([label_of[text] for text in codes])[coded]
-    return Columns(paths, labels, names, root, starts, ends, frames, where)
 
 
 def open_root(root: PathLike) -> Path | str:
@@ -190,6 +159,16 @@ def sub_folders(root: PathLike) -> list[str]:
         raise CatalogError(str(error)) from None
 
 
+def train_and_test(folder: PathLike) -> tuple[str, str] | None:
+    """The parts of a data set, where its folder has both. Raises CatalogError."""
+    train, test = (os.path.join(folder, part) for part in ("train", "test"))
+    if is_url(folder):
+        has_both = {"train", "test"}.issubset(sub_folders(folder))
+    else:
+        has_both = Path(train).is_dir() and Path(test).is_dir()
+    return (train, test) if has_both else None
+
+
 def open_folder(path: PathLike) -> Path:
     folder = Path(os.path.realpath(path))  # Path.resolve() raises on a loop of links
     try:
@@ -199,11 +178,11 @@ def open_folder(path: PathLike) -> Path:
     return folder
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f", ... {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 19  # fits int64
 
 
@@ -245,11 +224,11 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
     if not isinstance(classes, str | os.PathLike):
         return checked_names(classes, "classes")
     names: dict[int, str] = {}
-    for line, text in enumerate(_lines(classes), 1):
+    for line, text in enumerate(text_lines(classes), 1):
         number, name = (*text.strip().split(None, 1), "", "")[:2]
         if not number:
             continue
-        if not name or not _is_number(number) or int(number) in names:
+        if not name or not is_number(number) or int(number) in names:
             raise CatalogError(
                 f"{classes}, line {line}: expected a new number and a name, like '3 Archery', "
                 f"not {text.strip()!r}"
@@ -262,7 +241,7 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
     return checked_names([name for _, name in sorted(names.items())], str(classes))
 
 
-def _lines(file: PathLike) -> Iterator[str]:
+def text_lines(file: PathLike) -> Iterator[str]:
     try:
         # Surrogates stand for what is not UTF-8, so that the line can be named.
         with Path(file).open(encoding="utf-8-sig", errors="surrogateescape") as lines:
@@ -274,35 +253,11 @@ def _lines(file: PathLike) -> Iterator[str]:
         raise CatalogError(f"{file} cannot be read: {error.strerror}") from error
 
 
-def _csv_rows(csv_file: PathLike) -> Iterator[tuple[int, list[str]]]:
-    """The line number, and the path, label, start, end and frames of each row; '' if not given."""
-    rows = csv.reader(_lines(csv_file), strict=True)
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        columns = ("path", "label", "start", "end", "frames")
-        count = [header.count(name) for name in columns]
-        if 0 in count[:2] or max(count) > 1:
-            raise CatalogError(
-                f"{csv_file}: the header must have the columns path and label (start, end and "
-                f"frames if wanted), each once, separated by commas, not {','.join(header)[:80]!r}"
-            )
-        at = [header.index(name) if name in header else len(header) for name in columns]
-        for row in rows:
-            if not any(map(str.strip, row)):
-                continue
-            if len(row) != len(header):
-                raise CatalogError(
-                    f"{csv_file}, line {rows.line_num}: {len(row)} fields, the header has "
-                    f"{len(header)}: a field with a comma needs quotes"
-                )
-            row.append("")
-            yield rows.line_num, [row[at[0]], *(row[i].strip() for i in at[1:])]
-    except csv.Error as error:
-        raise CatalogError(f"{csv_file}, line {rows.line_num}: {error}") from error
-
-
-def _listing(root: Path, folder: str, suffixes: tuple[str, ...] = ()) -> tuple[set[str], list[str]]:
-    """The visible sub-folders of ``root/folder``, and its files with one of the suffixes."""
+def _listing(
+    root: Path, folder: str, suffixes: tuple[str, ...] = (), passed: Counter[str] | None = None
+) -> tuple[set[str], list[str]]:
+    """The visible sub-folders of ``root/folder``, and its files with one of the suffixes. What else
+    is visible is counted in ``passed``."""
     folders: set[str] = set()
     videos: list[str] = []
     try:
@@ -323,6 +278,8 @@ def _listing(root: Path, folder: str, suffixes: tuple[str, ...] = ()) -> tuple[s
                     folders.add(entry.name)
                 elif is_video and not is_folder and (is_link or entry.is_file()):
                     videos.append(entry.name)
+                elif passed is not None:
+                    passed[kind(entry.name) if not is_folder else "linked folders"] += 1
     except OSError as error:
         raise CatalogError(f"{root / folder} cannot be listed: {error.strerror}") from error
     return folders, videos
@@ -340,9 +297,10 @@ def _base(home: Path | str, top: Path | str) -> str:
 
 
 def _objects(
-    url: str, base: str, suffixes: tuple[str, ...]
+    url: str, base: str, suffixes: tuple[str, ...], passed: Counter[str]
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """The videos below each folder of ``base``, relative to the URL, and those in none."""
+    """The videos below each folder of ``base``, relative to the URL, and those in none. What else
+    is visible is counted in ``passed``."""
     found: dict[str, list[str]] = {}
     loose: list[str] = []
     try:
@@ -353,16 +311,26 @@ def _objects(
             videos = found.setdefault(first, []) if rest else loose
             if path.lower().endswith(suffixes):
                 videos.append(path)
+            else:
+                passed[kind(path)] += 1
     except StorageError as error:
         raise CatalogError(str(error)) from None
     return found, loose
 
 
-def _videos(root: Path, folder: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+def kind(name: str) -> str:
+    """How a file that is no video is counted: by its suffix."""
+    suffix = PurePath(name).suffix.lower()
+    return f"*{suffix}" if suffix else "files without a suffix"
+
+
+def _videos(
+    root: Path, folder: str, suffixes: tuple[str, ...], passed: Counter[str]
+) -> Iterator[str]:
     """The videos anywhere below ``root/folder``, relative to ``root``."""
     waiting = [folder]
     while waiting:
         here = waiting.pop()
-        folders, videos = _listing(root, here, suffixes)
+        folders, videos = _listing(root, here, suffixes, passed)
         waiting += [f"{here}/{name}" for name in folders]
         yield from (f"{here}/{name}" for name in videos)

@@ -1,56 +1,50 @@
-"""What a clip is: which frames of a video, which part of them, which pixels.
+"""What a clip is: what a spec may say of it, and what follows from that alone.
 
-A clip has to be the same whichever worker decodes it, so every choice is a pure function of the
-spec, the properties of the video (frame count, rate, size) and one integer seed, which the plan
-derives from (seed, epoch, sample). The draws are made in one fixed order, whatever the spec uses of
-them, so that switching the flip on does not move the windows.
+Which frames and which part of them a clip shows, of a video that is known, is `clip_params`' to
+decide.
 """
 
 from __future__ import annotations
 
-import math
-import random
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import SpecError
 from videoload.spec.arguments import real, whole
+from videoload.spec.layouts import array_bytes, as_arrays, shape_of, type_of
+from videoload.spec.regions import scaled_size
 
-Crop = Literal["center", "random", "resized", "none"]
+Crop = Literal["center", "random", "resized", "three", "five", "multiscale", "none"]
 Sampling = Literal["random", "center", "uniform", "dense"]
 Short = Literal["loop", "hold", "drop", "error"]
 Pixels = Literal["rgb24", "gray", "yuv420p"]
+Span = Literal["window", "strides", "video"]
+ViewsShare = Literal["nothing", "window"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "crop": ("center", "random", "resized", "none"),
+    "crop": ("center", "random", "resized", "three", "five", "multiscale", "none"),
     "sampling": ("random", "center", "uniform", "dense"),
     "short": ("loop", "hold", "drop", "error"),
     "pixels": ("rgb24", "gray", "yuv420p"),
+    "span": ("window", "strides", "video"),
+    "views_share": ("nothing", "window"),
 }
+_CROPS = {"three": 3, "five": 5}  # of one clip
+_DRAWN_CROPS = ("random", "resized", "multiscale")
+_FROM_SOURCE = ("resized", "multiscale")  # crops that scale a part of the source frame to size
 
 FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 TRIED_FOR_SIZE = 20  # videos of a catalog looked at to find the native size
 
-# The usual random resized crop (Szegedy et al. 2015): share of the area, ratio width to height.
+# The usual random resized crop (Szegedy et al. 2015).
 _AREA = (0.08, 1.0)
 _RATIO = (3 / 4, 4 / 3)
-_CROP_ATTEMPTS = 10
-
-
-class UnfitError(Exception):
-    """The video cannot give such a clip. ``dropped``: it is short, and the spec says "drop"."""
-
-    def __init__(self, reason: str, *, dropped: bool = False) -> None:
-        super().__init__(reason)
-        self.dropped = dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,12 @@ class ClipSpec:
         crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out
             of the resized frame. ``"resized"`` scales a random region to ``size``: 8 to 100 % of
             the source frame's area, 3:4 to 4:3 in shape (Szegedy et al. 2015); ``resize`` is not
-            used. ``"none"``: a video whose frames are not of that size is bad.
+            used; ``area`` and ``ratio`` set other ranges. ``"multiscale"`` does that with a region
+            at a corner or in the middle whose sides are 1, 0.875, 0.75 or 0.66 of the short side,
+            at most one step apart (Wang et al. 2016, Temporal Segment Networks). ``"three"`` cuts
+            ``size`` at both ends and in the middle of the long side, ``"five"`` in the corners and
+            in the middle: each clip is so many rows of the stream, one after the other.
+            ``"none"``: a video whose frames are not of that size is bad.
         flip: Mirror left to right with probability 1/2, all frames of a clip alike. Default False.
         sampling: Where in the video, or in its segment, the clip starts. ``"center"``, the default:
             in the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` of
@@ -90,8 +89,28 @@ class ClipSpec:
             [T, H, W, 1]. ``"yuv420p"``: [T, H * 3 // 2, W], the planes Y, U and V one after the
             other, with an even size.
         transform: ``"package.module:function"``, called on the worker with each clip and a
-            numpy.random.Generator seeded for it; returns a clip of the same shape and type.
-            Workers that dial in must allow the module (``--allow``). Default None.
+            numpy.random.Generator seeded for it; returns a clip of the same shape and type, or
+            what ``output`` says. Workers that dial in must allow the module (``--allow``). Default
+            None.
+        span: What the frames of a clip are spread over. ``"window"``, the default: the source
+            frames from its first to its last. ``"strides"``: ``frames * stride`` of them, and
+            ``"uniform"`` starts are rounded to the nearest frame, as mmaction2 counts.
+            ``"video"``: all of the video, or of its segment, in ``frames`` equal parts, and of
+            each part a frame (Wang et al. 2016): ``sampling="random"`` draws it, ``"center"`` takes
+            the middle one, and ``"uniform"`` those that divide the part evenly, one for each of
+            ``clips_per_video`` (Li et al. 2022, UniFormerV2). Without stride and fps.
+        views: Clips of one video in each sample (k), at least 1: k > 1 gives [k, T, H, W, C].
+            Default 1.
+        views_share: ``"nothing"``, the default: each view is drawn for itself. ``"window"``: all
+            views of a sample show the same frames; crop, flip and transform differ.
+        area: (least, most) share of the frame that ``crop="resized"`` takes. Default (0.08, 1).
+        ratio: (least, most) ratio of width to height of ``"resized"``. Default (3/4, 4/3).
+        rotate: Turn frames as their file says that they are to be shown, by multiples of 90
+            degrees, as players do. Default True; False: as they are stored.
+        square_pixels: Stretch frames whose pixels are not square to the width at which players
+            show them. Default False: a pixel stays a pixel.
+        output: (shape, type) of what ``transform`` returns for a clip, where that is not a clip
+            as above: ``((16, 112, 112, 3), "float32")``. Default None.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -110,17 +129,26 @@ class ClipSpec:
     short: Short = "loop"
     pixels: Pixels = "rgb24"
     transform: str | None = None
+    span: Span = "window"
+    views: int = 1
+    views_share: ViewsShare = "nothing"
+    area: tuple[float, float] = _AREA
+    ratio: tuple[float, float] = _RATIO
+    rotate: bool = True
+    square_pixels: bool = False
+    output: tuple[tuple[int, ...], str] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("frames", "stride", "clips_per_video"):
+        for name in ("frames", "stride", "clips_per_video", "views"):
             object.__setattr__(self, name, whole(name, getattr(self, name)))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SpecError(
                     f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
                 )
-        if not isinstance(self.flip, bool):
-            raise SpecError(f"flip must be True or False, got {self.flip!r}")
+        for name in ("flip", "rotate", "square_pixels"):
+            if not isinstance(getattr(self, name), bool):
+                raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.fps is not None:
             object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
             if self.stride != 1:
@@ -130,7 +158,9 @@ class ClipSpec:
             if self.resize % 2:
                 raise SpecError(f"resize must be even, got {self.resize}")
         self._check_size()
+        self._check_ranges()
         self._check_dense()
+        self._check_span()
         if self.transform is not None and not (
             isinstance(self.transform, str) and FUNCTION.fullmatch(self.transform)
         ):
@@ -138,11 +168,13 @@ class ClipSpec:
                 f'transform must be "package.module:function", got {self.transform!r}'
                 " (a function of the main script cannot be imported by a worker)"
             )
+        self._check_output()
+        self._check_views()
 
     def _check_size(self) -> None:
         if self.size is None:
-            if self.crop == "resized":
-                raise SpecError('crop="resized" needs a size')
+            if self.crop in (*_FROM_SOURCE, *_CROPS):
+                raise SpecError(f'crop="{self.crop}" needs a size')
             return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:
             raise SpecError(f"size must be (height, width), got {self.size!r}")
@@ -151,8 +183,21 @@ class ClipSpec:
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
         # The short side is resized: the long one may be as long as the video makes it.
-        if self.resize is not None and self.crop != "resized" and min(self.size) > self.resize:
+        scales = self.resize is not None and self.crop not in _FROM_SOURCE
+        if scales and min(self.size) > (self.resize or 0):
             raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
+
+    def _check_ranges(self) -> None:
+        for name, default, most in (("area", _AREA, 1.0), ("ratio", _RATIO, 1000.0)):
+            given = getattr(self, name)
+            if not isinstance(given, tuple | list) or len(given) != 2:
+                raise SpecError(f"{name} must be (least, most), got {given!r}")
+            low, high = (real(name, value, 0.001, most) for value in given)
+            if low > high:
+                raise SpecError(f"{name} must be (least, most), got {given!r}")
+            object.__setattr__(self, name, (low, high))
+            if self.crop != "resized" and (low, high) != default:
+                raise SpecError(f'{name} is for crop="resized"')
 
     def _check_dense(self) -> None:
         if self.hop is not None:
@@ -164,6 +209,37 @@ class ClipSpec:
             raise SpecError('sampling="dense" takes all windows: leave clips_per_video out')
         elif self.fps is not None:
             raise SpecError('sampling="dense" counts source frames: give stride, not fps')
+        elif self.span != "window":
+            raise SpecError(f'sampling="dense" takes windows: leave span="{self.span}" out')
+
+    def _check_span(self) -> None:
+        if self.span == "video" and (self.stride != 1 or self.fps is not None):
+            raise SpecError('span="video" takes a frame of each part: leave stride and fps out')
+        if self.span == "strides" and self.fps is not None:
+            raise SpecError('span="strides" counts source frames: give stride, not fps')
+
+    def _check_output(self) -> None:
+        if self.output is None:
+            return
+        if self.transform is None:
+            raise SpecError("output is what a transform returns: give transform")
+        if not isinstance(self.output, tuple | list) or len(self.output) != 2:
+            raise SpecError(f"output must be (shape, type), got {self.output!r}")
+        shape, dtype = self.output
+        output = shape_of("output[0]", shape), type_of("output[1]", dtype)
+        object.__setattr__(self, "output", output)
+
+    def _check_views(self) -> None:
+        if self.views == 1:
+            if self.views_share != "nothing":
+                raise SpecError("views_share is for views of at least 2")
+            return
+        drawn = self.flip or self.crop in _DRAWN_CROPS or self.transform is not None
+        if not drawn and (self.views_share == "window" or self.sampling != "random"):
+            raise SpecError(
+                f"the {self.views} views of a sample would all be the same: draw crop, flip or "
+                "window, or give a transform"
+            )
 
     @property
     def height(self) -> int:
@@ -213,8 +289,13 @@ class ClipSpec:
         return self.frames * self.stride if self.hop is None else self.hop
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one clip's uint8 array. Raises SpecError while ``size`` is None."""
+    def crops(self) -> int:
+        """Rows of the stream that each clip makes: 3 for ``"three"``, 5 for ``"five"``, else 1."""
+        return _CROPS.get(self.crop, 1)
+
+    @property
+    def decoded_shape(self) -> tuple[int, ...]:
+        """Shape of one clip as it is decoded, uint8. Raises SpecError while ``size`` is None."""
         match self.pixels:
             case "rgb24":
                 return (self.frames, self.height, self.width, 3)
@@ -224,172 +305,75 @@ class ClipSpec:
                 return (self.frames, self.height * 3 // 2, self.width)
 
     @property
+    def clip_shape(self) -> tuple[int, ...]:
+        """Shape of one clip's array. Raises SpecError while ``size`` is None."""
+        return self.decoded_shape if self.output is None else self.output[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample's array. Raises SpecError while ``size`` is None."""
+        return self.clip_shape if self.views == 1 else (self.views, *self.clip_shape)
+
+    @property
+    def frames_shape(self) -> tuple[int, ...]:
+        """Shape of the ordinals of a sample's source frames: (T,), or (k, T) of several views."""
+        return (self.frames,) if self.views == 1 else (self.views, self.frames)
+
+    @property
     def dtype(self) -> str:
-        """Type of a clip's array, as NumPy names it."""
-        return "uint8"
+        """Type of a sample's array, as NumPy names it."""
+        return "uint8" if self.output is None else self.output[1]
 
     @property
     def files(self) -> bool:
         """That the catalog's paths are files."""
         return True
 
-    def arrays(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-        """The arrays of clips, as a view.
+    def arrays(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+        """The arrays of samples, as a view.
 
         Args:
             rows: Their bytes, uint8 [..., clip_bytes], contiguous.
 
         Returns:
-            uint8 [..., *shape].
+            [..., *shape] of ``dtype``.
         """
-        return rows.reshape(*rows.shape[:-1], *self.shape)
+        return as_arrays(rows, self.shape, self.dtype)
 
     @property
     def draws(self) -> bool:
         """Whether the window, the crop or the flip is drawn at random."""
-        return self.flip or self.sampling == "random" or self.crop in ("random", "resized")
+        return self.flip or self.sampling == "random" or self.crop in _DRAWN_CROPS
 
     @property
     def clip_bytes(self) -> int:
-        """Bytes of one clip. Raises SpecError while ``size`` is None."""
-        return math.prod(self.shape)
+        """Bytes of one sample. Raises SpecError while ``size`` is None."""
+        return array_bytes(self.shape, self.dtype)
+
+
+class UnfitError(Exception):
+    """The video cannot give such a clip. ``dropped``: it is short, and the spec says "drop"."""
+
+    def __init__(self, reason: str, *, dropped: bool = False) -> None:
+        super().__init__(reason)
+        self.dropped = dropped
 
 
 class VideoInfo(NamedTuple):
-    """What a clip depends on: true frame count, frames per second, size in pixels."""
+    """What a clip depends on: true frame count, frames per second, size in pixels as it is stored,
+    how many times it is to be turned by 90 degrees, clockwise, and the width of a pixel divided by
+    its height."""
 
     frames: int
     fps: Fraction
     width: int
     height: int
+    turns: int = 0
+    aspect: Fraction = Fraction(1)
 
-
-class ClipParams(NamedTuple):
-    """One clip, decided.
-
-    ``frames`` are ordinals of source frames, int64 [T]. ``region`` (x, y, width, height) of the
-    source frame is scaled to ``scaled`` (width, height); from that, the spec's size is cut at
-    ``corner`` (x, y), and mirrored if ``flip``. ``seed`` is the transform's.
-    """
-
-    frames: npt.NDArray[np.int64]
-    region: tuple[int, int, int, int]
-    scaled: tuple[int, int]
-    corner: tuple[int, int]
-    flip: bool
-    seed: int
-
-
-def clip_params(
-    spec: ClipSpec,
-    video: VideoInfo,
-    seed: int,
-    clip: int = 0,
-    start: int = 0,
-    end: int | None = None,
-) -> ClipParams:
-    """Decide clip number ``clip`` of the segment [start, end) of a video, from ``seed`` alone.
-
-    Raises UnfitError where the video cannot give such a clip.
-    """
-    # Random.random() gives the same numbers in every version of Python; its other methods may not.
-    draw = random.Random(seed).random if spec.draws else float  # float() is 0.0
-    at, mirror, across, down = draw(), draw(), draw(), draw()
-    last = video.frames if end is None else min(end, video.frames)
-    if start >= last:
-        raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
-    frames = start + _window(spec, last - start, video.fps, clip, at)
-    flip = spec.flip and mirror < 0.5
-    if spec.crop == "resized":
-        region = _random_region(video.width, video.height, draw)
-        return ClipParams(frames, region, (spec.width, spec.height), (0, 0), flip, seed)
-    scaled = scaled_size(video.width, video.height, spec.resize)
-    free_x, free_y = scaled[0] - spec.width, scaled[1] - spec.height
-    if spec.crop == "none" and (free_x or free_y):
-        raise UnfitError(
-            f"frames are {scaled[0]}x{scaled[1]} pixels, the stream's are "
-            f"{spec.width}x{spec.height}; give resize and size"
-        )
-    if free_x < 0 or free_y < 0:
-        raise UnfitError(
-            f"frames of {scaled[0]}x{scaled[1]} pixels are smaller than the crop "
-            f"{spec.width}x{spec.height}; give resize"
-        )
-    if spec.crop == "random":
-        corner = (int(across * (free_x + 1)), int(down * (free_y + 1)))
-    else:
-        corner = (free_x // 2, free_y // 2)
-    if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
-        corner = (corner[0] & ~1, corner[1] & ~1)
-    return ClipParams(frames, (0, 0, video.width, video.height), scaled, corner, flip, seed)
-
-
-def scaled_size(width: int, height: int, resize: int | None) -> tuple[int, int]:
-    """(width, height) after the short side became ``resize``, the other the nearest even length."""
-    if resize is None:
-        return width, height
-    if width <= height:
-        return resize, max(2, 2 * ((height * resize + width) // (2 * width)))
-    return max(2, 2 * ((width * resize + height) // (2 * height))), resize
-
-
-def _window(
-    spec: ClipSpec, frames: int, fps: Fraction, clip: int, at: float
-) -> npt.NDArray[np.int64]:
-    """Ordinals of the clip's frames in a video of ``frames`` frames; ``at`` in [0, 1) is drawn."""
-    if spec.fps is not None and fps <= 0:
-        raise UnfitError("does not say its frame rate; give stride instead of fps")
-    offsets, span = _offsets(spec.frames, spec.stride if spec.fps is None else _step(spec.fps, fps))
-    if frames >= span:
-        return offsets + _start(spec, frames - span, clip, at)
-    match spec.short:
-        case "loop":
-            return offsets % frames
-        case "hold":
-            return np.minimum(offsets, frames - 1)
-        case "drop" | "error":
-            reason = f"has {frames} frames, a clip spans {span}"
-            raise UnfitError(reason, dropped=spec.short == "drop")
-
-
-@lru_cache(256)
-def _step(wanted: float, fps: Fraction) -> Fraction:
-    """Source frames from one frame of a clip to the next."""
-    return fps / Fraction(wanted).limit_denominator(1_000_000)
-
-
-@lru_cache(256)
-def _offsets(frames: int, step: int | Fraction) -> tuple[npt.NDArray[np.int64], int]:
-    """Frames of a clip, counted from its first; and how many source frames it spans."""
-    offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
-    offsets.flags.writeable = False
-    return offsets, int(offsets[-1]) + 1
-
-
-def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
-    """First frame of the window: one of 0..free."""
-    match spec.sampling:
-        case "random":
-            return int(at * (free + 1))
-        case "uniform" if spec.clips_per_video > 1:
-            return free * clip // (spec.clips_per_video - 1)
-        case "dense":
-            return min(clip * spec.dense_hop, free)
-        case _:
-            return free // 2
-
-
-def _random_region(width: int, height: int, draw: Callable[[], float]) -> tuple[int, int, int, int]:
-    """(x, y, width, height), drawn by the usual rule. A draw that does not fit into the frame is
-    repeated; after ten, the largest region in the middle with an allowed aspect ratio."""
-    for _ in range(_CROP_ATTEMPTS):
-        area = width * height * (_AREA[0] + (_AREA[1] - _AREA[0]) * draw())
-        ratio = _RATIO[0] * (_RATIO[1] / _RATIO[0]) ** draw()
-        w, h = round((area * ratio) ** 0.5), round((area / ratio) ** 0.5)
-        across, down = draw(), draw()
-        if 0 < w <= width and 0 < h <= height:
-            x, y = int(across * (width - w + 1)), int(down * (height - h + 1))
-            return x & ~1, y & ~1, w, h  # a chroma sample spans two pixels each way
-    w = min(width, round(height * _RATIO[1]))
-    h = min(height, round(width / _RATIO[0]))
-    return (width - w) // 4 * 2, (height - h) // 4 * 2, w, h
+    def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
+        """(width, height) of the frames as the spec takes them."""
+        width = self.width
+        if spec.square_pixels:
+            width = max(1, round(width * self.aspect))
+        return (self.height, width) if spec.rotate and self.turns % 2 else (width, self.height)

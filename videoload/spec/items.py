@@ -15,11 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import SpecError
-from videoload.spec.arguments import whole
 from videoload.spec.clips import FUNCTION, ClipSpec
-
-_KINDS = "biufc"  # bool, integers, floats, complex: nothing that refers to other memory
-_ONLY = "only"  # the name of an array that has none
+from videoload.spec.layouts import array_bytes, as_arrays, shape_of, type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,26 +78,29 @@ class ItemSpec:
                     f"shape and dtype must have the same names, at least one, got {list(shape)} "
                     f"and {list(dtype)}"
                 )
-            lengths = {name: _lengths(f"shape[{name!r}]", shape[name]) for name in shape}
-            types = {name: _type(f"dtype[{name!r}]", dtype[name]) for name in shape}
+            lengths = {name: shape_of(f"shape[{name!r}]", shape[name]) for name in shape}
+            types = {name: type_of(f"dtype[{name!r}]", dtype[name]) for name in shape}
             object.__setattr__(self, "shape", lengths)
             object.__setattr__(self, "dtype", types)
         else:
-            object.__setattr__(self, "shape", _lengths("shape", shape))
-            object.__setattr__(self, "dtype", _type("dtype", dtype))
+            object.__setattr__(self, "shape", shape_of("shape", shape))
+            object.__setattr__(self, "dtype", type_of("dtype", dtype))
 
     def __hash__(self) -> int:
         return hash((self.load, self.files))  # a dict has none
 
     @property
-    def frames(self) -> int:
-        """Source frames of an item: none."""
-        return 0
+    def frames_shape(self) -> tuple[int, ...]:
+        """Shape of the ordinals of an item's source frames: there are none."""
+        return (0,)
 
     @property
     def clip_bytes(self) -> int:
         """Bytes of one item."""
-        return _record(self).itemsize
+        if isinstance(self.shape, dict):
+            return _record(self).itemsize
+        assert isinstance(self.dtype, str)
+        return array_bytes(self.shape, self.dtype)
 
     def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
         """The arrays of items, as views.
@@ -111,36 +111,20 @@ class ItemSpec:
         Returns:
             An array [..., *shape], or a dict of them.
         """
-        items = rows.view(_record(self))[..., 0]
         if isinstance(self.shape, dict):
+            items = rows.view(_record(self))[..., 0]
             return {name: items[name] for name in self.shape}
-        return items[_ONLY]
+        assert isinstance(self.dtype, str)
+        return as_arrays(rows, self.shape, self.dtype)
 
 
 Spec = ClipSpec | ItemSpec
 
 
-def _lengths(name: str, shape: object) -> tuple[int, ...]:
-    if not isinstance(shape, tuple | list):
-        raise SpecError(f"{name} must be a tuple of lengths, got {shape!r}")
-    return tuple(whole(name, length) for length in shape)
-
-
-def _type(name: str, dtype: Any) -> str:
-    try:
-        found = np.dtype(dtype)
-    except Exception:  # it parses strings, and not all that it raises is a TypeError
-        found = None
-    if found is None or found.kind not in _KINDS or not found.isnative or dtype is None:
-        raise SpecError(
-            f"{name} must be the name of a NumPy type of booleans, integers, floats or complex "
-            f"numbers, got {dtype!r}"
-        )
-    return str(found.name)
-
-
 @lru_cache(maxsize=64)  # asked for several times an item
 def _record(spec: ItemSpec) -> np.dtype[Any]:
-    shapes = spec.shape if isinstance(spec.shape, dict) else {_ONLY: spec.shape}
-    types = spec.dtype if isinstance(spec.dtype, dict) else {_ONLY: spec.dtype}
+    """Several arrays, one after the other."""
+    shapes, types = spec.shape, spec.dtype
+    assert isinstance(shapes, dict)
+    assert isinstance(types, dict)
     return np.dtype([(name, types[name], shapes[name]) for name in shapes], align=True)

@@ -117,7 +117,7 @@ class Quarantine:
             taken = iter(samples)
             following = next(taken, None)
             for row, planned in enumerate(self._plan[step]):
-                if following is not None and planned.origin == following.origin:
+                if following is not None and _row(planned) == _row(following):
                     following = next(taken, None)
                 elif following is not None or complete:
                     yield row, 0, planned.video
@@ -126,3 +126,8 @@ class Quarantine:
                 while at.attempt < end.attempt:
                     yield row, at.attempt, at.video
                     at = self._plan.substitute(at)  # noqa: PLW2901 - along the chain
+
+
+def _row(sample: Sample) -> tuple[int, int]:
+    """What tells it from the others of its batch."""
+    return sample.origin, sample.crop

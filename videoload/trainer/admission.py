@@ -13,17 +13,20 @@ before the new one is admitted. There are two kinds of addresses:
 from __future__ import annotations
 
 import hmac
+import math
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-from videoload.trainer.stats import WorkerStats
+from videoload.trainer.accounts import Account
+from videoload.trainer.stats import Connected
 from videoload.transport.messages import Hello
 
 PeerT = TypeVar("PeerT", bound=Hashable)
 
+_SILENT_S = 2.0  # eight heartbeats
 _MAX_REMOTE = 4096  # workers at once: with insecure=True anyone may send HELLO
 STRANGERS = 32  # further connections: of those that have not said HELLO yet
 _KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors that are left to the trainer: so many, or a fourth
@@ -38,19 +41,21 @@ class ConnectedWorker:
     pid: int
     is_child: bool
     copy: str = ""  # which copy of the videos it reads; of one that dialled in
-    clips: int = 0
-    decode_s: float = 0.0
+    account: Account = field(default_factory=Account)
+    heard: float = math.inf  # when its last message came
+    last_error: str = ""
 
     @property
     def name(self) -> str:
         """Its name in messages to people."""
         return f"{self.host}:{self.pid}"
 
-    @property
-    def stats(self) -> WorkerStats:
-        """Its figures so far."""
-        rate = self.clips / self.decode_s if self.decode_s else 0.0
-        return WorkerStats(self.name, self.host, self.pid, self.clips, rate)
+    def state(self, now: float) -> Connected:
+        """How it is now."""
+        state = "idle" if self.account.is_free else "decoding"
+        if now - self.heard > _SILENT_S:
+            state = "silent"
+        return Connected(self.name, self.host, self.pid, self.is_child, state, self.last_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Refusal:
 
     reason: str
     is_full: bool = False  # no worker's fault: the trainer's owner should know
+    is_other: bool = False  # ... as of a worker with other software
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class Admission(Generic[PeerT]):
         self.max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
         self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
-        self._software: str | None = None  # of the first worker that came
+        self.software: str | None = None  # what a worker has to decode with; None: anything
 
     def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
         """Decide on a HELLO at the private address; ``pids`` are those of the live children."""
@@ -110,6 +116,12 @@ class Admission(Generic[PeerT]):
         who = (hello.worker, hello.host, hello.pid)
         if who in self._barred:
             return Refusal(self._barred[who])
+        if self.software not in (None, hello.software):
+            return Refusal(
+                f"it decodes with {hello.software}, this trainer with {self.software}: pixels "
+                "would differ (any_software=True of the client admits it)",
+                is_other=True,
+            )
         last = self._peer_of.get(who, peer)
         here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
         if len(here) >= self.max_remote and peer not in here:
@@ -130,14 +142,3 @@ class Admission(Generic[PeerT]):
                 self._barred[who] = reason
         worker = self.workers.get(peer)
         return "that left" if worker is None else worker.name
-
-    def other_software(self, hello: Hello) -> str | None:
-        """The warning where a worker decodes with other software than the first one; or None."""
-        if self._software is None:
-            self._software = hello.software
-        if self._software == hello.software:
-            return None
-        return (
-            f"worker {hello.host}:{hello.pid} decodes with {hello.software}, others with "
-            f"{self._software}: pixels may differ"
-        )

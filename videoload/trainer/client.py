@@ -8,27 +8,33 @@ them: any number of streams, each made of a catalog, a clip spec and the options
 from __future__ import annotations
 
 import itertools
+import math
 import os
+import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from videoload import native
 from videoload.decoding.cache_folder import cache_folder
 from videoload.decoding.storage import open_storage
-from videoload.errors import SpecError, WorkerError
+from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.native import cores
 from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
+from videoload.spec.joining import check_shapes
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer import metrics
 from videoload.trainer.copies import Copies
 from videoload.trainer.engine import Engine
 from videoload.trainer.open_streams import OpenStream
-from videoload.trainer.stats import WorkerStats
+from videoload.trainer.stats import Meter, WorkerStats
 from videoload.trainer.stream import Stream
+from videoload.transport.messages import MAX_FRAMES
+from videoload.transport.metrics_port import Metric, MetricsPort
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 from videoload.worker.native_size import native_size
@@ -41,6 +47,7 @@ _SLOTS = 8
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
+_HEALTHY_S = 5.0  # its I/O thread takes a turn within milliseconds
 _MOST_SHARE = 0.9  # ... even where slots= says so: with 0.98 of 3 GB the kernel killed the trainer
 
 
@@ -60,13 +67,18 @@ class Client:
 
     Args:
         workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
-            core that this process may use, by its affinity and its cgroup's CPU quota.
+            core that this process may use, by its affinity and its cgroup's CPU quota; those that
+            the trainer leaves idle for some seconds are given back, and started again where it
+            comes to need them. The log says so (INFO).
         listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
             ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no others.
         keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
             other hosts can reach needs them. None, the default: no keys.
         insecure: Listen there without keys: whoever reaches the port may then send pixels. Default
             False.
+        any_software: Admit workers of other hosts also where their FFmpeg or their processor gives
+            other pixels than this host's would; batches then depend on who decoded them. Default
+            False: such a worker is refused, and both logs say why.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so it must be longer than
             the slowest packet or transform takes. Default 10. (Of a worker on another host that is
@@ -74,10 +86,14 @@ class Client:
         cache: Folder in which the workers of this host keep the indexes of videos from one training
             to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
             False: nothing is kept.
+        metrics_port: TCP port at which Prometheus finds ``/metrics``, and a probe ``/healthz``; 0
+            takes a free one. Whoever reaches it can read counts and host names, no paths. Needs the
+            extra ``[metrics]``. None, the default: no port.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
             without ``listen``.
+        metrics_port: The port of ``/metrics``: int, or None.
 
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``.
@@ -92,8 +108,10 @@ class Client:
         listen: str | Sequence[str] | None = None,
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
+        any_software: bool = False,
         stall_s: float = 10.0,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
+        metrics_port: int | None = None,
     ) -> None:
         if native.is_worker:
             raise SpecError(
@@ -115,11 +133,18 @@ class Client:
             listen=addresses,
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
+            any_software=any_software,
             stall_s=self._stall_s,
             cache=self._cache,
+            auto=auto,
         )
+        self._open: list[weakref.ref[Stream]] = []  # for the metrics
+        scrapes = None
+        if metrics_port is not None:
+            scrapes = _serve_metrics(metrics_port, self._engine, self._open)
+        self.metrics_port: int | None = None if scrapes is None else scrapes.port
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
-        self._finalizer = weakref.finalize(self, self._engine.stop)
+        self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
         self._streams = itertools.count()
         self._sequences: weakref.WeakSet[StreamSequence] = weakref.WeakSet()
         self.endpoints: tuple[str, ...] = tuple(self._engine.start())
@@ -137,6 +162,7 @@ class Client:
         ordered: bool = True,
         on_error: Literal["substitute", "skip", "raise"] = "substitute",
         max_bad: float = 0.01,
+        balance: Literal["class"] | None = None,
         slots: int | None = None,
     ) -> Stream:
         """Make a stream: the clips of a catalog in batches.
@@ -168,6 +194,10 @@ class Client:
             max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends
                 with TooManyBadVideos; 3 files always may. Default 0.01. It ends with the batch that
                 it would be too many with in `decode_serially`, whatever was decoded ahead.
+            balance: ``"class"``: every class equally often in an epoch, to within two clips where
+                batches do not come out even. An epoch is about as long as without: of a small class
+                all clips come several times, of a large one so many as there is room for, each
+                class in passes over all its clips that go on in the next epoch. Default None.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
                 workers that are connected by now need them; but no more than 2 GB hold, or three
                 quarters of the memory that is left, or 4.
@@ -186,18 +216,21 @@ class Client:
         """
         self._engine.check()
         options = StreamOptions(
-            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
+            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
         )
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         plan = Plan.of(catalog, clip, options)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
+        check_shapes(catalog, clip)
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
                 "are taken from workers that dial in; make clips smaller, or leave listen= out"
             )
+        if (frames := math.prod(clip.frames_shape)) > MAX_FRAMES:
+            raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         held = _slots(slots, batch_size, batch_bytes, workers, native.memory_left())
@@ -211,8 +244,12 @@ class Client:
             ordered,
             Copies(len(catalog)),
             open_storage(catalog.root) if catalog.root and clip.files else None,
+            Meter(lambda video: catalog[video].path),
         )
-        return Stream(self, self._engine, source, options)
+        stream = Stream(self, self._engine, source, options)
+        self._open[:] = [each for each in self._open if each() is not None]
+        self._open.append(weakref.ref(stream))
+        return stream
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:
@@ -261,6 +298,37 @@ class Client:
     def __repr__(self) -> str:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"
         return f"Client({', '.join((state, *self.endpoints))})"
+
+
+def _serve_metrics(port: int, engine: Engine, streams: list[weakref.ref[Stream]]) -> MetricsPort:
+    """Serve the figures of a client, which it does not hold."""
+
+    def collect() -> Iterable[Metric]:
+        found = [stream for each in list(streams) if (stream := each()) is not None]
+        return metrics.families(
+            [stream._figures() for stream in found],
+            engine.worker_stats(),
+            engine.departed,
+            engine.decoded(),
+        )
+
+    def ailment() -> str:
+        came = threading.Event()
+        engine.post(came.set)
+        try:
+            engine.check()
+        except VideoloadError as error:
+            return str(error)
+        standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
+        return "" if came.wait(_HEALTHY_S) else standing
+
+    return MetricsPort(port, collect, ailment)
+
+
+def _end(engine: Engine, scrapes: MetricsPort | None) -> None:
+    if scrapes is not None:
+        scrapes.close()
+    engine.stop()
 
 
 def _slots(

@@ -26,6 +26,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +35,10 @@ import zmq
 from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
-from videoload.spec.plan import Sample
+from videoload.spec.items import Spec
+from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
+from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
 from videoload.trainer.copies import MISSING
 from videoload.trainer.leases import (
     AskStorage,
@@ -53,37 +56,42 @@ from videoload.trainer.leases import (
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
-from videoload.trainer.stats import Departed, WorkerStats
+from videoload.trainer.snapshots import take_snapshot
+from videoload.trainer.stats import Connected, Meter, WorkerStats
 from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
-    Clip,
     Compare,
     Compared,
     Failed,
     FromWorker,
     Heartbeat,
     Hello,
-    Lease,
     Notice,
     Place,
     Refused,
     Result,
     Share,
+    Snapshot,
+    Watch,
     Welcome,
     WorkerSettings,
 )
 from videoload.transport.slots import SHARED
-from videoload.transport.sockets import PIXEL_BYTES, Peer, Router
-from videoload.worker.supervisor import Supervisor
+from videoload.transport.sockets import Peer, Router
+from videoload.worker.supervisor import GIVEN_BACK, Supervisor
 
 _log = logging.getLogger(__name__)
 
-_CREDIT = 2  # one lease at work and one waiting, so that no worker idles for a round trip
+_CREDIT = 2  # one lease at work and one waiting; more where a round trip takes long
+# malloc keeps no block above 32 MB: larger answers would be allocated anew, and come half as fast.
+_LEASE_BYTES = 31 << 20
 _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
+_LATELY_S = 10.0  # how busy a worker is, is told of so long
+_TELL_S, _LOOK_AGAIN_S = 0.05, 0.5  # between two SNAPSHOTs, and between two that differ
 _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
@@ -105,14 +113,18 @@ class Engine:
         listen: Sequence[str],
         keys: str | None,
         insecure: bool,
+        any_software: bool,
         stall_s: float,
         cache: str | None,
+        auto: bool = False,
     ) -> None:
         self._pid = os.getpid()
         self._children = workers
+        self._auto = AutoWorkers(workers) if auto else None
         self._listen = listen
         self._keys = keys
         self._insecure = insecure
+        self._any_software = any_software
         self._cache = cache
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
@@ -127,7 +139,8 @@ class Engine:
         self._stream_of: dict[int, OpenStream] = {}  # by reader
         self._admission: Admission[Peer] = Admission(self._token)
         self._workers = self._admission.workers
-        self.departed = Departed()
+        self.departed = 0  # workers that are connected no more
+        self._meter = Meter()  # of all streams
         self._routers: list[Router] = []
         self._authenticator: KeyAuthenticator | None = None
         self._supervisor: Supervisor | None = None
@@ -141,6 +154,8 @@ class Engine:
         self._own_files: OwnFiles | None = None
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
+        self._tell_at = -math.inf
+        self._told: tuple[float, Snapshot] | None = None
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -203,18 +218,35 @@ class Engine:
             return len(self._workers)
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each worker that is connected."""
-        return tuple(worker.stats for worker in list(self._workers.values()))
+        """The figures of each worker that is connected: its clips and its pace so far, and how busy
+        it was in the last seconds."""
+        ever, lately = self._meter.work(-math.inf), self._meter.work(time.monotonic() - _LATELY_S)
+        found = []
+        for worker in self.connected():
+            now = worker.stats(lately.get(worker.name, Work()), _LATELY_S)
+            so_far = worker.stats(ever.get(worker.name, Work()))
+            found.append(replace(so_far, busy_share=now.busy_share, wire_share=now.wire_share))
+        return tuple(found)
+
+    def connected(self) -> list[Connected]:
+        """The workers that are connected, and how they are."""
+        now = time.monotonic()
+        return [worker.state(now) for worker in list(self._workers.values())]
 
     # Called in the I/O thread, by way of `post`
+
+    def decoded(self) -> int:
+        """How many clips all workers decoded, those that are gone included."""
+        return sum(work.clips for work in self._meter.work(-math.inf).values())
 
     def add(self, stream: OpenStream) -> None:
         """Make a stream known."""
         self._streams[stream.id] = stream
         self._table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=stream.spec.frames, slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=PIXEL_BYTES // stream.spec.clip_bytes,
+            clip_frames=math.prod(stream.spec.frames_shape),
+            slots=stream.arena.slots, ordered=stream.ordered,
+            lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
         )  # fmt: skip
         if self._supervisor is not None:
             shared = stream.arena.fd if SHARED else None
@@ -287,6 +319,10 @@ class Engine:
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
             self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
+            if not self._any_software:
+                from videoload.decoding.software import software  # FFmpeg: not for local workers
+
+                self._admission.software = software()
         for address in self._listen:
             self._routers.append(
                 Router(
@@ -318,7 +354,7 @@ class Engine:
         )
 
     def _loop(self) -> None:
-        next_tick = next_heartbeat = next_look = time.monotonic()
+        next_tick = next_heartbeat = next_look = next_count = time.monotonic()
         while not self._stopping:
             # Before the look for calls: `post` leaves its call first, and then looks at this.
             self.has_credit = self._table.has_credit
@@ -338,6 +374,9 @@ class Engine:
             self._look_after_children()
             self._take_back_what_is_dead()
             self._look_at_silent(now)
+            for router in self._routers:
+                for peer in router.sending():
+                    self._table.sends(peer, now)
             self._execute(self._table.tick(now))
             self._warn_if_alone(now)
             self._refusals.tell(now)
@@ -346,6 +385,9 @@ class Engine:
             if now >= next_heartbeat:
                 next_heartbeat = now + _HEARTBEAT_S
                 self._send_heartbeats()
+            if now >= next_count:
+                next_count = now + LOOK_S
+                self._count_workers()
 
     def _poll(self, timeout_s: float) -> Collection[object]:
         """Wait; returns what is ready, after key checks were answered, ended children reaped, and
@@ -411,7 +453,11 @@ class Engine:
     def _take(self, peer: Peer, message: FromWorker) -> None:
         now = time.monotonic()
         beat = message if isinstance(message, Heartbeat) else None
-        if isinstance(message, Hello):
+        if (known := self._workers.get(peer)) is not None:
+            known.heard = now
+        if isinstance(message, Watch):
+            self._tell(peer, now)
+        elif isinstance(message, Hello):
             self._admit(peer, message, now)
         elif not self._table.heard(
             peer,
@@ -425,6 +471,9 @@ class Engine:
         elif isinstance(message, Failed):
             lease, at, reason = message.lease, message.at, message.reason
             dropped, fatal = message.dropped, message.fatal
+            if known is not None:
+                known.account.failed(now)
+                known.last_error = "" if dropped else reason.partition("\n")[0]
             if fatal:
                 first = reason.partition("\n")[0]  # the error tells the rest
                 _log.warning("worker %s: %s", self._workers[peer].name, first)
@@ -444,13 +493,14 @@ class Engine:
             peer.send(Refused(decision.reason))
             if decision.is_full:
                 self._full.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
+            elif decision.is_other:
+                what = f"worker {hello.host}:{hello.pid} is refused: {decision.reason}"
+                self._mixtures.add(what, now)
             return
         for other in decision.replaces:
             self._gone(other, died=False)
             if decision.returned:
                 self._table.worker_returned(other)
-        if warning := self._admission.other_software(hello):
-            self._mixtures.add(warning, now)
         worker = decision.worker
         if worker.is_child and self._supervisor is not None:
             self._supervisor.admitted(worker.pid)
@@ -465,29 +515,55 @@ class Engine:
         local = worker.is_child and SHARED
         self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
 
+    def _tell(self, peer: Peer, now: float) -> None:
+        """Anyone may ask, and not read the answers. So there are few: in the 15 s that a stranger's
+        connection lasts, no more than 12 MB for all of them together."""
+        if now < self._tell_at:
+            return
+        self._tell_at = now + _TELL_S
+        if self._told is None or now >= self._told[0] + _LOOK_AGAIN_S:
+            self._told = (
+                now,
+                take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected()),
+            )
+        peer.send(self._told[1])
+
     def _take_result(self, peer: Peer, result: Result) -> None:
         self._table.arrived(peer, result.lease, result.decode_s)
-        place = self._table.place(peer, result.lease)
+        place, worker = self._table.place(peer, result.lease), self._workers[peer]
         frames = np.empty((0, 0), np.int64)
-        if place is not None:
+        if place is None:  # void: all that is known is that it has one less
+            worker.account.failed(time.monotonic())
+        else:
             stream_id, slot, first, rows = place
             stream = self._streams[stream_id]
-            frames = _as_frames(result.frames, rows, stream.spec.frames)
-            if not (self._workers[peer].is_child and SHARED):
+            frames = _as_frames(result.frames, rows, stream.spec)
+            sent = 0
+            if not (worker.is_child and SHARED):
                 shape = (rows, stream.spec.clip_bytes)
+                sent = rows * stream.spec.clip_bytes
                 peer.router.receive_pixels(
                     stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
                 )
-            worker = self._workers[peer]
-            worker.clips += rows
-            worker.decode_s += result.decode_s
+            if len(result.rates) not in (0, rows):
+                raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
+            now = time.monotonic()
+            work = worker.account.answered(result, rows, sent, now)
+            videos = self._table.videos(peer, result.lease)
+            stream.meter.did(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
+            self._meter.did(worker.name, work, (), now)
             if not worker.is_child and stream.spec.files:
                 if len(result.files) != rows:
                     raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
                 self._undecided.append((peer, result))
                 self._decide()
                 return
+            self._note_rates(stream, peer, result)
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+
+    def _note_rates(self, stream: OpenStream, peer: Peer, result: Result) -> None:
+        if result.rates:
+            stream.rates[list(self._table.videos(peer, result.lease))] = result.rates
 
     # Which copy of a video is taken
 
@@ -519,7 +595,8 @@ class Engine:
                 self._undecided.append((peer, result))
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
-                frames = _as_frames(result.frames, place[3], stream.spec.frames)
+                frames = _as_frames(result.frames, place[3], stream.spec)
+                self._note_rates(stream, peer, result)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
@@ -567,8 +644,7 @@ class Engine:
         with self._joined:
             worker = self._workers.pop(peer, None)
         if worker is not None:
-            before = self.departed
-            self.departed = Departed(before.workers + 1, before.clips + worker.clips)
+            self.departed += 1
             peer.left()
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
@@ -601,7 +677,8 @@ class Engine:
             return
         self._supervisor.flush()
         for pid, how in self._supervisor.reap():
-            _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+            if how != GIVEN_BACK:
+                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             for peer, worker in list(self._workers.items()):
                 if worker.is_child and worker.pid == pid:
                     self._gone(peer, died=True, crashed=how in _CRASH_SIGNALS)
@@ -628,6 +705,25 @@ class Engine:
         self._own_files.ask_storage(
             stream.storage, paths, lambda: self.post(lambda: self._table.storage_answered(worker))
         )
+
+    def _count_workers(self) -> None:
+        """With ``workers="auto"``: give back those that idle, and start those that are missing."""
+        if self._auto is None or self._supervisor is None:
+            return
+        connected, have = self.connected(), self._supervisor.count
+        meters = [stream.meter for stream in self._streams.values() if stream.readers]
+        needs = [
+            meter.need(connected, WINDOW_S) if meter.batches >= FEWEST else None for meter in meters
+        ]
+        # One that is not known yet may be more than all others.
+        need = sum(filter(None, needs)) if needs and None not in needs else None
+        elsewhere = sum(not worker.is_child for worker in connected)
+        keep = self._auto.decide(have, elsewhere, need)
+        if keep is None or need is None:
+            return
+        self._supervisor.resize(keep)
+        what = f"{have - keep} given back" if keep < have else f"{keep - have} started again"
+        _log.info("workers: %s, %d on this host now; the trainer keeps %.1f busy", what, keep, need)
 
     def _send_heartbeats(self) -> None:
         """Tell the workers that this trainer is alive, and find those that are gone."""
@@ -690,16 +786,14 @@ class Engine:
             offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
             place = Place(stream.id, offset)
         if place is None or not SHARED:
-            frames_bytes = 9 * stream.spec.frames  # at most, in a message
-            peer.granted(len(grant.samples) * (stream.spec.clip_bytes + frames_bytes))
-        clips = [self._clip(stream, sample) for sample in grant.samples]
-        lease = Lease.of(grant.lease, stream.spec, clips, place)
+            # In a message, at most, with the rate.
+            frames_bytes = 9 * (math.prod(stream.spec.frames_shape) + 1)
+            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
+            peer.granted(answer_bytes, self._table.held(peer))
+        lease = stream.lease(grant.lease, grant.samples, place)
+        self._workers[peer].account.granted(time.monotonic())
         if not peer.send(lease) and place is None:
             self._gone(peer, died=False)
-
-    def _clip(self, stream: OpenStream, sample: Sample) -> Clip:
-        video = stream.catalog[sample.video]
-        return Clip(video.path, sample.seed, sample.clip, video.start, video.end)
 
     def _pause(self, command: Pause) -> None:
         assert isinstance(command.worker, Peer)
@@ -770,7 +864,8 @@ _DESCRIPTORS = "/proc/self/fd"
 _NO_FRAMES = np.empty((0, 0), np.int64)
 
 
-def _as_frames(frames: list[list[int]], rows: int, length: int) -> npt.NDArray[np.int64]:
+def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+    length = math.prod(spec.frames_shape)
     if len(frames) != rows or any(len(row) != length for row in frames):
         raise ProtocolError(f"the lease has {rows} clips of {length} frames, the answer does not")
     return np.array(frames, np.int64)

@@ -10,12 +10,14 @@ Two more things are in its way:
 
   * Where a batch comes soon, it is waited for: the main thread then returns to Python by itself,
     without an error that would have to be told from others.
-  * Some of Python's instructions are called by C code that lets no exception through, and a
+  * Some of Python's instructions are called by code that lets no exception through, and a
     KeyboardInterrupt that is raised in there reaches nobody. When TensorFlow returns with an error,
     it makes the exception first, and its ``__init__`` is the first Python since Ctrl-C: pybind11
     finds the KeyboardInterrupt in the place of its own exception and raises a RuntimeError about
     that. In a finalizer, ours of each batch's array among them, it is printed and forgotten. In a
     function that a dataset calls, maybe in the main thread, it becomes an error of the dataset's.
+    Keras turns each step's logs into numbers below an ``except:`` that passes over everything; on
+    a GPU that is where it waits for the step, and `fit` would go on as if nothing had been.
     So `_on_ctrl_c` takes the place of Python's own handler, and is the same but for those few
     instructions: then it is raised as soon as they are through.
 """
@@ -131,4 +133,6 @@ def _loses_exceptions(code: CodeType) -> bool:
         return True
     if code.co_name == "__init__":
         return code.co_filename.endswith("errors_impl.py")  # its errors
+    if code.co_name == "pythonify_logs":
+        return code.co_filename.endswith("python_utils.py")  # Keras's way out of a step
     return code.co_name == "__del__" or code is weakref.finalize.__call__.__code__

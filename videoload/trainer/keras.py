@@ -16,6 +16,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from videoload.errors import SpecError, VideoloadError
+from videoload.spec import targets
 
 try:
     import keras
@@ -175,4 +176,8 @@ def _fingerprint(stream: Stream) -> str:
     digest = blake2b(repr((catalog.classes, stream.clip, stream.options)).encode(), digest_size=8)
     for video in catalog:
         digest.update(repr(video).encode())
+    if catalog.targets is not None:
+        digest.update(targets.digest(catalog.targets))
+    if catalog.parts or stream.options.balance:
+        digest.update(repr((catalog.parts, stream.options.balance)).encode())
     return digest.hexdigest()

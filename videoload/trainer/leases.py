@@ -23,6 +23,8 @@ a *lease*. The invariants:
     ends it at the batch that it belongs to, after all batches before that one.
   * Silence is no crime: a clip is blamed for a silent local worker only if that burns CPU, or
     sleeps while the storage answers. Where nobody is heard of, it is the storage or the host.
+  * A worker that is far away holds more leases than one next door, and all that send pixels
+    together no more than their line brings in time: see `line`.
   * No worker makes a stream slower than it is without: who is measured to be slow gets short
     leases, one at a time, and none where its one clip would hold up all slots. What a remote worker
     is late with while a consumer waits is asked of another one as well.
@@ -44,6 +46,7 @@ import numpy.typing as npt
 from videoload.errors import TransformError, VideoloadError
 from videoload.spec.plan import Plan, Sample
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer.line import Line, leases_on_the_way
 
 WorkerId = Hashable
 
@@ -73,6 +76,7 @@ _SETTLED_S = 2.0  # a remote worker that dies sooner after it joined was not kil
 # Measured: how long a worker takes for a clip, in units of what its stream's clips take. One that
 # takes twice as long as the quick ones is slow.
 _SLOW = 2.0
+_TICKS = 8  # over which it is averaged whether the line is full: 2 s
 _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
 _TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
@@ -169,6 +173,7 @@ class _Stream:
     lease_clips: int
     slots: int
     free: list[int]
+    clip_bytes: int
     batch_clips: int = 1
     readers: dict[int, _Reader] = field(default_factory=dict)
     owner: _Reader | None = None
@@ -258,8 +263,12 @@ class _Lease:
     stream: int
     videos: tuple[int, ...]  # of its clips
     granted: float
+    before: int  # leases that its worker held already
+    size: int  # bytes that its answer has to send
+    on_line: int  # ... and those of them that are still expected
     drains: _Batch | None = None  # the cancelled batch that waits for this writer
     arrived: bool = False  # its answer has
+    passed_over: bool = False  # its worker fell silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +307,9 @@ class _Worker:
     pauses: int = 0
     paused_until: float = -math.inf
     begun: float = 0.0  # when its first lease was
+    trip_s: float = math.inf  # what its messages take there and back: the least that was seen
+    lease_s: float = 0.0  # its work on a lease, a moving average
+    on_the_way: int = 0  # leases that it may hold since it is so far away
     pace: float = 1.0  # what a clip takes it, in units of its stream's `clip_s`; a moving average
     trials: int = 0  # leases that this was measured on
     retry_at: float = -math.inf
@@ -309,9 +321,10 @@ class LeaseTable:
     def __init__(
         self, *, credit: int, stall_s: float, silence_s: float, deaths: int = _DEATHS
     ) -> None:
-        """``credit``: leases a worker holds at once. ``stall_s``: a local worker silent for so
-        long is killed. ``silence_s``: the leases of a remote one silent for so long go to others.
-        ``deaths``: a clip that, alone in its lease, so many workers died over is taken for bad."""
+        """``credit``: leases that a worker holds at once, next door. ``stall_s``: a local worker
+        silent for so long is killed. ``silence_s``: the leases of a remote one silent for so long
+        go to others. ``deaths``: a clip that, alone in its lease, so many workers died over is
+        taken for bad."""
         self._credit = credit
         self._stall_s = stall_s
         self._silence_s = silence_s
@@ -320,7 +333,12 @@ class LeaseTable:
         self._readers: dict[int, _Reader] = {}
         self._workers: dict[WorkerId, _Worker] = {}
         # Those that take leases, by how many they hold; who holds that many for longest is first.
-        self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit + 1)]
+        self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit)]
+        self._full: dict[_Worker, None] = {}  # those that take leases, but no more of them now
+        self._on_the_way = 0  # leases that workers hold since they are far away, at the last tick
+        self._line = Line()
+        self._line_full = 0.0  # the share of the last ticks at which it had no room
+        self._locals = 0
         self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
         self._opened_empty: list[_Reader] = []  # of a batch, all clips are known to be bad
         self._lease_ids = count(1)
@@ -338,12 +356,17 @@ class LeaseTable:
     @property
     def workers(self) -> int:
         """Workers that take leases now."""
-        return sum(map(len, self._by_leases))
+        return sum(map(len, self._by_leases)) + len(self._full)
 
     @property
     def has_credit(self) -> bool:
         """Whether some worker would take another lease now."""
-        return any(self._by_leases[:-1])
+        return any(self._by_leases) and (self._locals > 0 or self._line.has_room(self._now))
+
+    @property
+    def line_is_full(self) -> bool:
+        """Whether workers that dialled in get no leases since others' answers fill the line."""
+        return self._line_full > 0.5
 
     # Streams and their consumers
 
@@ -357,13 +380,15 @@ class LeaseTable:
         slots: int,
         ordered: bool,
         lease_clips: int = _LEASE_CLIPS,
+        clip_bytes: int = 0,
     ) -> None:
         """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
-        its clips fit into one message."""
+        its clips fit into one message. ``clip_bytes``: of each, where it has to be sent."""
         most = max(1, min(lease_clips, _LEASE_CLIPS))
         self._streams[stream] = _Stream(
-            stream, plan, quarantine, clip_frames, ordered, most, slots, list(range(slots))[::-1]
-        )
+            stream, plan, quarantine, clip_frames, ordered, most, slots, list(range(slots))[::-1],
+            clip_bytes,
+        )  # fmt: skip
 
     def drop_stream(self, stream: int) -> list[Command]:
         """Forget a stream that has no consumers any more."""
@@ -432,6 +457,7 @@ class LeaseTable:
         if worker not in self._workers:
             number = next(self._worker_numbers)
             self._workers[worker] = _Worker(worker, local, copy, now, now, number)
+            self._locals += local
             self._file(self._workers[worker])
         return self._grant()
 
@@ -449,14 +475,13 @@ class LeaseTable:
         known = self._workers.get(worker)
         if known is None:
             return False
-        known.heard = now
+        self.sends(worker, now)
         known.importing = importing
         self._forget_looks(known)
         if progress is None or progress != known.progress:
             known.progressed = now
-        if known.suspect and not known.evicted:
-            known.suspect = False
-            self._file(known)
+        if progress is not None and math.isinf(known.trip_s):
+            known.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
         known.idle_beat = progress is not None and progress == known.progress
         if not known.idle_beat:
             known.idle_ticks = 0
@@ -464,12 +489,24 @@ class LeaseTable:
             known.progress = progress
         return True
 
+    def sends(self, worker: WorkerId, now: float) -> None:
+        """Something of a worker's message came, if not all of it: it may wait long for a full line,
+        and is no silence."""
+        known = self._workers.get(worker)
+        if known is None:
+            return
+        known.heard = now
+        if known.suspect and not known.evicted:
+            known.suspect = False
+            self._file(known)
+
     def worker_left(self, worker: WorkerId, *, died: bool, crashed: bool = False) -> list[Command]:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
         ``died``: the lease that it was at may be what killed it."""
         gone = self._workers.pop(worker, None)
         if gone is None:
             return []
+        self._locals -= gone.local
         said_bye = not died
         if gone.evicted:
             died = crashed = died and not gone.blameless
@@ -528,6 +565,14 @@ class LeaseTable:
         if found is not None and not found.arrived:
             found.arrived = True
             self._measure(found, decode_s)
+            work_s = min((found.before + 1) * decode_s, self._now - found.granted)
+            self._line.came(found.size, self._now, work_s)
+            self._write_off(found)
+
+    def held(self, worker: WorkerId) -> int:
+        """How many leases a worker holds."""
+        known = self._workers.get(worker)
+        return 0 if known is None else len(known.leases)
 
     def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
         """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
@@ -637,8 +682,11 @@ class LeaseTable:
                 commands.append(Evict(worker.id))
             elif not worker.local:
                 for lease in worker.leases.values():
+                    lease.passed_over = True
+                    self._write_off(lease)
                     if lease.chunk is not None:
                         self._requeue_if_abandoned(lease.chunk)
+        self._line_full += ((not self._line.has_room(now)) - self._line_full) / _TICKS
         self._compare_paces()
         for worker in self._workers.values():
             if worker.among is None:  # its pause may be over
@@ -662,17 +710,33 @@ class LeaseTable:
             del worker.among[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
         takes_none = worker.suspect or paused
-        # A slow worker takes one lease at a time: the next would only wait.
-        full = worker.leases and self._is_slow(worker)
-        row = self._credit if full else len(worker.leases)
-        worker.among = None if takes_none else self._by_leases[row]
-        if worker.among is not None:
+        if takes_none:
+            worker.among = None
+        else:
+            worker.among = self._row(worker)
             worker.among[worker] = None
         self._roster += took is takes_none
+
+    def _row(self, worker: _Worker) -> dict[_Worker, None]:
+        """Those that hold as many leases as this worker, or that all have what they may."""
+        held = len(worker.leases)
+        # A slow worker takes one lease at a time: the next would only wait.
+        next_door = 1 if self._is_slow(worker) else self._credit
+        if held >= next_door + worker.on_the_way:
+            return self._full
+        while held >= len(self._by_leases):
+            self._by_leases.append({})
+        return self._by_leases[held]
+
+    def _write_off(self, lease: _Lease) -> None:
+        """Nothing of its answer is on the line any more, or expected to come soon."""
+        self._line.written_off(lease.on_line)
+        lease.on_line = 0
 
     def _settle(self, lease: _Lease) -> None:
         """The worker no longer works on this lease."""
         del lease.worker.leases[lease.id]
+        self._write_off(lease)
         if not lease.arrived:
             lease.worker.begun = self._now
         self._file(lease.worker)
@@ -1010,10 +1074,9 @@ class LeaseTable:
     def _grant(self) -> list[Command]:
         """Leases for every worker that has credit, as far as there is work and slots for it."""
         commands: list[Command] = []
-        *with_credit, _ = self._by_leases
         passed_over: set[_Worker] = set()  # what is left is not for them
         # First one lease to each idle worker, then a second.
-        while worker := next((w for w in chain(*with_credit) if w not in passed_over), None):
+        while (worker := self._next_taker(passed_over)) is not None:
             chunk = self._next_chunk(worker)
             if chunk is not None:
                 commands.append(self._grant_to(worker, chunk))
@@ -1025,6 +1088,16 @@ class LeaseTable:
             commands += self._deliver(self._opened_empty.pop())
         return commands
 
+    def _next_taker(self, passed_over: set[_Worker]) -> _Worker | None:
+        """The worker that is next to get a lease."""
+        room = self._line.has_room(self._now)
+        if not (room or self._locals):
+            return None
+        for worker in chain(*self._by_leases):
+            if worker not in passed_over and (room or worker.local):
+                return worker
+        return None
+
     def _grant_to(self, worker: _Worker, chunk: _Chunk) -> Grant:
         if worker.local:
             for other in list(chunk.holders):
@@ -1033,7 +1106,12 @@ class LeaseTable:
         stream = batch.reader.stream
         samples = tuple(batch.samples[chunk.first : chunk.first + chunk.size])
         videos = tuple(sample.video for sample in samples)
-        lease = _Lease(next(self._lease_ids), worker, chunk, stream.id, videos, self._now)
+        size = 0 if worker.local else len(samples) * stream.clip_bytes
+        lease = _Lease(
+            next(self._lease_ids), worker, chunk, stream.id, videos, self._now,
+            before=len(worker.leases), size=size, on_line=size,
+        )  # fmt: skip
+        self._line.asked(size)
         if not worker.leases:
             worker.begun = self._now
         worker.leases[lease.id] = lease
@@ -1046,6 +1124,7 @@ class LeaseTable:
         """What a consumer waits for, and a remote worker is late with, is asked of one that idles
         as well. A local worker writes where no other may, and so keeps what it has."""
         commands: list[Command] = []
+        room = self._line.has_room(self._now)
         for reader in self._by_need():
             if not reader.waiting or not reader.filling or not self._by_leases[0]:
                 continue
@@ -1056,8 +1135,13 @@ class LeaseTable:
                     continue
                 [lease] = chunk.holders
                 due_s = chunk.size * reader.stream.clip_s * (self._quick or 1.0)
-                late = self._now - lease.granted > _LATE * due_s + _LATE_S
-                idle = [worker for worker in self._by_leases[0] if not self._is_slow(worker)]
+                due_s *= max(1.0, (lease.before + 1) / self._credit)
+                late = self._now - lease.granted > _LATE * due_s + lease.worker.trip_s + _LATE_S
+                idle = [
+                    worker
+                    for worker in self._by_leases[0]
+                    if (room or worker.local) and not self._is_slow(worker)
+                ]
                 if late and not lease.worker.local and idle:
                     commands.append(self._grant_to(idle[0], chunk))
         return commands
@@ -1067,7 +1151,17 @@ class LeaseTable:
     def _measure(self, lease: _Lease, decode_s: float) -> None:
         """An answer came: how long did its worker have for it?"""
         worker, stream = lease.worker, self._streams.get(lease.stream)
-        took = min(max(decode_s, self._now - worker.begun), _LONGEST_S)
+        if lease.passed_over:  # it was cut off: that tells nothing of how quick it is
+            worker.begun = self._now
+            return
+        began = worker.begun
+        if not worker.local:
+            worker.trip_s = min(worker.trip_s, max(0.0, self._now - lease.granted - decode_s))
+            work_s = min(decode_s, _LONGEST_S)
+            worker.lease_s += (work_s - worker.lease_s) / (4 if worker.lease_s else 1)
+            worker.on_the_way = leases_on_the_way(worker.trip_s, worker.lease_s)
+            began = max(began, lease.granted + worker.trip_s)  # the way there and back is no work
+        took = min(max(decode_s, self._now - began), _LONGEST_S)
         worker.begun = self._now
         worker.retry_at = self._now + _RETRY * took
         if stream is None or math.isinf(stream.clip_s) or took <= 0:
@@ -1085,6 +1179,9 @@ class LeaseTable:
         )
         self._quick = paces[(len(paces) - 1) // 4] if paces else None
         self._rate = sum(1 / pace for pace in paces)
+        self._on_the_way = sum(
+            worker.on_the_way for worker in self._workers.values() if worker.among is not None
+        )
 
     def _is_slow(self, worker: _Worker) -> bool:
         """Also one that has not shown yet how quick it is, where others have."""
@@ -1189,7 +1286,7 @@ class LeaseTable:
         far as the slots can keep all workers busy. A short rest gets no lease of its own. A slow
         worker has what it can do in 50 ms, or one clip."""
         stream, clips, workers = batch.reader.stream, len(batch.samples), max(1, self.workers)
-        spare = stream.slots // 2 * clips // (workers * self._credit)
+        spare = stream.slots // 2 * clips // (workers * self._credit + self._on_the_way)
         longest = min(stream.lease_clips, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))

@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -21,11 +22,15 @@ import numpy.typing as npt
 from videoload.decoding.storage import AnyStorage
 from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
-from videoload.spec.plan import Plan
+from videoload.spec.joining import clip_of
+from videoload.spec.plan import Plan, Sample
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
 from videoload.trainer.leases import Ready
+from videoload.trainer.stats import Meter
+from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.slots import Arena
 
 
@@ -49,11 +54,32 @@ class OpenStream:
     ordered: bool
     copies: Copies
     storage: AnyStorage | None  # where the trainer's own copy of the videos is, if it has one
+    meter: Meter
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     # The batch in each slot that was put into a queue and did not come back.
     lent: dict[int, Ready] = field(default_factory=dict)
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
+    step: int = -1  # that was taken last, by any reader
+    # Frames per second of each video's file, as it was told with clips of it; 0 before that.
+    rates: npt.NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rates = np.zeros(len(self.catalog))
+
+    def lease(self, number: int, samples: Sequence[Sample], place: Place | None) -> Lease:
+        """A lease of these samples."""
+        videos = [self.catalog[sample.video] for sample in samples]
+        clips = [
+            Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
+            for video, sample in zip(videos, samples, strict=True)
+        ]
+        if not self.catalog.parts:
+            return Lease.of(number, self.spec, clips, place)
+        specs = [clip_of(self.catalog, self.spec, sample.video) for sample in samples]
+        others = [spec for spec in dict.fromkeys(specs) if isinstance(spec, ClipSpec)]
+        which = [others.index(spec) + 1 for spec in specs if isinstance(spec, ClipSpec)]
+        return Lease.of(number, self.spec, clips, place, others, which)
 
 
 class ReaderQueue:
@@ -70,6 +96,8 @@ class ReaderQueue:
         # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
         self._lock = threading.Lock()
         self._ready: deque[Ready] = deque()
+        self._put: deque[float] = deque()  # when each of them was
+        self.lay_s = 0.0  # how long the last one that was taken had been ready
         self._taken: list[Ready] = []  # by the consumer, which has not handed them over yet
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # rung with each change; at times for none
@@ -78,6 +106,7 @@ class ReaderQueue:
         """Queue a batch for the consumer."""
         with self._lock:
             self._ready.append(batch)
+            self._put.append(time.monotonic())
         self._bell.put(None)
 
     def fail(self, error: VideoloadError) -> None:
@@ -91,6 +120,7 @@ class ReaderQueue:
         with self._lock:
             batches = list(self._ready)
             self._ready.clear()
+            self._put.clear()
         return batches
 
     def take(self, wait_s: float) -> Ready | None:
@@ -100,6 +130,7 @@ class ReaderQueue:
             with self._lock:
                 if self._ready:
                     self._taken.append(self._ready[0])
+                    self.lay_s = time.monotonic() - self._put.popleft()
                     return self._ready.popleft()
                 error = self._error
             if error is not None:
@@ -108,6 +139,11 @@ class ReaderQueue:
                 self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 return None
+
+    @property
+    def ready(self) -> int:
+        """Batches that the consumer has not taken."""
+        return len(self._ready)
 
     def handed_over(self) -> None:
         """The consumer sees to it from now on that the slot of what it took is given back."""

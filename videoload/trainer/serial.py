@@ -6,6 +6,7 @@ equal these byte for byte.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal, overload
 
@@ -16,8 +17,17 @@ from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import SpecError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
-from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, Plan, Sample, StreamOptions
+from videoload.spec.joining import check_shapes, clip_of
+from videoload.spec.plan import (
+    Batch,
+    BatchWithInfo,
+    Plan,
+    Sample,
+    StreamOptions,
+    batch_info,
+)  # fmt: skip
 from videoload.spec.quarantine import Quarantine
+from videoload.trainer.receipts import with_digest
 
 
 @overload
@@ -33,6 +43,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[False] = False,
@@ -52,6 +63,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[True],
@@ -71,6 +83,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: bool,
@@ -89,6 +102,7 @@ def decode_serially(
     ordered: bool = True,
     on_error: Literal["substitute", "skip", "raise"] = "substitute",
     max_bad: float = 0.01,
+    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: bool = False,
@@ -116,6 +130,7 @@ def decode_serially(
             a batch of which nothing is left does not come. ``"raise"``: VideoError.
         max_bad: Share of the catalog's files, 0 to 1, that may be bad before TooManyBadVideos; 3
             files always may. Default 0.01.
+        balance: ``"class"``: every class equally often; see `Client.stream`. Default None.
         start_step: First batch, counted over all epochs from 0. Default 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
         info: Say where each batch came from. Default False.
@@ -133,12 +148,13 @@ def decode_serially(
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
     options = StreamOptions(
-        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad
+        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
     )
     plan = Plan.of(catalog, clip, options)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
+    check_shapes(catalog, clip)
     return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
 
 
@@ -155,16 +171,20 @@ def _batches(
     for step in steps:
         planned = quarantine.kept(plan[step])
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
-        frames = np.empty((len(planned), clip.frames), np.int64)
+        frames = np.empty((len(planned), math.prod(clip.frames_shape)), np.int64)
+        rates = np.zeros(len(planned))
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
                 video = catalog[sample.video]
-                request = Request(sample.seed, sample.clip, video.start, video.end)
+                request = Request(sample.seed, sample.clip, video.start, video.end, sample.crop)
                 out = clips[row : row + 1]
                 try:
-                    frames[row] = decoder.decode(video.path, clip, [request], out)[0]
+                    spec = clip_of(catalog, clip, sample.video)
+                    prepared = decoder.prepare(video.path, spec, [request], out)
+                    frames[row] = decoder.decode_prepared(prepared)[0]
+                    rates[row] = prepared.rate
                     taken.append(sample)
                 except VideoError as error:
                     dropped = isinstance(error, ShortVideoError)
@@ -177,7 +197,8 @@ def _batches(
         if ended := quarantine.due(step, taken):
             raise ended
         if taken:
-            indices = np.array([sample.video for sample in taken], np.int64)
-            batch = clip.arrays(clips[: len(taken)]), catalog.labels[indices]
-            info = BatchInfo(step, indices, frames[: len(taken)])
-            yield (*batch, info) if with_info else batch
+            n = len(taken)
+            shown = frames[:n].reshape(n, *clip.frames_shape)
+            info = batch_info(step, taken, catalog, shown, rates[:n])
+            batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
+            yield with_digest((*batch, info)) if with_info else batch

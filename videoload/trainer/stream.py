@@ -11,24 +11,24 @@ import copy
 import itertools
 import logging
 import math
+import os
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal, overload
 
-import numpy as np
-
 from videoload.errors import BadVideo, VideoloadError
-from videoload.spec.arguments import real
+from videoload.spec.arguments import real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
-from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo, StreamOptions
+from videoload.spec.plan import Batch, BatchWithInfo, StreamOptions
 from videoload.trainer.engine import Engine
-from videoload.trainer.leases import Ready
-from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
-from videoload.trainer.stats import Meter, StreamStats
-from videoload.transport.slots import aligned_copy
+from videoload.trainer.lender import Lender
+from videoload.trainer.metrics import WINDOW_S, StreamFigures
+from videoload.trainer.open_streams import OpenStream, ReaderQueue
+from videoload.trainer.receipts import Receipts, with_digest
+from videoload.trainer.stats import StreamStats
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_WAIT_S = 0.2  # a waiting consumer sees Ctrl-C after this long at most
-_IDLE_WAIT_S = 0.05  # the same with a call to make meanwhile
-# So many slots are never lent: a consumer that holds all others gets copies.
-_KEPT = 2
 _PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 
 
@@ -50,8 +46,9 @@ class Stream:
 
     ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
     [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
-    ``catalog.classes``. B is ``batch_size``, or less in the last batch of an epoch without
-    ``drop_remainder`` and where ``on_error="skip"`` leaves clips out. With an `ItemSpec`, ``clips``
+    ``catalog.classes``, or the targets that `Catalog.with_targets` was given. B is ``batch_size``,
+    or less in the last batch of an epoch without ``drop_remainder`` and where ``on_error="skip"``
+    leaves clips out. With an `ItemSpec`, ``clips``
     is an array [B, *shape] of its dtype, or a dict of them.
 
     Both arrays are the caller's and stay valid for as long as they are referenced, also after the
@@ -80,8 +77,10 @@ class Stream:
         self._source = source
         self._epoch = 0
         self._reader_ids = itertools.count()
-        self._meter = Meter()
+        self._meter = source.meter
         self._error: VideoloadError | None = None
+        self._receipts: Receipts | None = None
+        self._lender = Lender(engine, source)
         self.options: StreamOptions = options
         self.catalog: Catalog = source.catalog
         self.clip: Spec = source.spec
@@ -145,7 +144,8 @@ class Stream:
             epochs: Epoch at whose end to stop, counted from the stream's beginning and not from
                 ``start_step``: ``batches(start_step, epochs=3)`` ends with batch
                 ``3 * len(stream) - 1``. Default 1.
-            info: Say where each batch came from. Default False.
+            info: Say where each batch came from, and its digest, which takes about 1 ms per MB.
+                Default False.
 
         Yields:
             (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
@@ -161,27 +161,30 @@ class Stream:
             ClosedError: The client is closed.
         """
         batches = self._read(self._steps(start_step, epochs))
-        return batches if info else map(_PAIR, batches)
+        return map(with_digest, batches) if info else map(_PAIR, batches)
 
-    def dataset(self, start_step: int = 0, epochs: int = 1) -> tf.data.Dataset:
+    def dataset(
+        self, start_step: int = 0, epochs: int = 1, *, info: bool = False
+    ) -> tf.data.Dataset:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
         Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
         stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
-        that epochs differ; an iterator that was left early does not count. `BatchInfo` is not in
-        it: `batches` gives it. What goes wrong arrives as TensorFlow's error; `error` is the
-        original.
+        that epochs differ; an iterator that was left early does not count. What goes wrong arrives
+        as TensorFlow's error; `error` is the original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
                 trained on. Default 0.
             epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+            info: Say where each batch came from. Default False.
 
         Returns:
             A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an
-            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict. B is static with
-            ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the number
-            of batches is known.
+            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict; of a catalog with targets,
+            ``labels`` are those (text is tf.string). With ``info`` (clips, labels, dict): the
+            fields of `BatchInfo` but ``step``. B is static with ``drop_remainder``, else None. With
+            ``on_error="skip"``, neither B nor the number of batches is known.
 
         Raises:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -189,7 +192,7 @@ class Stream:
         """
         from videoload.trainer.tfdata import dataset
 
-        return dataset(self, start_step, epochs)
+        return dataset(self, start_step, epochs, info=info)
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
@@ -208,6 +211,50 @@ class Stream:
         from videoload.trainer.keras_sequence import StreamSequence
 
         return StreamSequence(self)
+
+    def keep_receipts(self, path: str | os.PathLike[str]) -> None:
+        """Keep a line of each batch that is handed over from now on: its step and a digest.
+
+        With them, ``videoload replay`` makes any past batch again and says whether it is the same.
+        The file also holds what the stream was asked for and its list of videos; where it is there
+        already, it goes on. The digest takes about 1 ms per MB, ahead of the trainer behind
+        `dataset`.
+
+        Args:
+            path: The file, JSON lines. Its folder is made if it is not there.
+
+        Raises:
+            VideoloadError: It is another stream's, or cannot be written.
+        """
+        self._receipts = Receipts(os.fspath(path), self.catalog, self.clip, self.options)
+
+    def preview(
+        self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
+    ) -> None:
+        """Draw batches as the trainer gets them: a contact sheet, or an animation.
+
+        In a sheet, each clip is a row of its frames, with the number of the source frame above
+        each and the class and the file beside it. In an animation, all clips move, side by side.
+        Nothing of it counts in `stats`, nor as an epoch. Needs the extra ``[preview]``.
+
+        Args:
+            path: The file to write: ``.png`` for a sheet, ``.webp`` for an animation.
+            batches: How many to show, at least 1. Default 1.
+            start_step: The first of them, counted over all epochs from 0. Default 0.
+
+        Raises:
+            SpecError: Another kind of file, or items that are no clips.
+            VideoloadError: Pillow is not installed, or the file cannot be written; or what ends
+                the stream, as in `batches`.
+        """
+        from videoload.trainer import contact_sheet
+
+        spec = contact_sheet.check(os.fspath(path), self.clip)
+        start = whole("start_step", start_step, 0)
+        stop = start + whole("batches", batches)
+        # A reader that has its number is not metered.
+        shown = self._read(range(start, stop), reader=self._new_reader(), noted=False)
+        contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
     def quarantine(self) -> list[BadVideo]:
@@ -228,12 +275,13 @@ class Stream:
         """
         return copy.copy(self._error)  # one that was raised holds its consumer's frames
 
-    def stats(self, window_s: float | None = None) -> StreamStats:
+    def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """What the stream did so far.
 
         Args:
             window_s: Count only what was handed over in the last so many seconds. None, the
                 default: all that was.
+            since_last: Count only what was since the last call with this. Default False.
 
         Returns:
             Clips per second, the share of the time that the trainer waited, the workers, the bad
@@ -244,8 +292,26 @@ class Stream:
         """
         engine = self._engine
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
+        if since_last:
+            window_s = min(window_s, self._meter.since("stats"))
         return self._meter.read(
-            engine.worker_stats(), engine.departed, tuple(self.quarantine), window_s
+            engine.connected(), engine.departed, tuple(self.quarantine), window_s
+        )
+
+    def _tell_of_epoch(self, step: int) -> None:
+        """If batch ``step`` was the last of an epoch, say in the log what the epoch was like."""
+        if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
+            told = self._meter.read(
+                self._engine.connected(), self._engine.departed, tuple(self.quarantine),
+                self._meter.since("epoch"),
+            )  # fmt: skip
+            _log.info("epoch %d: %s", (step + 1) // len(self), told)
+
+    def _figures(self) -> StreamFigures:
+        """What Prometheus is told of this stream."""
+        blocked_s, first_batch_s = self._meter.blocked()
+        return StreamFigures(
+            str(self._source.id), self.stats(), self.stats(WINDOW_S), blocked_s, first_batch_s
         )
 
     def _steps(self, start_step: int, epochs: int) -> range:
@@ -262,10 +328,11 @@ class Stream:
         idle: Callable[[], None] | None = None,
         *,
         reader: int | None = None,
+        noted: bool = True,
     ) -> Generator[BatchWithInfo, None, None]:
         """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
         where a worker waits for a slot. A ``reader`` that has its number already notes by itself
-        when it waits.
+        when it waits. Only what is ``noted`` has receipts.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -279,19 +346,23 @@ class Stream:
         try:
             engine.check()
             engine.post(lambda: engine.begin(source, reader_id, queue, steps))
-            for _ in steps:
+            for step in steps:
                 if meter is not None:
                     meter.asked(reader_id)
                 batch = queue.take(0)
                 if batch is None:
-                    batch = self._wait(queue, reader_id, idle)
+                    batch = self._lender.wait(queue, reader_id, idle)
+                source.meter.lay(queue.lay_s)
+                source.step = batch.step
                 if meter is not None:
                     meter.got(reader_id, len(batch.samples))
                 if batch.samples:
-                    yield self._hand_over(batch, queue, idle)
+                    yield self._noted(self._lender.hand_over(batch, queue, idle), noted)
                 else:  # all of it was left out
                     engine.post(partial(engine.give_back, source, batch), about_leases=True)
                     queue.handed_over()
+                if meter is not None:
+                    self._tell_of_epoch(step)
         except VideoloadError as error:
             self._error = copy.copy(error)
             raise
@@ -299,6 +370,12 @@ class Stream:
             end()
             if meter is not None:
                 meter.left(reader_id)
+
+    def _noted(self, batch: BatchWithInfo, noted: bool) -> BatchWithInfo:
+        if noted and self._receipts is not None:
+            clips, targets, info = batch
+            self._receipts.add(info.step, clips, targets)
+        return batch
 
     def _close_client(self) -> None:
         """End this stream and all others of its client."""
@@ -309,68 +386,6 @@ class Stream:
             f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "
             f"{self.catalog!r})"
         )
-
-    def _held(self) -> int:
-        """How many slots consumers reference arrays of."""
-        return sum(loan.array() is not None for loan in list(self._source.loans.values()))
-
-    def _wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
-        engine = self._engine
-        starved = engine.has_credit  # some worker waits as well, maybe for a slot
-        while True:
-            # Again and again: what was ready may go back when another reader has its turn.
-            engine.post(lambda: engine.want(reader_id), about_leases=True)
-            if idle is not None and starved:
-                idle()
-            batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
-            starved = True  # by now, probably
-            if batch is None and engine.stopped:
-                batch = queue.take(_WAIT_S)  # it, or the error, may just have come
-            if batch is not None:
-                return batch
-            engine.check()
-
-    def _hand_over(
-        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None
-    ) -> BatchWithInfo:
-        """A batch for the consumer: its slot, or a copy where too many slots are held.
-
-        A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
-        queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
-        source, engine = self._source, self._engine
-        shape = (len(batch.samples), source.spec.clip_bytes)
-        slot = batch.slot
-        if batch.rows is not None:  # close the gaps: nobody else writes into this slot any more
-            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.spec.clip_bytes))
-            for to, row in enumerate(batch.rows):
-                if to != row:
-                    whole[to] = whole[row]
-
-        def give_back() -> None:
-            engine.post(lambda: engine.give_back(source, batch), about_leases=True)
-
-        most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
-        if self._held() >= most and idle is not None:
-            idle()
-        if self._held() >= most:
-            rows = aligned_copy(source.arena.view(slot, 0, shape))
-            give_back()
-            self._meter.copied += 1
-            if self._meter.copied == 1:
-                _log.warning(
-                    "%d of %d batches in memory are still referenced; the stream goes on with "
-                    "copies (keep fewer, or give more slots=)",
-                    self._held(), source.arena.slots,
-                )  # fmt: skip
-        else:
-            rows = source.arena.lend(slot, shape, give_back)
-            assert rows.base is not None
-            source.loans[slot] = Loan(batch, weakref.ref(rows.base))
-        queue.handed_over()
-        video = np.array([sample.video for sample in batch.samples], np.int64)
-        labels = source.catalog.labels[video]
-        clips = source.spec.arrays(rows)
-        return clips, labels, BatchInfo(batch.step, video, batch.frames)
 
 
 class _Reading:

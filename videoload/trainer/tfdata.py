@@ -32,12 +32,13 @@ import numpy as np
 
 from videoload.errors import ClosedError, VideoloadError
 from videoload.spec.items import Spec
+from videoload.spec.targets import shapes
 from videoload.trainer import interrupts
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.spec.plan import Batch, BatchWithInfo
+    from videoload.spec.plan import BatchInfo, BatchWithInfo
     from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ _BEGINS_ANEW = (
 _streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that TensorFlow may be reading
 
 
-def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
+def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False) -> tf.data.Dataset:
     """A stream as a ``tf.data.Dataset``, without copying a batch; the same as `Stream.dataset`.
 
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
@@ -66,11 +67,14 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         stream: Made by `Client.stream`; the dataset keeps it alive.
         start_step: First batch, counted over all epochs from 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning.
+        info: Say where each batch came from. Default False.
 
     Returns:
         A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an ItemSpec,
-        ``clips`` is [B, *shape] of its dtype, or a dict. B is static with ``drop_remainder``, else
-        None. With ``on_error="skip"``, neither B nor the number of batches is known.
+        ``clips`` is [B, *shape] of its dtype, or a dict; of a catalog with targets, ``labels`` are
+        those. With ``info`` (clips, labels, dict): the fields of BatchInfo but ``step``. B is
+        static with ``drop_remainder``, else None. With ``on_error="skip"``, neither B nor the
+        number of batches is known.
 
     Raises:
         SpecError: ``start_step`` lies after the end of epoch ``epochs``.
@@ -86,9 +90,14 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
     steps = stream._steps(start_step, epochs)
     skips = stream.options.on_error == "skip"
     expect_reader(stream)
-    reading = _Reading(stream, steps)
+    reading = _Reading(stream, steps, info=info)
     rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
-    signature = (_signature(stream.clip, rows), tf.TensorSpec((rows,), tf.int64))
+    signature: tuple[Any, ...] = (
+        _signature(stream.clip, rows),
+        _target_signature(stream, rows),
+    )
+    if info:
+        signature = (*signature, _info_signature(stream.clip, rows))
 
     # None of these is Python that AutoGraph would have to convert, into files that it may leave.
     as_it_is = tf.autograph.experimental.do_not_convert
@@ -106,8 +115,8 @@ def dataset(stream: Stream, start_step: int, epochs: int) -> tf.data.Dataset:
         )
         return tf.data.Dataset.zip(questions, batches.prefetch(_PREFETCH)).map(as_it_is(got))
 
-    def got(reader: tf.Tensor, batch: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        tf.numpy_function(reading.got, [reader, tf.shape(batch[1])[0]], [])
+    def got(reader: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
+        tf.numpy_function(reading.got, [reader, tf.shape(tf.nest.flatten(batch[1])[0])[0]], [])
         return batch
 
     made = tf.data.Dataset.from_tensors(0).map(as_it_is(begin)).flat_map(as_it_is(iteration))
@@ -136,8 +145,9 @@ class _Reading:
     when the trainer asks for a batch and when it gets it. TensorFlow never frees its functions; so
     only the dataset holds the stream."""
 
-    def __init__(self, stream: Stream, steps: range) -> None:
+    def __init__(self, stream: Stream, steps: range, *, info: bool) -> None:
         self._stream = weakref.ref(stream)
+        self._info = info
         self._steps = steps
         self._finished = 0  # iterations of which the trainer has got all
         self._warned = False
@@ -162,21 +172,23 @@ class _Reading:
         if stream is None or iteration is None:
             return
         stream._meter.got(int(reader), int(clips))
+        step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
+        stream._tell_of_epoch(step)
         iteration.taken += 1
         if iteration.taken == len(self._steps):  # who knows how many there are asks for no more
             self._finished = max(self._finished, iteration.turn + 1)
         self._forget_if_over(stream, int(reader))
 
-    def batches(self, reader: np.int64) -> Iterator[Batch]:
+    def batches(self, reader: np.int64) -> Iterator[tuple[Any, ...]]:
         """The batches of an iteration."""
         stream, steps, number = self._stream_now(), self._steps, int(reader)
         iteration = self._iterations[number]
         before = iteration.turn * len(steps)
         idle = Idle()
 
-        def counted(batch: BatchWithInfo) -> Batch:
+        def counted(batch: BatchWithInfo) -> tuple[Any, ...]:
             iteration.read += 1
-            return batch[:2]
+            return (*batch[:2], _as_dict(batch[2])) if self._info else batch[:2]
 
         if iteration.turn and len(steps) > len(stream) and not self._warned:
             self._warned = True
@@ -247,6 +259,40 @@ def _signature(spec: Spec, rows: int | None) -> Any:
     if isinstance(shapes, dict) and isinstance(types, dict):
         return {name: tf.TensorSpec((rows, *shapes[name]), types[name]) for name in shapes}
     return tf.TensorSpec((rows, *shapes), types)
+
+
+def _target_signature(stream: Stream, rows: int | None) -> Any:
+    """Of a batch's labels, or of its targets."""
+    import tensorflow as tf
+
+    def spec(shape: tuple[int, ...], dtype: str) -> tf.TensorSpec:
+        return tf.TensorSpec((rows, *shape), tf.string if dtype == "str" else dtype)
+
+    targets = stream.catalog.targets
+    if targets is None:
+        return spec((), "int64")
+    kinds = shapes(targets, stream.clip.frames_shape)
+    if isinstance(kinds, dict):
+        return {name: spec(*kind) for name, kind in kinds.items()}
+    return spec(*kinds)
+
+
+def _info_signature(spec: Spec, rows: int | None) -> dict[str, tf.TensorSpec]:
+    import tensorflow as tf
+
+    one, many = (rows,), (rows, *spec.frames_shape)
+    return {
+        "video": tf.TensorSpec(one, tf.int64),
+        "path": tf.TensorSpec(one, tf.string),
+        "clip": tf.TensorSpec(one, tf.int64),
+        "crop": tf.TensorSpec(one, tf.int64),
+        "frames": tf.TensorSpec(many, tf.int64),
+        "times": tf.TensorSpec(many, tf.float64),
+    }
+
+
+def _as_dict(info: BatchInfo) -> dict[str, Any]:
+    return {name: value for name, value in info._asdict().items() if name not in ("step", "digest")}
 
 
 @atexit.register

@@ -1,4 +1,4 @@
-"""How long the readers of a stream waited, and what would help. Pure: no clock, no threads.
+"""How long the readers of a stream waited, and what they would take. Pure: no clock, no threads.
 
 A reader asks for a batch, gets it, and asks for the next one when it is through with it. From when
 it asks until it gets, it waits; the rest is a *step*. Two things are no step:
@@ -18,9 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# Below this share of waiting, more workers would not make the training noticeably faster.
-_LITTLE_WAITING = 0.05
-_STALLED_S = 5.0  # a wait that is longer and goes on is told by itself
 # A pause is longer than this, and than so many times what this share of the steps stays below.
 _PAUSE_S = 1.0
 _PAUSE_STEPS = 10
@@ -40,13 +37,24 @@ class Taken(NamedTuple):
 class Figures:
     """Of the time in which the stream was read: ``batches`` and ``clips`` that were got,
     ``clips_per_s``, ``wait_share``; ``stalled_s``: how long a reader has been waiting by now, the
-    one that waits longest."""
+    one that waits longest. ``demand``: clips per second that the readers would take if they never
+    waited, infinity where they do nothing else. ``first_s``: what all waited for their first
+    batches; ``reading_s``, of all of them together."""
 
     batches: int
     clips: int
     clips_per_s: float
     wait_share: float
     stalled_s: float
+    demand: float = 0.0
+    first_s: float = 0.0
+    reading_s: float = 0.0
+
+    @property
+    def later_share(self) -> float:
+        """The share of the time that was waited, but for first batches."""
+        later_s = self.reading_s - self.first_s
+        return (self.wait_share * self.reading_s - self.first_s) / later_s if later_s > 0 else 0.0
 
 
 def figures(
@@ -57,11 +65,15 @@ def figures(
     going_on = [Taken(reader, asked, now, 0) for reader, asked in waiting.items()]
     got = [each for each in taken if each.got > since]
     spans: list[tuple[float, float]] = []  # each batch's step and wait
-    waited = 0.0
+    waited = first = 0.0
+    seen: set[int] = set()
     for each, step in _with_steps([*taken, *going_on]):
         if each.got > since:
             spans.append((max(each.asked - step, since), each.got))
-            waited += each.got - max(each.asked, since)
+            wait = each.got - max(each.asked, since)
+            waited += wait
+            first += 0.0 if each.reader in seen else wait
+        seen.add(each.reader)
     clips = sum(each.clips for each in got)
     reading = sum(end - begin for begin, end in spans)
     covered = _covered(spans)
@@ -71,31 +83,16 @@ def figures(
         clips_per_s=clips / covered if covered > 0 else 0.0,
         wait_share=waited / reading if reading > 0 else 0.0,
         stalled_s=max((now - asked for asked in waiting.values()), default=0.0),
+        demand=_demand(clips, reading - waited, reading / covered if covered > 0 else 0.0),
+        first_s=first,
+        reading_s=reading,
     )
 
 
-def verdict(found: Figures, *, workers: int, here: int, cores: int) -> str:
-    """What that means, in one sentence. ``here``: how many of the workers are on the trainer's
-    host, which has so many ``cores`` for them."""
-    stalled = found.stalled_s >= _STALLED_S
-    if not found.batches and not stalled:
-        return "nothing was read"
-    waited = f"the trainer waited {found.wait_share:.0%} of the time"
-    if not stalled and found.wait_share <= _LITTLE_WAITING:
-        return f"decoding keeps up: {waited}"
-    if stalled:
-        waited = f"the trainer has been waiting for {found.stalled_s:.0f} s"
-    if not workers:
-        return f"{waited}: no worker is connected"
-    those = count(workers, "worker")
-    if stalled:
-        return f"{waited}: {those} connected, and none delivers"
-    if here >= cores:
-        return (
-            f"{waited} for {those}: the {count(cores, 'core')} of this host can do no more; "
-            "workers on other hosts would make it faster"
-        )
-    return f"{waited} for {those}: more of them would make it faster"
+def _demand(clips: int, steps_s: float, readers: float) -> float:
+    if not clips:
+        return 0.0
+    return clips * readers / steps_s if steps_s > 0 else math.inf
 
 
 def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:

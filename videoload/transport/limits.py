@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 _STRANGER_BYTES = 64 << 10  # a handshake and the longest HELLO take 8 kB
 _WORKER_BYTES = 1 << 20  # with heartbeats and COMPARED of ten minutes in which nobody reads
-_LEASES = 3  # whose answers may be on the way: it holds two
 _HELLO_S = 15.0  # a worker says it at once
 
 
@@ -28,6 +27,8 @@ class _Connection:
     since: float  # when it came, or its worker left
     most: int = _STRANGER_BYTES
     received: int = 0  # bytes by the time when its last message was complete
+    seen: int = 0  # ... and at the last look
+    grew: bool = False  # since `growing` was asked
     completed: bool = False  # a message, since it was looked at
     is_worker: bool = False
     hung_up: bool = False
@@ -72,10 +73,19 @@ class Limits:
             connection.is_worker = False
             connection.since = now
 
-    def granted(self, number: int, answer_bytes: int) -> None:
-        """Its worker was given a lease; the answer has so many bytes."""
+    def granted(self, number: int, answer_bytes: int, leases: int = 1) -> None:
+        """Its worker was given a lease; the answer has so many bytes. It holds so many ``leases``
+        now; the answer to another one may be on its way."""
         if (connection := self._connections.get(number)) is not None:
-            connection.most = max(connection.most, _WORKER_BYTES + _LEASES * answer_bytes)
+            answers = (leases + 1) * answer_bytes
+            connection.most = max(connection.most, _WORKER_BYTES + answers)
+
+    def growing(self) -> list[int]:
+        """Those by which something came since this was asked last, be it a part of a message."""
+        grew = [number for number, connection in self._connections.items() if connection.grew]
+        for number in grew:
+            self._connections[number].grew = False
+        return grew
 
     def judge(self, received: Mapping[int, int], now: float) -> dict[int, str]:
         """Those to hang up on, and why; ``received``: the bytes that came by each so far."""
@@ -84,6 +94,8 @@ class Limits:
             if connection.hung_up:
                 continue
             count = received.get(number, connection.received)
+            connection.grew |= count > connection.seen
+            connection.seen = count
             if connection.completed:
                 connection.received, connection.completed = count, False
             unfinished = count - connection.received

@@ -13,6 +13,10 @@
       BYE  I take no more             ───────>  (its leases go to others)
                                       <───────  BYE  I am closing, or: I do not know you, say HELLO
 
+    whoever may dial in
+      WATCH  what goes on?            ───────>
+                                      <───────  SNAPSHOT  streams and workers
+
 A message is two ZeroMQ frames, the version and a MessagePack map; a RESULT of a worker that does
 not share memory with the trainer has a third: the pixels of the lease's clips, one after the other.
 Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
@@ -41,7 +45,10 @@ _Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=256)]
 _Text = Annotated[str, msgspec.Meta(max_length=4096)]
-_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=100_000)]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+_Rate = Annotated[float, msgspec.Meta(ge=0)]
+MAX_FRAMES = 100_000  # that a sample shows
+_Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -54,7 +61,7 @@ class Hello(_Message, tag="hello"):
     worker: _Word
     host: _Word
     pid: _Id
-    software: _Word  # FFmpeg's version and the architecture: they decide the pixels
+    software: _Word  # what decides the pixels; empty from the trainer's own, which has the same
     token: _Word = ""
     copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
 
@@ -72,13 +79,15 @@ class Refused(_Message, tag="refused"):
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One clip of a lease: clip number ``clip`` of the segment [start, end) of ``path``."""
+    """One row of a lease: clip number ``clip`` of the segment [start, end) of ``path``, and of
+    several crops that number ``crop``."""
 
     path: _Text
     seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
     clip: _Id = 0
     start: _Id = 0
     end: _Id | None = None
+    crop: _Id = 0
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
@@ -89,26 +98,50 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, in this order; or make these items. Without a ``place``, send them."""
+    """Decode these clips, in this order; or make these items. Without a ``place``, send them. Of a
+    mixture, ``which`` says of each clip how it is cut: 0 by ``spec``, n by the n-th of ``others``.
+    """
 
     lease: _Id
     spec: ClipSpec | None
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
     item: ItemSpec | None = None  # in the place of ``spec``: two kinds of maps need two names
+    others: Annotated[list[ClipSpec], msgspec.Meta(max_length=4096)] = []
+    which: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []  # none: all 0
 
     def __post_init__(self) -> None:
         if (self.spec is None) is (self.item is None):
             raise ValueError("a lease has the spec of clips, or that of items")
-        if self.spec is not None and self.spec.size is None:
+        specs = [spec for spec in (self.spec, *self.others) if spec is not None]
+        if any(spec.size is None for spec in specs):
             raise ValueError("the spec of a lease has a size")
+        crops = 1 if self.spec is None else self.spec.crops
+        if any(clip.crop >= crops for clip in self.clips):
+            raise ValueError(f"a clip of this lease has {crops} crops")
+        if any(
+            spec.clip_bytes != self.asked.clip_bytes or spec.crops != crops for spec in self.others
+        ):
+            raise ValueError("the clips of a lease have one size, and as many crops")
+        if len(self.which) not in (0, len(self.clips)):
+            raise ValueError("a lease says of each clip how it is cut, or of none")
+        if any(number > len(self.others) for number in self.which):
+            raise ValueError("a lease has the specs of all its clips")
 
     @classmethod
-    def of(cls, lease: int, spec: Spec, clips: list[Clip], place: Place | None = None) -> Lease:
+    def of(
+        cls,
+        lease: int,
+        spec: Spec,
+        clips: list[Clip],
+        place: Place | None = None,
+        others: Sequence[ClipSpec] = (),
+        which: Sequence[int] = (),
+    ) -> Lease:
         """A lease of clips or of items."""
         if isinstance(spec, ItemSpec):
             return cls(lease, None, clips, place, spec)
-        return cls(lease, spec, clips, place)
+        return cls(lease, spec, clips, place, None, list(others), list(which))
 
     @property
     def asked(self) -> Spec:
@@ -117,15 +150,43 @@ class Lease(_Message, tag="lease"):
         assert spec is not None
         return spec
 
+    def spec_of(self, at: int) -> Spec:
+        """How clip ``at`` is to be made."""
+        number = self.which[at] if self.which else 0
+        return self.others[number - 1] if number else self.asked
+
+
+class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
+    """Where the seconds of a lease went, as its worker measured them: the phases of decoding, which
+    add up with ``importing`` (the module of a user's function) to ``decode_s``; how long before
+    that it had no lease of anybody (``idle``); and of all that time, what it was on a core
+    (``core``) and waited for one (``no_core``)."""
+
+    open: _Seconds = 0.0
+    index: _Seconds = 0.0
+    seek: _Seconds = 0.0
+    decode: _Seconds = 0.0
+    scale: _Seconds = 0.0
+    transform: _Seconds = 0.0
+    importing: _Seconds = 0.0
+    idle: _Seconds = 0.0
+    core: _Seconds = 0.0
+    no_core: _Seconds = 0.0
+
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T]. ``files``,
-    of a worker that dialled in: the fingerprint of the file that each clip is of."""
+    """All clips of the lease are decoded: the ordinals of their source frames, [n][T], of k views
+    [n][k * T]. ``files``, of a worker that dialled in: the fingerprint of the file that each clip
+    is of. ``clip_s``: what each clip took. ``rates``: frames per second of its file, 0 where it
+    declares none."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     files: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []
+    spent: Spent = Spent()
+    clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []
+    rates: Annotated[list[_Rate], msgspec.Meta(max_length=4096)] = []
 
 
 class Failed(_Message, tag="failed"):
@@ -172,8 +233,61 @@ class Bye(_Message, tag="bye"):
     reason: _Text
 
 
-FromWorker = Hello | Result | Failed | Heartbeat | Compared | Bye
-FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Bye
+class Watch(_Message, tag="watch"):
+    """Somebody who is no worker asks what goes on; the answer is a SNAPSHOT, or nothing where too
+    many ask."""
+
+
+class WorkerLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A worker, as its trainer sees it now; shares are of the last seconds, 0 to 1."""
+
+    name: _Text
+    state: _Word
+    clips: _Id
+    clips_per_s: float
+    busy_share: float
+    wire_share: float
+    last_error: _Text
+
+
+class FileLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A file that takes long, or that cannot be decoded."""
+
+    path: _Text
+    clip_s: float = 0.0
+    reason: _Text = ""
+
+
+class StreamLine(msgspec.Struct, forbid_unknown_fields=True):
+    """A stream: where it is, and what was found in the last seconds."""
+
+    stream: _Id
+    clips: _Text  # what they are
+    batch: int  # the last one that was taken, counted over all epochs; -1 before the first
+    batches_per_epoch: _Id
+    readers: _Id
+    ready: _Id  # batches that wait for their reader
+    slots: _Id
+    clips_per_s: float
+    wait_share: float
+    verdict: _Text
+    workers_wanted: int | None
+    bad_videos: _Id
+    slowest: Annotated[list[FileLine], msgspec.Meta(max_length=64)]
+    quarantine: Annotated[list[FileLine], msgspec.Meta(max_length=64)]  # the last ones
+
+
+class Snapshot(_Message, tag="snapshot"):
+    """What goes on: the streams, and the workers, of which ``more`` are not listed."""
+
+    trainer: _Word
+    workers: Annotated[list[WorkerLine], msgspec.Meta(max_length=1024)]
+    streams: Annotated[list[StreamLine], msgspec.Meta(max_length=64)]
+    more: _Id = 0
+
+
+FromWorker = Hello | Result | Failed | Heartbeat | Compared | Watch | Bye
+FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Snapshot | Bye
 
 
 class WorkerSettings(_Message, tag="settings"):
@@ -225,6 +339,11 @@ def unpack_from_worker(frames: Sequence[bytes]) -> FromWorker:
 def unpack_from_trainer(frames: Sequence[bytes]) -> FromTrainer:
     """The message that a trainer sent. Raises ProtocolError."""
     return _unpack(_from_trainer, frames)
+
+
+def as_json(snapshot: Snapshot) -> str:
+    """A snapshot for programs."""
+    return msgspec.json.format(msgspec.json.encode(snapshot)).decode()
 
 
 def pack_private(message: Private) -> bytes:

@@ -45,9 +45,10 @@ from videoload.transport.messages import (
 PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
 _HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
+_CONNECT_MS = 1000  # as long as the kernel waits before it tries again, for the first time
 _BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
 _CONNECTIONS = 8192
-_RECEIVED = 64  # messages of one worker that wait to be read; it owes two answers and heartbeats
+_RECEIVED = 64  # messages of one worker that wait to be read; it owes half as many answers at most
 _DRAIN_MS = 2000  # a leaving worker waits so long for its last messages to be sent
 
 
@@ -65,9 +66,9 @@ class Peer(NamedTuple):
         """What came last from it was the HELLO of a worker, which is admitted."""
         self.router.admitted(self.identity)
 
-    def granted(self, answer_bytes: int) -> None:
-        """It was given a lease; the answer has so many bytes."""
-        self.router.granted(self.identity, answer_bytes)
+    def granted(self, answer_bytes: int, leases: int) -> None:
+        """It was given a lease; the answer has so many bytes, and it holds so many leases now."""
+        self.router.granted(self.identity, answer_bytes, leases)
 
     def left(self) -> None:
         """It is no worker any more."""
@@ -190,10 +191,19 @@ class Router:
             self._numbers[identity] = self._last
             self._connections.limits.admitted(self._last)
 
-    def granted(self, identity: bytes, answer_bytes: int) -> None:
-        """This worker was given a lease; the answer has so many bytes."""
+    def granted(self, identity: bytes, answer_bytes: int, leases: int) -> None:
+        """This worker was given a lease; the answer has so many bytes, and it holds ``leases``."""
         if self._connections is not None:
-            self._connections.limits.granted(self._numbers.get(identity, -1), answer_bytes)
+            number = self._numbers.get(identity, -1)
+            self._connections.limits.granted(number, answer_bytes, leases)
+
+    def sending(self) -> list[Peer]:
+        """The workers of which something came since this was asked last, be it a part of a
+        message; none where that cannot be seen."""
+        if self._connections is None:
+            return []
+        growing = set(self._connections.limits.growing())
+        return [Peer(self, name) for name, number in self._numbers.items() if number in growing]
 
     def left(self, identity: bytes) -> None:
         """This worker is none any more."""
@@ -236,7 +246,10 @@ class Dealer:
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
             self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
-            self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
+            self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 250)
+            # The kernel's own pauses between two attempts grow to half a minute, and a line that is
+            # whole again is to be found at once.
+            self.socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_MS)
             if keys is not None:
                 self.socket.curve_serverkey = load_key(Path(keys) / f"{TRAINER}.key")[0]
             self._ends = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)

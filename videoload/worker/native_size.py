@@ -22,12 +22,13 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import closing, suppress
+from fractions import Fraction
 from itertools import islice
 
 from videoload import native
 from videoload.errors import SpecError, StorageError, VideoError, WorkerError
 from videoload.spec.catalog import Catalog
-from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec
+from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, VideoInfo
 from videoload.worker.supervisor import start
 
 _log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def native_size(
             for answer in answers:
                 path = paths.pop(0)
                 if not isinstance(answer, str):
-                    return spec.at_native_size(*answer)
+                    return spec.at_native_size(*answer.shown_size(spec))
                 failed = VideoError(path, answer)
     assert failed is not None
     raise failed
@@ -63,7 +64,7 @@ def native_size(
 
 def _ask(
     root: str, cache: str | None, paths: list[str], silence_s: float
-) -> Generator[tuple[int, int] | str, None, None]:
+) -> Generator[VideoInfo | str, None, None]:
     """What a child finds out of each path, as long as it lives."""
     mine, theirs = socket.socketpair()
     child = start("videoload.worker.native_size", theirs)
@@ -88,10 +89,21 @@ def _ask(
                     mine.settimeout(silence_s)
                 if isinstance(answer, dict):
                     raise StorageError(answer["storage"])
-                yield answer if isinstance(answer, str) else (answer[0], answer[1])
+                yield answer if isinstance(answer, str) else _info(answer)
     finally:
         child.kill()
         child.wait(silence_s)
+
+
+def _told(info: VideoInfo) -> list[int]:
+    """What the child says of a video."""
+    return [info.width, info.height, info.turns, *info.aspect.as_integer_ratio()]
+
+
+def _info(told: list[int]) -> VideoInfo:
+    """What the trainer makes of it: all that a size depends on."""
+    width, height, turns, *aspect = told
+    return VideoInfo(0, Fraction(0), width, height, turns, Fraction(*aspect))
 
 
 def _ended(status: int, path: str) -> str:
@@ -116,7 +128,7 @@ def _serve(trainer: socket.socket) -> None:
         decoder = Decoder(root, cache=cache)
         said = time.monotonic()
 
-        def say(answer: tuple[int, int] | str | dict[str, str] | None) -> None:
+        def say(answer: list[int] | str | dict[str, str] | None) -> None:
             nonlocal said
             lines.write(json.dumps(answer).encode() + b"\n")
             lines.flush()
@@ -136,7 +148,7 @@ def _serve(trainer: socket.socket) -> None:
             except StorageError as error:
                 say({"storage": str(error)})
                 return
-            say((info.width, info.height))
+            say(_told(info))
             return
 
 

@@ -25,16 +25,21 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 
 from videoload.errors import WorkerError
 from videoload.transport.messages import Share, Unshare, WorkerSettings
+from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import SHARED, Arena
+from videoload.worker.counters import SIZE, Counters
+from videoload.worker.metrics import State, ailment, families
 from videoload.worker.restarts import Restarts
 
 _log = logging.getLogger(__name__)
 
+GIVEN_BACK = "given back"  # how a child ended that `Supervisor.resize` asked to
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 _CHECK_S = 0.2
 # An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
@@ -50,6 +55,9 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
     """``python -m module FD...`` with the modules that this process has, one end of a socket pair,
     which is closed here, and further ``descriptors``. Raises WorkerError."""
     inherited = [end.fileno(), *descriptors]
+    # Ctrl-C in a terminal reaches children as well. They ignore it once they can; a child begins
+    # with the mask of the thread that starts it, so that it is not met while it imports either.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         return subprocess.Popen(
             # -P: the folder that the trainer happens to be started in is not searched for modules.
@@ -62,6 +70,7 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
         raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
     finally:
         end.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Child:
@@ -70,14 +79,15 @@ class Child:
     def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
         self.began = time.monotonic()
         self.told = False  # its supervisor knows that it has worked
+        self.leaving = False  # it was asked to end, and nobody takes its place
         self._admitted = False
         self._last = b""
         self._checks = 0
         memory = None
         try:
-            memory = Arena(1, 2) if pulse and SHARED else None
+            memory = Arena(1, SIZE) if pulse and SHARED else None
             self.channel, theirs = PrivateChannel.pair()
-            self._pulse = None if memory is None else memory.view(0, 0, (2,))
+            self._counters = None if memory is None else Counters(memory.view(0, 0, (SIZE,)))
             try:
                 self.process = start("videoload.worker", theirs, *([memory.fd] if memory else []))
             except WorkerError:
@@ -96,7 +106,7 @@ class Child:
     @property
     def worked(self) -> bool:
         """Whether it has come as far as to work."""
-        return self._admitted or (self._pulse is not None and bool(self._pulse[0]))
+        return self._admitted or (self._counters is not None and bool(self._counters.pulse[0]))
 
     def admitted(self) -> None:
         """The trainer has heard of it."""
@@ -105,11 +115,20 @@ class Child:
     def checks_without_progress(self) -> int:
         """How many checks in a row, with this one, found no progress. They are counted, not timed:
         it may be this process that was stopped."""
-        now = b"" if self._pulse is None else self._pulse.tobytes()
+        now = b"" if self._counters is None else self._counters.pulse.tobytes()
         # Zero before its first turn: its imports may take long where the disk is slow.
         still = now == self._last and any(now)
         self._last, self._checks = now, self._checks + 1 if still else 0
         return self._checks
+
+    @property
+    def still_s(self) -> float:
+        """How long it had made no progress at the last check."""
+        return max(0, self._checks - 1) * _CHECK_S
+
+    def counted(self) -> dict[str, float]:
+        """What it counted so far."""
+        return {} if self._counters is None else self._counters.read()
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""
@@ -130,6 +149,8 @@ class Supervisor:
         self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
         self._restarts = Restarts()
+        self._gone: Counter[str] = Counter()  # what those that ended had counted
+        self._ended = 0
         self.children: list[Child] = []
         try:
             for _ in range(workers):
@@ -167,6 +188,20 @@ class Supervisor:
             if child.pid == pid:
                 child.admitted()
 
+    @property
+    def count(self) -> int:
+        """Children that are to be alive."""
+        return self._count
+
+    def resize(self, workers: int) -> None:
+        """Keep so many alive from now on: others are asked to end, the last ones first, and those
+        that are missing are started by `reap`."""
+        staying = [child for child in self.children if not child.leaving]
+        for child in staying[workers:]:
+            child.leaving = True
+            child.process.terminate()
+        self._count = workers
+
     def kill(self, pid: int) -> None:
         """Kill one child; `reap` then reports it."""
         for child in self.children:
@@ -175,8 +210,9 @@ class Supervisor:
 
     def reap(self) -> list[tuple[int, str]]:
         """The children that have ended since the last call, (pid, how), each already replaced by
-        a new one, or soon. Call it again and again: it also starts those that are due. Raises
-        WorkerError if they keep ending before they can work, and none is left that could."""
+        a new one, or soon, but for those that were given back. Call it again and again: it also
+        starts those that are due. Raises WorkerError if they keep ending before they can work, and
+        none is left that could."""
         now = time.monotonic()
         ended = [child for child in self.children if child.process.poll() is not None]
         for child in self.children:
@@ -185,20 +221,33 @@ class Supervisor:
                 self._restarts.worked()
         for child in ended:
             self.children.remove(child)
+            self._gone.update(child.counted())
+            self._ended += 1
             child.close()
             status = child.process.returncode
+            if child.leaving:
+                continue
             gave_up = status > 0 and now - child.began < _YOUNG_S
             if gave_up or not child.worked:
                 self._restarts.start_failed(child.began, now)
                 self._give_up_if_hopeless(_why(status, self._restarts.failed), killed=not gave_up)
-        while len(self.children) < self._count and self._restarts.is_due(now):
+        while self._missing and self._restarts.is_due(now):
             try:
                 self._start()
             except WorkerError as error:
                 _log.warning("%s; trying again", error)
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
-        return [(child.pid, _how(child.process.returncode)) for child in ended]
+        return [
+            (child.pid, GIVEN_BACK if child.leaving else _how(child.process.returncode))
+            for child in ended
+        ]
+
+    def state(self) -> State:
+        """The children as they are now, for `metrics`."""
+        counted = {child.pid: child.counted() for child in self.children}
+        still_s = {child.pid: child.still_s for child in self.children}
+        return State(time.monotonic(), counted, still_s, dict(self._gone), self._ended)
 
     def stop(self) -> None:
         """Ask, wait, kill, reap. Afterwards no child is left, but for one that the kernel cannot
@@ -216,6 +265,10 @@ class Supervisor:
             )  # fmt: skip
             child.close()
         self.children.clear()
+
+    @property
+    def _missing(self) -> bool:
+        return sum(not child.leaving for child in self.children) < self._count
 
     def _wait(self, timeout_s: float) -> None:
         """Wait for the children to end, and let go of those that have."""
@@ -239,9 +292,23 @@ class Supervisor:
             child.channel.send(message, descriptor)
 
 
-def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _STALL_S) -> int:
+def keep_running(
+    workers: int,
+    settings: WorkerSettings,
+    *,
+    stall_s: float = _STALL_S,
+    metrics_port: int | None = None,
+) -> int:
     """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
-    One that makes no progress for ``stall_s`` is killed and replaced."""
+    One that makes no progress for ``stall_s`` is killed and replaced. What they did is told at
+    ``metrics_port``. Raises WorkerError, TransportError."""
+    state = State(time.monotonic())
+    scrapes = None
+    if metrics_port is not None:
+        scrapes = MetricsPort(
+            metrics_port, lambda: families(state), lambda: ailment(state, time.monotonic())
+        )
+        _log.info("metrics are served at port %d", scrapes.port)
     stopped_by: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))
@@ -256,8 +323,11 @@ def keep_running(workers: int, settings: WorkerSettings, *, stall_s: float = _ST
                     child.kill()
             for pid, how in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
+            state = supervisor.state()
     finally:
         supervisor.stop()
+        if scrapes is not None:
+            scrapes.close()
     return 130 if stopped_by[0] == signal.SIGINT else 0
 
 

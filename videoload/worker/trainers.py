@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.open_files import SOFTWARE
+from videoload.decoding.software import software
 from videoload.errors import ProtocolError, TransportError
 from videoload.transport.addresses import is_name
 from videoload.transport.messages import (
@@ -69,7 +69,7 @@ _SILENCE_BEATS = 40  # a trainer silent for so many heartbeats is dialled again
 # message costs little, and a worker that is refused does not flood the trainer.
 _REST_S, _REST_MAX_S = 0.25, 5.0
 _OWED_S = 0.25  # of decoding: about what a pause of one batch costs
-_QUEUED = 64  # leases of one trainer that are queued here; it grants two
+_QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
 _RESOLVE_S = 5.0  # a name is looked up so often while not all of its trainers are connected
 _RESOLVE_AGAIN_S = 30.0  # ... and while they are
 
@@ -311,10 +311,7 @@ class TrainerConnection:
             self._warn_at = now + _UNREACHABLE_S
             self._hang_up()
 
-    def say(
-        self, message: FromWorker,
-        pixels: npt.NDArray[np.uint8] | None = None,
-    ) -> bool:  # fmt: skip
+    def say(self, message: FromWorker, pixels: npt.NDArray[np.uint8] | None = None) -> bool:
         """Send a message; False if the trainer is not connected now. An answer is then dropped, and
         not missed: the trainer grants the lease's clips to another worker."""
         if self.dealer is None or not self.dealer.send(message, pixels):
@@ -345,6 +342,7 @@ class TrainerConnection:
                 _log.warning("trainer %s: %s", self._label, message.text)
             case Welcome():
                 self._beat_s = message.beat_s
+                self.say(Heartbeat())  # at once: it tells how far away this worker is
                 _log.info("serving trainer %s", self._label)
             case Refused():
                 _log.error("trainer %s refuses this worker: %s", self._label, message.reason)
@@ -363,8 +361,9 @@ class TrainerConnection:
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:
+        token = self._settings.token
         hello = Hello(
-            self._id, socket.gethostname(), os.getpid(), SOFTWARE, self._settings.token,
+            self._id, socket.gethostname(), os.getpid(), "" if token else software(), token,
             _copy(self._settings.root),
         )  # fmt: skip
         if self.say(hello):

@@ -27,29 +27,24 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.decoding.decoder import Decoder, PreparedClips, ShortVideoError
+from videoload.decoding.decoder import Decoder, PreparedClips
 from videoload.decoding.items import PreparedItems
-from videoload.errors import (
-    ProtocolError,
-    StorageError,
-    TransformError,
-    VideoError,
-    VideoloadError,
-)  # fmt: skip
+from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     Bye,
     Compared,
-    Failed,
     Lease,
     Result,
     Share,
+    Spent,
     Unshare,
     WorkerSettings,
 )
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
-from videoload.worker.lease_runs import look_ahead, requests, runs
+from videoload.worker.counters import SIZE, Counters
+from videoload.worker.lease_runs import ClipError, failure, look_ahead, requests, runs
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
@@ -76,8 +71,8 @@ class _HungUp(BaseException):
 
 class Worker:
     """Serves the trainers in ``settings``; ``channel`` leads to the process that started it.
-    ``pulse``, if given, is shared memory of two bytes, which change while this worker makes
-    progress. ``resolve`` finds the addresses of a trainer's host name."""
+    ``pulse``, if given, is shared memory for `Counters`, of which two bytes change while this
+    worker makes progress. ``resolve`` finds the addresses of a trainer's host name."""
 
     def __init__(
         self,
@@ -97,8 +92,10 @@ class Worker:
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
         self._decoders: dict[str, Decoder] = {}  # one per root: arenas come and go
         self._frames = self._turns = 0
-        self._pulse = np.zeros(2, np.uint8) if pulse is None else pulse
+        self._counters = Counters(pulse)
+        self._pulse = self._counters.pulse
         self._worked = time.monotonic()
+        self._on_core = native.core_time()
         self._next_poll = 0.0
         self._stop_reason: str | None = None
         self._decoding_for: TrainerConnection | None = None
@@ -128,6 +125,7 @@ class Worker:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
         self._trainers.keep(time.monotonic(), self._frames)
+        self._counters.set("trainers", sum(trainer.welcomed for trainer in self._trainers))
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -159,43 +157,66 @@ class Worker:
 
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()
+        idle_s, imported_s = time.monotonic() - self._worked, 0.0
         frames: list[list[int]] = []
+        rates: list[float] = []
         files: list[int] = []
+        clip_s: list[float] = []
         at = 0
         self._decoding_for = trainer
         try:
             decoder, out, shared = self._place(lease)
-            if not decoder.has_imported(lease.asked):
-                self._trainers.tell_of_import(self._frames, begins=True)
-                decoder.import_function(lease.asked)
-                self._trainers.tell_of_import(self._frames, begins=False)
-            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(runs(lease.clips))
-            for run in ready:
-                try:
-                    ready[run] = self._prepare(decoder, lease, out, *run)
-                except StorageError:
-                    raise
-                except Exception:  # raised again, and reported, by `_decode`
-                    pass
-            for at, last in list(ready):
+            imported_s = self._import(decoder, lease)
+            decoder.watch.start()
+            ready, took = self._prepare_all(decoder, lease, out)
+            for (at, last), prepared_s in zip(list(ready), took, strict=True):
+                since = time.perf_counter()
                 # Popped, so that it and its file go as soon as it is done.
-                frames += self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                rows, rate = self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                frames += rows
+                rates += [rate] * (last - at)
+                run_s = prepared_s + time.perf_counter() - since
+                clip_s += [run_s / (last - at)] * (last - at)
                 if lease.place is None and lease.asked.files:
                     files += [decoder.fingerprint(lease.clips[at].path)] * (last - at)
         except _HungUp:
             pass
         except StorageError as error:  # no video's fault: others may have them elsewhere
             trainer.give_back(str(error))
-        except _ClipError as error:
-            trainer.say(_failure(lease, error.at, error.why))
+        except ClipError as error:
+            self._counters.add("failures", 1)
+            trainer.say(failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
-            trainer.say(_failure(lease, at, error))
+            self._counters.add("failures", 1)
+            trainer.say(failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
-            trainer.say(Result(lease.lease, frames, seconds, files), None if shared else out)
+            spent = Spent(
+                **decoder.watch.read(), importing=imported_s, idle=idle_s, **self._since_last()
+            )
+            self._counters.add("clips", len(lease.clips))
+            self._counters.add("decode_seconds", seconds)
+            result = Result(lease.lease, frames, seconds, files, spent, clip_s, rates)
+            trainer.say(result, None if shared else out)
         finally:
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
+
+    def _import(self, decoder: Decoder, lease: Lease) -> float:
+        """Import the users' functions that a lease names; returns how many seconds that took."""
+        since = time.perf_counter()
+        for spec in (lease.asked, *lease.others):
+            if not decoder.has_imported(spec):
+                self._trainers.tell_of_import(self._frames, begins=True)
+                decoder.import_function(spec)
+                self._trainers.tell_of_import(self._frames, begins=False)
+        return time.perf_counter() - since
+
+    def _since_last(self) -> dict[str, float]:
+        """What this process was on a core, and waited for one, since its last answer."""
+        before, self._on_core = self._on_core, native.core_time()
+        core, no_core = (now - then for then, now in zip(before, self._on_core, strict=True))
+        return {"core": core, "no_core": no_core}
 
     def _compare(self) -> None:
         """Answer trainers that want to know which copies of files this worker has."""
@@ -209,12 +230,28 @@ class Worker:
                             files[video] = self._dial_in.fingerprint(path)
                 trainer.say(Compared(asked.stream, files))
 
+    def _prepare_all(
+        self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8]
+    ) -> tuple[dict[tuple[int, int], _Prepared | None], list[float]]:
+        """Prepare each run of the lease; the seconds that each took."""
+        ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(runs(lease))
+        took: list[float] = []
+        for run in ready:
+            since = time.perf_counter()
+            try:
+                ready[run] = self._prepare(decoder, lease, out, *run)
+            except StorageError:
+                raise
+            except Exception:  # raised again, and reported, by `_decode`
+                pass
+            took.append(time.perf_counter() - since)
+        return ready, took
+
     def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
     ) -> _Prepared:
-        clips = lease.clips[first:last]
-        path = clips[0].path
-        return decoder.prepare(path, lease.asked, requests(clips), out[first:last], self._tick)
+        clips, spec = lease.clips[first:last], lease.spec_of(first)
+        return decoder.prepare(clips[0].path, spec, requests(clips), out[first:last], self._tick)
 
     def _decode(
         self,
@@ -224,21 +261,19 @@ class Worker:
         first: int,
         last: int,
         prepared: _Prepared | None = None,
-    ) -> list[list[int]]:
-        """Decode the clips [first, last) of the lease, all of one video, in one pass over it."""
+    ) -> tuple[list[list[int]], float]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass over it; their
+        frames, and the rate of that video."""
         try:
             prepared = prepared or self._prepare(decoder, lease, out, first, last)
             frames: list[list[int]] = decoder.decode_prepared(prepared, self._tick).tolist()
         except VideoError as error:
             if last - first == 1:
-                raise _ClipError(first, error) from None
+                raise ClipError(first, error) from None
             # Which of them is it? One at a time tells.
-            return [
-                row
-                for at in range(first, last)
-                for row in self._decode(decoder, lease, out, at, at + 1)
-            ]
-        return frames
+            each = [self._decode(decoder, lease, out, at, at + 1) for at in range(first, last)]
+            return [row for rows, _ in each for row in rows], each[0][1]
+        return frames, prepared.rate
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for the lease's clips, and whether the trainer shares it."""
@@ -307,26 +342,6 @@ class Worker:
             raise _HungUp
 
 
-class _ClipError(Exception):
-    """Clip ``at`` of the lease cannot be decoded."""
-
-    def __init__(self, at: int, why: VideoError) -> None:
-        super().__init__(at, why)
-        self.at = at
-        self.why = why
-
-
-def _failure(lease: Lease, at: int, error: Exception) -> Failed:
-    if isinstance(error, VideoError):
-        dropped = isinstance(error, ShortVideoError)
-        return Failed(lease.lease, at, error.reason[:4096], dropped)
-    if isinstance(error, TransformError):
-        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
-    if not isinstance(error, VideoloadError):
-        _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
-    return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
-
-
 def serve(
     settings: WorkerSettings,
     channel: PrivateChannel | None = None,
@@ -372,7 +387,7 @@ def main() -> int:
             raise ProtocolError("the private channel did not begin with the settings")
         native.switch_off(*first[0].without)
         native.die_with_parent()
-        pulse = Window(int(sys.argv[2])).view(0, (2,)) if len(sys.argv) > 2 else None
+        pulse = Window(int(sys.argv[2])).view(0, (SIZE,)) if len(sys.argv) > 2 else None
         return serve(first[0], channel, pulse=pulse)
     except EOFError:
         return 0

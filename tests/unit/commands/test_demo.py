@@ -133,3 +133,19 @@ def test_without_tensorflow_one_line_says_what_to_install() -> None:
 def test_importing_the_demo_does_not_import_tensorflow() -> None:
     script = "import sys, videoload.commands.demo; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+
+
+def test_close_rates_are_explained() -> None:
+    slow, fast = demo.Pace(9, 5.0, 40.0, 0.5), demo.Pace(9, 10.0, 80.0, 0.0)
+    assert demo._why(slow, fast, 2, 2).startswith("Workers decode while the model trains")
+    close = demo._why(slow, slow, 2, 1)
+    assert close.startswith(
+        "The two rates are close because trainer and 2 workers share the 1 core"
+    )
+
+
+def test_a_lone_class_is_no_success() -> None:
+    alone = Catalog(["a.avi", "b.avi"], [0, 0], ["run"])
+    assert demo._title(1.0, alone) == "one class alone (run): there is nothing to tell apart"
+    two = Catalog(["a.avi", "b.avi"], [0, 1], ["run", "walk"])
+    assert demo._title(0.75, two) == "75% of the held-back videos recognised (guessing: 50%)"

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoload.decoding.crop import Cut, cut_frame, cut_length, is_cuttable
-from videoload.spec.clips import (
-    ClipParams,
-    ClipSpec,
-    Crop,
-    Pixels,
-    VideoInfo,
-    clip_params,
-    scaled_size,
-)
+from videoload.spec.clip_params import ClipParams, clip_params
+from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo
+from videoload.spec.regions import scaled_size
 
 LENGTHS = st.integers(min_value=1, max_value=2000)
 

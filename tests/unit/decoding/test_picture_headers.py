@@ -103,10 +103,12 @@ BARE = b"\xff\xd8" + SCAN
 
 
 def test_jpeg_tables_are_those_before_the_scan() -> None:
-    assert jpeg_header(WHOLE) == JpegHeader(frozenset({(0xDB, 0), (0xC4, 0x10)}), True)
-    assert jpeg_header(BARE + QUANTIZATION) == JpegHeader(frozenset(), True)
-    cut = JpegHeader(frozenset({(0xDB, 0)}), False)
-    assert jpeg_header(b"\xff\xd8" + QUANTIZATION[:20]) == cut, "the first bytes tell"
+    length = WHOLE.index(b"\xff\xda") + 2
+    assert jpeg_header(WHOLE) == JpegHeader(frozenset({(0xDB, 0), (0xC4, 0x10)}), True, length)
+    bare = JpegHeader(frozenset(), True, BARE.index(b"\xff\xda") + 2)
+    assert jpeg_header(BARE + QUANTIZATION) == bare
+    cut = (frozenset({(0xDB, 0)}), False)
+    assert jpeg_header(b"\xff\xd8" + QUANTIZATION[:20])[:2] == cut, "the first bytes tell"
 
 
 def test_mjpeg_pictures_that_bring_their_tables_are_key_frames() -> None:

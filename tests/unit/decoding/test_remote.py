@@ -100,6 +100,8 @@ def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos:
         assert [v.path for v in catalog if not v.path.startswith("bad/")] == [
             v.path for v in videos.catalog
         ]
+        train, held_back = Catalog.train_and_test("s3://clips/data")
+        assert (train.root, len(train) + len(held_back)) == (catalog.root, len(catalog))
 
 
 def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,9 @@ from av.video.frame import VideoFrame
 
 from videoload.decoding.open_files import UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaler
-from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo, clip_params, scaled_size
+from videoload.spec.clip_params import clip_params
+from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo
+from videoload.spec.regions import scaled_size
 
 # What AVI files decode to.
 FORMATS = (
@@ -45,7 +48,7 @@ def write(
     frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
 ) -> Buffer:
     out = np.empty(spec.shape[1:], np.uint8)
-    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(frame, out)
+    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(frame, out, {})
     return out
 
 
@@ -119,7 +122,7 @@ def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> N
     made = []
     for size in ((320, 240), (640, 480), (320, 240)):
         out = np.empty(spec.shape[1:], np.uint8)
-        scaler.write(frame_of(picture(*size), "yuv420p"), out)
+        scaler.write(frame_of(picture(*size), "yuv420p"), out, {})
         made.append(out)
     assert np.array_equal(made[0], made[2])
     assert apart(made[0], made[1])[0] < 4
@@ -134,6 +137,45 @@ def test_mirrored_frames_are_mirrored_frames() -> None:
         one, other = (write(frame, flip, INFO, turns[turn])[:112] for turn in (False, True))
         assert np.array_equal(one, write(frame, plain, INFO)[:112])
         assert np.array_equal(one, other[:, ::-1])
+
+
+@pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
+    frame = frame_of(picture(320, 240), "yuv420p")
+    shown = ClipSpec(frames=1, resize=128, size=(100, 80), pixels=pixels, crop="five")
+    size = (80, 100) if turns % 2 else (100, 80)
+    stored = ClipSpec(frames=1, resize=128, size=size, pixels=pixels, crop="five")
+    facts, channels = INFO._replace(turns=turns), shown.shape[3:]
+    # Where the corners of what is shown lie in what is stored, clockwise.
+    around = [0, 1, 3, 2]
+    for number, crop in enumerate(around):
+        made, out = clip_params(shown, facts, 0, crop=crop), np.empty(shown.shape[1:], np.uint8)
+        Scaler(shown, facts, made, Chains()).write(frame, out, {})
+        at = around[(number - turns) % 4]
+        plain, lying = clip_params(stored, INFO, 0, crop=at), np.empty(stored.shape[1:], np.uint8)
+        Scaler(stored, INFO, plain, Chains()).write(frame, lying, {})
+        top, left = out[:100].reshape(100, 80, *channels), lying[: size[0]]
+        assert np.array_equal(top, np.rot90(left.reshape(*size, *channels), -turns))
+
+
+@pytest.mark.parametrize("crop", ["three", "five"])
+@pytest.mark.parametrize("source", ["yuv420p", "rgb24", "yuv411p"])
+def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: str) -> None:
+    frame, chains = frame_of(picture(320, 240), source), Chains()
+    spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
+    whole = ClipSpec(frames=1, resize=128, size=(128, 170))
+    expected, scaled = write(frame, whole, INFO).astype(int), dict[Any, Any]()
+    for number in range(spec.crops):
+        params = clip_params(spec, INFO, 0, crop=number)
+        out = np.empty(spec.shape[1:], np.uint8)
+        Scaler(spec, INFO, params, chains).write(frame, out, scaled)
+        x, y = params.corner
+        assert np.abs(expected[y : y + 112, x : x + 112] - out).max() <= 2
+        alone = np.empty(spec.shape[1:], np.uint8)
+        Scaler(spec, INFO, params, Chains()).write(frame, alone, {})
+        assert np.array_equal(alone, out), "whichever others are asked for"
+    assert len(scaled) == len(chains) == 1
 
 
 def test_all_random_crops_share_a_few_chains() -> None:
@@ -151,5 +193,5 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
     facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
     with pytest.raises(UnreadableError, match="cannot be scaled"):
         Scaler(spec, facts, clip_params(spec, INFO, 0), Chains()).write(
-            frame, np.empty(spec.shape[1:], np.uint8)
+            frame, np.empty(spec.shape[1:], np.uint8), {}
         )

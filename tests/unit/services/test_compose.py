@@ -21,7 +21,10 @@ from services.trainer import train
 from tests.kubernetes import containers, written
 from videoload import __version__
 from videoload.commands import cli
+from videoload.trainer.metrics import StreamFigures, families
+from videoload.trainer.stats import Meter
 from videoload.transport import sockets as transport
+from videoload.worker import metrics as worker_metrics
 from videoload.worker import supervisor
 
 PROJECT = Path(__file__).parents[3]
@@ -29,9 +32,17 @@ COMPOSE = PROJECT / "docker-compose.yml"
 DOCKERFILE = (PROJECT / "services/Dockerfile").read_text().replace("\\\n", " ")
 HOSTS = PROJECT / "services/compose.hosts.yml"
 BAKE = PROJECT / "services/docker-bake.hcl"
+MONITOR = PROJECT / "services/monitoring"
+PROMETHEUS = yaml.safe_load((MONITOR / "prometheus.yml").read_text())
+AUTOSCALED = yaml.safe_load(
+    (PROJECT / "services/kubernetes/autoscale/autoscaler.yaml").read_text()
+)["spec"]["metrics"][0]["external"]["metric"]["name"]
 CONFIG = yaml.safe_load(COMPOSE.read_text())
 SERVICES: dict[str, dict[str, Any]] = CONFIG["services"]
 ROLES = ("trainer", "worker")
+MONITORING = {
+    name for name, service in SERVICES.items() if service.get("profiles") == ["monitoring"]
+}
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -46,7 +57,8 @@ def instructions(name: str, stage: str = "") -> list[str]:
 
 def commands() -> Iterator[list[str]]:
     """Every Python command line of the deployment, from the module's name on."""
-    lines: list[list[str]] = [service["command"] for service in SERVICES.values()]
+    ours = [name for name in SERVICES if name not in MONITORING]
+    lines: list[list[str]] = [SERVICES[name]["command"] for name in ours]
     lines += [SERVICES["worker"]["healthcheck"]["test"]]
     lines += [yaml.safe_load(line) for role in ROLES for line in instructions("CMD", role)]
     for line in lines:
@@ -187,9 +199,9 @@ def test_the_volumes_belong_to_the_user_of_the_image() -> None:
     (made,) = re.findall(r"install -d -o videoload -g videoload (.*)", DOCKERFILE)
     mounted = {
         volume.split(":")[1]
-        for service in SERVICES.values()
+        for name, service in SERVICES.items()
         for volume in service["volumes"]
-        if isinstance(volume, str)
+        if isinstance(volume, str) and name not in MONITORING
     }
     assert mounted == set(made.split()), "Docker would make these folders, for root"
 
@@ -208,11 +220,17 @@ def test_every_container_is_confined(name: str) -> None:
     assert service["init"] is True
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != "grafana"])
 def test_no_port_leaves_the_compose_network(name: str) -> None:
     assert "ports" not in SERVICES[name]
+    assert "networks" not in SERVICES[name]
     assert SERVICES[name].get("network_mode", "none") == "none"
-    assert CONFIG["networks"] == {"default": {"internal": True}}
+    assert CONFIG["networks"]["default"] == {"internal": True}
+
+
+def test_the_dashboard_is_seen_from_this_host_alone() -> None:
+    assert SERVICES["grafana"]["ports"] == ["127.0.0.1:${GRAFANA_PORT:-3000}:3000"]
+    assert SERVICES["grafana"]["networks"] == ["default", "screen"]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -249,6 +267,58 @@ def test_a_worker_that_hangs_is_started_again() -> None:
     assert "--kill" in worker["healthcheck"]["test"], "Compose only marks it as unhealthy"
     assert worker["restart"] == "on-failure"
     assert seconds(worker["healthcheck"]["timeout"]) > 10, "the probe looks on for ten seconds"
+
+
+# Monitoring
+
+
+def test_monitoring_is_a_profile_that_nothing_waits_for() -> None:
+    assert {"prometheus", "grafana"} == MONITORING
+    for name in SERVICES.keys() - MONITORING:
+        assert not MONITORING & SERVICES[name].get("depends_on", {}).keys()
+    for name in MONITORING:
+        assert re.search(r":v?\d+\.\d+\.\d+$", SERVICES[name]["image"]), "a version, not latest"
+
+
+def test_prometheus_asks_where_the_figures_are() -> None:
+    jobs = {job["job_name"]: job for job in PROMETHEUS["scrape_configs"]}
+    port = SERVICES["worker"]["environment"]["VIDEOLOAD_METRICS_PORT"]
+    assert SERVICES["trainer"]["environment"]["VIDEOLOAD_METRICS_PORT"] == port
+    assert jobs["trainer"]["static_configs"] == [{"targets": [f"trainer:{port}"]}]
+    (found,) = jobs["worker"]["dns_sd_configs"]
+    assert (found["names"], found["port"]) == (["worker"], port)
+    assert any("--extra metrics" in line for line in instructions("RUN", "packages"))
+
+
+def test_grafana_finds_its_files_and_prometheus() -> None:
+    folders = {}
+    for name in MONITORING:
+        for volume in SERVICES[name]["volumes"]:
+            source, target, *_ = volume.split(":")
+            if source.startswith("./"):
+                assert volume.endswith(":ro")
+                assert (PROJECT / source).is_file(), "Docker would make a folder"
+                folders[source.rpartition("/")[2]] = target
+            else:
+                assert source in CONFIG["volumes"]
+    (provider,) = yaml.safe_load((MONITOR / "grafana/dashboards.yml").read_text())["providers"]
+    assert Path(folders["videoload.json"]).parent == Path(provider["options"]["path"])
+    (source,) = yaml.safe_load((MONITOR / "grafana/datasources.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    dashboard = json.loads((MONITOR / "grafana/videoload.json").read_text())
+    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {source["uid"]}
+
+
+def test_the_dashboard_shows_what_is_told() -> None:
+    nothing = Meter().read((), 0, ())
+    empty = StreamFigures("0", nothing, nothing, 0.0, 0.0)
+    told = {metric.name for metric in families([empty], (), 0, 0)}
+    told |= {metric.name for metric in worker_metrics.families(worker_metrics.State(0.0))}
+    shown = (MONITOR / "grafana/videoload.json").read_text()
+    asked = set(re.findall(r"videoload_[a-z_]+", shown))
+    assert asked
+    assert asked <= told
+    assert AUTOSCALED in told
 
 
 # Several hosts

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.catalogs import pairs, refused, tables, tree
-from videoload.spec.catalog import Catalog, Video
+from videoload.spec.catalog import Catalog
+from videoload.spec.table import Video
 
 patient = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -151,7 +152,7 @@ def test_columns_of_defaults_are_the_same_as_none_and_take_no_memory() -> None:
         ["a.avi", "b.avi"], [0, 0], ["jump"], starts=[0, 0], ends=[None, -1], frames=[-1, -1]
     )
     assert plain == spelt
-    assert list(spelt._columns) == ["label"]
+    assert list(spelt._table._columns) == ["label"]
 
 
 def test_segments_of_one_file_share_one_str() -> None:

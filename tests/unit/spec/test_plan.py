@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from videoload.errors import SpecError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
-from videoload.spec.plan import Permutation, Plan, Sample, StreamOptions
+from videoload.spec.plan import Plan, Sample, StreamOptions
 
 patient = settings(deadline=None, max_examples=100)
 
@@ -49,70 +49,6 @@ def origins(batches: Iterable[list[Sample]]) -> list[int]:
 
 def chi_square(counts: Iterable[int], expected: float) -> float:
     return sum((count - expected) ** 2 / expected for count in counts)
-
-
-# The permutation
-
-
-@pytest.mark.parametrize("seed", [b"key", b"\0" * 8])
-def test_a_permutation_is_one_to_one_for_every_small_size(seed: bytes) -> None:
-    for size in range(1, 301):
-        permutation = Permutation(size, seed)
-        assert sorted(permutation[at] for at in range(size)) == list(range(size)), size
-
-
-@patient
-@given(
-    size=st.integers(1, 10**12),
-    seed=st.binary(min_size=1, max_size=16),
-    data=st.data(),
-)
-def test_no_two_places_of_a_large_permutation_hold_the_same(
-    size: int, seed: bytes, data: st.DataObject
-) -> None:
-    permutation = Permutation(size, seed)
-    places = data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=50))
-    values = {permutation[at] for at in places}
-    assert len(values) == len(places)
-    assert all(0 <= value < size for value in values)
-
-
-@pytest.mark.parametrize("at", [-1, 10, 11])
-def test_a_place_outside_of_a_permutation_is_an_index_error(at: int) -> None:
-    with pytest.raises(IndexError, match=rf"{at} is not in 0\.\.9"):
-        Permutation(10, b"key")[at]
-
-
-def test_each_place_gets_each_value_about_equally_often() -> None:
-    size, keys = 20, 2000
-    hits = Counter[tuple[int, int]]()
-    for seed in range(keys):
-        permutation = Permutation(size, seed.to_bytes(4, "little"))
-        hits.update((at, permutation[at]) for at in range(size))
-    # 361 degrees of freedom: mean 361, deviation 27
-    statistic = chi_square(
-        (hits[at, value] for at in range(size) for value in range(size)), keys / size
-    )
-    assert 361 - 4 * 27 < statistic < 361 + 4 * 27
-
-
-def test_neighbours_do_not_stay_neighbours() -> None:
-    size, keys = 30, 500
-    together = 0
-    for seed in range(keys):
-        permutation = Permutation(size, seed.to_bytes(4, "little"))
-        values = [permutation[at] for at in range(size)]
-        together += sum(b - a == 1 for a, b in itertools.pairwise(values))
-    # (size - 1) / size a permutation in the mean, if all orders are equally likely
-    assert together / keys == pytest.approx((size - 1) / size, abs=0.2)
-
-
-def test_all_orders_of_four_samples_occur() -> None:
-    orders = {
-        tuple(permutation[at] for at in range(4))
-        for permutation in (Permutation(4, seed.to_bytes(4, "little")) for seed in range(500))
-    }
-    assert len(orders) == 24
 
 
 # An epoch
@@ -398,6 +334,67 @@ def test_what_is_not_dense_needs_no_frame_counts() -> None:
     ]
 
 
+# Several crops of a clip
+
+
+def rows(plan: Plan) -> list[tuple[int, int, int]]:
+    return [(s.video, s.clip, s.crop) for batch in epoch(plan) for s in batch]
+
+
+@patient
+@given(
+    videos=st.integers(1, 20),
+    clips=st.integers(1, 4),
+    crops=st.integers(1, 5),
+    world=st.integers(1, 4),
+    batch_size=st.integers(1, 9),
+    shuffle=st.booleans(),
+)
+def test_crops_of_a_clip_follow_each_other_on_one_rank_and_none_is_left_out(
+    videos: int, clips: int, crops: int, world: int, batch_size: int, shuffle: bool
+) -> None:
+    assume(videos * clips >= world)
+    how: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": False}
+    plans = [
+        Plan(videos, clips, options(**how, shard=(rank, world)), crops=crops)
+        for rank in range(world)
+    ]
+    assert len({len(plan) for plan in plans}) == 1
+    seen: list[tuple[int, int, int]] = []
+    for plan in plans:
+        samples = [sample for batch in epoch(plan) for sample in batch]
+        assert [sample.crop for sample in samples] == [i % crops for i in range(len(samples))]
+        for i in range(0, len(samples), crops):
+            assert len({sample._replace(crop=0) for sample in samples[i : i + crops]}) == 1
+        seen += rows(plan)
+    assert len(seen) == len(set(seen))
+    assert len(seen) > (videos * clips - world) * crops
+    if world == 1:
+        assert sorted(seen) == list(itertools.product(range(videos), range(clips), range(crops)))
+
+
+def test_clips_of_several_crops_come_in_the_order_and_with_the_seeds_of_one() -> None:
+    one = [s for batch in epoch(Plan(10, 2, options())) for s in batch]
+    three = [s for batch in epoch(Plan(10, 2, options(), crops=3)) for s in batch]
+    assert [s for s in three if s.crop == 0] == one
+
+
+def test_the_stand_ins_of_all_crops_are_crops_of_one_clip() -> None:
+    plan = Plan(1000, 3, options(), crops=3)
+    instead = [plan.substitute(sample) for sample in plan[0][:3]]
+    assert [sample.crop for sample in instead] == [0, 1, 2]
+    assert len({sample._replace(crop=0) for sample in instead}) == 1
+
+
+def test_a_spec_says_how_many_rows_there_are() -> None:
+    spec = ClipSpec(4, size=(8, 8), sampling="uniform", clips_per_video=10, crop="three")
+    plan = Plan.of(catalog(None, None), spec, options(batch_size=30))
+    assert len(plan) == 2
+    dense = replace(DENSE, crop="five")
+    one, five = (Plan.of(catalog(11, 20), s, options(batch_size=1)) for s in (DENSE, dense))
+    assert len(five) == 5 * len(one)
+
+
 # Stand-ins
 
 
@@ -471,11 +468,6 @@ def test_shards_and_stand_ins_are_what_they_were_when_this_was_written() -> None
     assert plan.substitute(first) == Sample(0, 184, 2, 604, 1, 353175189214674244)
 
 
-def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
-    permutation = Permutation(10, b"key")
-    assert [permutation[at] for at in range(10)] == [5, 3, 1, 6, 2, 0, 4, 9, 8, 7]
-
-
 # Options that contradictory
 
 
@@ -517,3 +509,106 @@ def test_an_option_that_cannot_be_meant_is_refused(field: str, value: object, wo
 def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
     made = options(**changes)
     assert all(getattr(made, name) == value for name, value in changes.items())
+
+
+# Balance
+
+
+def classes(*sizes: int) -> Catalog:
+    labels = [label for label, size in enumerate(sizes) for _ in range(size)]
+    names = [f"class {label}" for label in range(len(sizes) + 1)]  # one of them has no videos
+    return Catalog([f"{i}.avi" for i in range(len(labels))], labels, names)
+
+
+def balanced(catalog: Catalog, clips: int = 1, **changes: Any) -> Plan:
+    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=clips)
+    return Plan.of(catalog, spec, options(balance="class", **changes))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_class_comes_equally_often_in_an_epoch(shuffle: bool) -> None:
+    catalog = classes(50, 7, 3)
+    plan = balanced(catalog, batch_size=9, shuffle=shuffle)
+    assert len(plan) == 60 // 9
+    everything = balanced(catalog, batch_size=9, shuffle=shuffle, drop_remainder=False)
+    for number in range(3):
+        drawn = [catalog.labels[s.video] for b in epoch(everything, number) for s in b]
+        assert Counter(drawn) == {0: 20, 1: 20, 2: 20}
+    counts = Counter(catalog.labels[s.video] for b in epoch(plan, 1) for s in b)
+    assert max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_what_repeats_is_drawn_without_replacement() -> None:
+    plan = balanced(classes(50, 7, 3), drop_remainder=False, batch_size=6)
+    seen = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert {seen[video] for video in range(50)} == {0, 1}
+    assert {seen[video] for video in range(50, 57)} <= {2, 3}
+    assert {seen[video] for video in range(57, 60)} <= {6, 7}
+    later = Counter(s.video for n in range(5) for batch in epoch(plan, n) for s in batch)
+    assert {later[video] for video in range(50)} == {2}, "it goes on in the next epoch"
+
+
+def test_the_videos_of_a_class_are_drawn_alike() -> None:
+    first: Counter[int] = Counter()
+    for seed in range(600):
+        plan = balanced(classes(9, 1), batch_size=5, seed=seed)
+        first.update(s.video for s in epoch(plan)[0] if s.video < 9)
+    assert chi_square(first.values(), sum(first.values()) / 9) < 26.1, "8 degrees of freedom"
+
+
+@patient
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_ranks_are_balanced_and_have_other_clips(
+    sizes: list[int], clips: int, world: int, shuffle: bool
+) -> None:
+    catalog = classes(*sizes)
+    every: list[tuple[int, int]] = []
+    for rank in range(world):
+        plan = balanced(
+            catalog, clips, shard=(rank, world), batch_size=3, drop_remainder=False, shuffle=shuffle
+        )
+        mine = [(s.video, s.clip) for batch in epoch(plan) for s in batch]
+        counts = Counter(int(catalog.labels[video]) for video, _ in mine)
+        assert len(set(counts.values())) == 1
+        assert set(counts) == set(range(len(sizes)))
+        every += mine
+    seen = Counter(every)
+    for label in range(len(sizes)):
+        of_class = [
+            seen[video, clip]
+            for video in np.flatnonzero(catalog.labels == label).tolist()
+            for clip in range(clips)
+        ]
+        assert max(of_class) - min(of_class) <= 1, "no clip again before all had their turn"
+
+
+def test_a_substitute_is_of_the_same_class() -> None:
+    catalog = classes(20, 5)
+    for sample in balanced(catalog)[2]:
+        other = replace_all(balanced(catalog), sample)
+        assert {catalog.labels[video] for video in other} == {catalog.labels[sample.video]}
+
+
+def replace_all(plan: Plan, sample: Sample) -> list[int]:
+    found = []
+    for _ in range(8):
+        sample = plan.substitute(sample)
+        found.append(sample.video)
+    return found
+
+
+def test_a_balanced_stream_is_the_same_in_every_release() -> None:
+    plan = balanced(classes(5, 2, 1), batch_size=6)
+    assert [s.video for s in plan[0]] == [6, 7, 3, 5, 7, 4]
+
+
+def test_a_balance_of_anything_else_is_refused() -> None:
+    with pytest.raises(SpecError, match='balance must be "class"'):
+        options(balance="video")
+    assert options(balance=None) == options()
+    assert repr(options(balance="class")) == repr(options()), "what names a stream stays"

@@ -13,6 +13,7 @@ from videoload.trainer.admission import (
     Refusal,
     workers_at_most,
 )
+from videoload.trainer.stats import Connected
 from videoload.transport.messages import Hello
 
 TOKEN = "5e" * 32
@@ -166,22 +167,28 @@ def test_whatever_comes_each_worker_is_here_once_and_there_is_room(
 # What else is known of a worker
 
 
-def test_other_software_than_the_first_ones_is_warned_of(admission: Admission[int]) -> None:
-    assert admission.other_software(hello()) is None
-    assert admission.other_software(hello("b")) is None
+def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
+    admission: Admission[int],
+) -> None:
     other = Hello("c", "there", 7, "FFmpeg 9", "")
-    warning = "worker there:7 decodes with FFmpeg 9, others with FFmpeg 8: pixels may differ"
-    assert admission.other_software(other) == warning
-    assert admission.other_software(hello()) is None
+    admit(admission, 1, other)
+    admission.software = "FFmpeg 8"
+    assert admission.remote(2, other) == Refusal(
+        "it decodes with FFmpeg 9, this trainer with FFmpeg 8: pixels would differ "
+        "(any_software=True of the client admits it)",
+        is_other=True,
+    )
+    admit(admission, 3, hello("b"))
+    admit(admission, 4, Hello("a", "here", 11, "", TOKEN), child=True)  # it has the same
 
 
-def test_a_workers_figures_are_those_of_its_results() -> None:
+def test_a_worker_is_idle_decoding_or_silent() -> None:
     worker = ConnectedWorker("there", 7, is_child=False)
-    assert worker.stats.clips_per_s == 0.0
-    worker.clips, worker.decode_s = 30, 0.5
-    stats = worker.stats
-    assert (stats.name, stats.host, stats.pid) == ("there:7", "there", 7)
-    assert (stats.clips, stats.clips_per_s) == (30, 60.0)
+    assert worker.state(100.0) == Connected("there:7", "there", 7, False, "idle", "")
+    worker.account.granted(100.0)
+    worker.heard, worker.last_error = 100.0, "is not a video"
+    assert worker.state(102.0).state == "decoding"
+    assert worker.state(102.1)[-2:] == ("silent", "is not a video")
 
 
 @pytest.mark.parametrize(

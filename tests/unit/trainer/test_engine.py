@@ -14,7 +14,15 @@ from videoload.transport.messages import Bye, FromTrainer, FromWorker, Heartbeat
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     """One that never runs."""
-    made = Engine(workers=0, listen=(), keys=None, insecure=False, stall_s=10.0, cache=None)
+    made = Engine(
+        workers=0,
+        listen=(),
+        keys=None,
+        insecure=False,
+        any_software=False,
+        stall_s=10.0,
+        cache=None,
+    )
     yield made
     made._close(zmq.Context())
 

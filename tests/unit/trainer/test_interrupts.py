@@ -202,6 +202,27 @@ def test_it_is_not_raised_in_what_tensorflow_calls_in_the_main_thread_but_right_
     assert steps == ["noted", "noted"]
 
 
+@pytest.mark.no_cover
+def test_it_is_not_raised_where_keras_would_pass_over_it_but_right_behind() -> None:
+    names: dict[str, Callable[[Callable[[], None]], None]] = {}
+    source = "def pythonify_logs(value):\n    try:\n        value()\n    except:\n        pass\n"
+    exec(compile(source, "/anywhere/utils/python_utils.py", "exec"), names)
+    interrupts.listen()
+    steps: list[str] = []
+
+    def value() -> None:
+        signal.raise_signal(signal.SIGINT)
+        steps.append("is a number")
+
+    def fit() -> None:
+        names["pythonify_logs"](value)
+        steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit()
+    assert steps == ["is a number"]
+
+
 class Finalized:
     """Its end is told, by either of Python's two ways, and Ctrl-C comes just then."""
 

@@ -347,7 +347,8 @@ class World:
         assert place.step == step
         place.leases.add(lease.lease)
         worker.queue.append(lease)
-        assert len(self.table._workers[worker.name].leases) <= self.credit
+        known = self.table._workers[worker.name]
+        assert len(known.leases) <= self.credit + known.on_the_way
 
     def handed_over(self, batch: Ready) -> None:
         reader = self.readers[batch.reader]
@@ -409,14 +410,21 @@ class World:
         """Each worker that takes leases stands where it is looked for."""
         for worker in self.table._workers.values():
             listed = [held for held, row in enumerate(self.table._by_leases) if worker in row]
+            full = worker in self.table._full
+            held = len(worker.leases)
             # A slow one that has a lease takes no other.
-            full = self.credit if worker.leases else 0
-            assert listed in ([[]] if worker.suspect else [[len(worker.leases)], [full]])
+            if worker.suspect:
+                assert (listed, full) == ([], False)
+            elif full:
+                assert held > worker.on_the_way
+            else:
+                assert listed == [held]
+                assert held < self.credit + worker.on_the_way
         assert self.table.workers == sum(not w.suspect for w in self.table._workers.values())
 
     def check_nobody_idles(self) -> None:
         """No worker has room for a lease while there is something to decode. (A slow one may.)"""
-        full = self.table._by_leases[-1]
+        full = self.table._full
         room = [
             worker
             for worker in self.table._workers.values()

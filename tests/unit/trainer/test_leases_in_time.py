@@ -3,9 +3,11 @@ counted."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count, pairwise
 
@@ -19,6 +21,7 @@ from videoload.trainer.leases import Command, Grant, LeaseTable, Ready
 
 _BEAT_S = 0.25
 _VIDEOS = 800
+_CLIP_BYTES = 2_400_000
 
 
 @dataclass(eq=False)
@@ -33,12 +36,18 @@ class Hand:
     frames: int = 0
     clips: int = 0
     trip_s: float = 0.0  # what a lease takes more than its clips
+    cut_until: float = 0.0  # nothing of it comes
+    away_s: float = 0.0  # what its messages take there and back
+    sending: int = 0  # answers of it that wait for the line
 
 
 class Shop:
-    """A table, its workers, and consumers that take each batch as soon as it is there."""
+    """A table, its workers, and consumers that take each batch as soon as it is there. All workers
+    that are not local share a line, of so many clips a second."""
 
-    def __init__(self, *, ordered: bool = True, batch: int = 8, slots: int = 8) -> None:
+    def __init__(
+        self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf
+    ) -> None:
         self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
         self.now = 0.0
         self.hands: dict[str, Hand] = {}
@@ -48,13 +57,28 @@ class Shop:
         self._numbers = count()
         self.quarantines: dict[int, Quarantine] = {}
         self.deadly = -1  # a video that kills who decodes it
+        self.line = line
+        self._line_free = 0.0
+        self.granted = 0
         self.after(_BEAT_S, self._tick)
 
-    def hire(self, name: str, clip_s: float | Callable[[float], float], *, local: bool) -> None:
+    def hire(
+        self,
+        name: str,
+        clip_s: float | Callable[[float], float],
+        *,
+        local: bool,
+        away_s: float = 0.0,
+    ) -> None:
         """A worker joins."""
         takes = clip_s if callable(clip_s) else lambda now: clip_s
-        self.hands[name] = Hand(name, local, takes)
+        self.hands[name] = Hand(name, local, takes, away_s=away_s)
         self._obey(self.table.worker_joined(name, local=local, now=self.now))
+
+        def greet() -> None:
+            self.table.heard(name, self.now, 0)
+
+        self.after(away_s, greet)
 
     def read(self, reader: int = 0) -> None:
         """A consumer begins to read a stream of its own."""
@@ -66,7 +90,7 @@ class Shop:
         self.quarantines[reader] = Quarantine(catalog, plan, options)
         self.table.add_stream(
             reader, plan, self.quarantines[reader],
-            clip_frames=2, slots=self._slots, ordered=self._ordered,
+            clip_frames=2, slots=self._slots, ordered=self._ordered, clip_bytes=_CLIP_BYTES,
         )  # fmt: skip
         self._obey(self.table.start_reader(reader, reader, 0, 10_000))
 
@@ -94,7 +118,12 @@ class Shop:
     def _tick(self) -> None:
         for hand in self.hands.values():
             hand.frames += bool(hand.leases)
-            self.table.heard(hand.name, self.now, hand.frames)
+            if self.now < hand.cut_until:
+                continue
+            if hand.sending:
+                self.table.sends(hand.name, self.now)
+            else:
+                self.table.heard(hand.name, self.now, hand.frames)
         self._obey(self.table.tick(self.now))
         self.after(_BEAT_S, self._tick)
 
@@ -115,9 +144,25 @@ class Shop:
         decode_s = self.now - hand.begun
         if hand.leases:
             self._begin(hand)
+        self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
+        comes_s = (0.0 if hand.local else self._line_free - self.now) + hand.away_s / 2
+        comes_s = max(comes_s, hand.cut_until - self.now)
+        hand.sending += 1
+        if comes_s:
+            self.after(comes_s, lambda: self._take(hand, lease, decode_s))
+        else:
+            self._take(hand, lease, decode_s)
+
+    def _take(self, hand: Hand, lease: Grant, decode_s: float) -> None:
+        hand.sending -= 1
         self.table.heard(hand.name, self.now)
         frames = np.zeros((len(lease.samples), 2), np.int64)
         self._obey(self.table.result(hand.name, lease.lease, frames, decode_s))
+
+    def _bring(self, hand: Hand, lease: Grant) -> None:
+        hand.leases.append(lease)
+        if len(hand.leases) == 1:
+            self._begin(hand)
 
     def _obey(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -125,9 +170,12 @@ class Shop:
                 hand = self.hands.get(str(command.worker))
                 if hand is None:  # it left while the commands were obeyed
                     continue
-                hand.leases.append(command)
-                if len(hand.leases) == 1:
-                    self._begin(hand)
+                self.granted += len(command.samples)
+                comes_s = max(hand.away_s / 2, hand.cut_until - self.now)
+                if comes_s:
+                    self.after(comes_s, partial(self._bring, hand, command))
+                else:
+                    self._bring(hand, command)
             elif isinstance(command, Ready):
                 self.taken.append((self.now, command.reader))
                 self._obey(self.table.slot_back(command.reader, command.slot))
@@ -187,6 +235,76 @@ def test_light_clips_do_not_make_a_worker_slow_that_is_only_far_away() -> None:
     shop.read()
     shop.run(10.0)
     assert shop.hands["far"].clips > shop.hands["near"].clips / 2
+
+
+# Far away, and a line that is full
+
+
+@pytest.mark.parametrize("clip_s", [0.002, 0.05, 0.4])
+@pytest.mark.parametrize("away_s", [0.001, 0.02, 0.05, 0.1, 0.25])
+def test_a_round_trip_costs_no_throughput(away_s: float, clip_s: float) -> None:
+    shop = Shop(batch=16, slots=64)
+    for i in range(4):
+        shop.hire(f"w{i}", clip_s, local=False, away_s=away_s)
+    shop.read()
+    assert shop.run(20.0 + 400 * clip_s) > 0.97 * 4 / clip_s
+
+
+def test_workers_far_away_and_near_all_have_their_share() -> None:
+    shop = Shop(batch=16, slots=32)
+    shop.hire("local", 0.05, local=True)
+    for name, away_s in (("near", 0.001), ("far", 0.05), ("overseas", 0.2)):
+        shop.hire(name, 0.05, local=False, away_s=away_s)
+    shop.read()
+    assert shop.run(40.0) > 0.97 * 4 / 0.05
+    clips = {name: hand.clips for name, hand in shop.hands.items()}
+    assert min(clips.values()) > 0.9 * max(clips.values()), clips
+
+
+@pytest.mark.parametrize("workers", [1, 8, 64, 256])
+def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> None:
+    shop = Shop(batch=32, slots=8 + 4 * workers // 32, line=49.0)
+    for i in range(workers):
+        shop.hire(f"w{i}", 0.05, local=False, away_s=0.001)
+    shop.read()
+    assert shop.run(60.0) > 0.97 * min(49.0, workers / 0.05)
+    done = len(shop.taken) * 32
+    assert shop.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
+    assert shop.table.line_is_full is (workers > 8)
+
+
+def test_a_line_that_gets_wider_is_filled_again() -> None:
+    shop = Shop(batch=32, slots=40, line=49.0)
+    for i in range(64):
+        shop.hire(f"w{i}", 0.05, local=False, away_s=0.001)
+    shop.read()
+    shop.run(30.0)
+    shop.line = 1000.0
+    assert shop.run(10.0) > 0.97 * 1000
+    assert not shop.table.line_is_full
+
+
+def test_half_of_the_workers_cut_off_and_back_have_their_share_again_within_two_seconds() -> None:
+    shop = Shop(batch=8, slots=40)
+    for i in range(32):
+        shop.hire(f"w{i}", 0.05, local=False, away_s=0.02)
+    shop.read()
+    assert shop.run(10.0) > 0.97 * 32 / 0.05
+    for i in range(16):
+        shop.hands[f"w{i}"].cut_until = shop.now + 30.0
+    shop.run(5.0)
+    assert shop.run(25.0) > 0.97 * 16 / 0.05
+    shop.run(1.0)
+    assert shop.run(2.0) > 0.97 * 32 / 0.05, "of the second second"
+
+
+def test_what_is_in_memory_next_door_does_not_wait_for_the_line() -> None:
+    shop = Shop(batch=8, slots=16, line=5.0)
+    shop.hire("local", 0.05, local=True)
+    for i in range(8):
+        shop.hire(f"w{i}", 0.05, local=False)
+    shop.read()
+    assert shop.run(60.0) > 0.8 * 25
 
 
 # Streams that wait

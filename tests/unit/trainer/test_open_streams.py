@@ -95,3 +95,20 @@ def test_a_wait_ends_with_the_batch_that_comes_or_with_its_time() -> None:
     later.start()
     assert queue.take(20 * SECOND) == batch(7)
     later.join()
+
+
+def test_how_long_a_batch_lay_ready_is_known_when_it_is_taken() -> None:
+    queue = ReaderQueue()
+    began = time.monotonic()
+    for step in range(3):
+        queue.put(batch(step))
+    assert queue.ready == 3
+    queue.take(0)
+    first_s = queue.lay_s
+    assert 0 <= first_s <= time.monotonic() - began
+    queue.take_back()
+    assert queue.ready == 0
+    queue.put(batch(1))
+    put = time.monotonic()
+    assert queue.take(0) is not None
+    assert queue.lay_s <= time.monotonic() - put + first_s, "not since it was put the first time"

@@ -1,12 +1,13 @@
-"""How long readers waited, and what would help: on times that the test makes up."""
+"""How long readers waited, and what they would take: on times that the test makes up."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
-from videoload.trainer.waiting import Figures, Taken, figures, verdict
+from videoload.trainer.waiting import Figures, Taken, figures
 
 
 def run(*waits_and_steps: tuple[float, float], reader: int = 0, began: float = 0.0) -> list[Taken]:
@@ -83,49 +84,19 @@ def test_nothing_comes_of_nothing() -> None:
     assert figures([], {}, 5.0) == Figures(0, 0, 0.0, 0.0, 0.0)
 
 
-def judged(share: float, *, workers: int, here: int, cores: int = 2, stalled_s: float = 0) -> str:
-    found = Figures(100, 800, 80.0, share, stalled_s)
-    return verdict(found, workers=workers, here=here, cores=cores)
+def test_what_readers_would_take_does_not_depend_on_what_they_waited() -> None:
+    for wait_s in (0.0, 0.1, 3.0):
+        found = figures(run(*[(wait_s, 0.5)] * 10, (wait_s, 0.0)), {}, 1e6)
+        assert found.demand == pytest.approx(88 / 5)
+    both = run(*[(1, 1)] * 9, (1, 0)) + run(*[(1, 1)] * 9, (1, 0), reader=1)
+    assert figures(both, {}, 1e6).demand == pytest.approx(2 * 80 / 9), "of both"
+    assert figures(run(*[(1, 0)] * 9), {}, 1e6).demand == math.inf
 
 
-@pytest.mark.parametrize(
-    ("share", "workers", "here", "words"),
-    [
-        (0.05, 1, 1, "decoding keeps up: the trainer waited 5% of the time"),
-        (0.0, 4, 4, "decoding keeps up: the trainer waited 0% of the time"),
-        (
-            0.06, 1, 1,
-            "the trainer waited 6% of the time for 1 worker: more of them would make it faster",
-        ),
-        (
-            0.6, 4, 1,
-            "the trainer waited 60% of the time for 4 workers: more of them would make it faster",
-        ),
-        (
-            0.6, 4, 4,
-            "the trainer waited 60% of the time for 4 workers: the 2 cores of this host can do no "
-            "more; workers on other hosts would make it faster",
-        ),
-        (0.6, 0, 0, "the trainer waited 60% of the time: no worker is connected"),
-    ],
-)  # fmt: skip
-def test_the_verdict_says_what_would_help(
-    share: float, workers: int, here: int, words: str
-) -> None:
-    assert judged(share, workers=workers, here=here) == words
-
-
-def test_a_stall_is_told_while_it_goes_on_however_good_the_figures_are() -> None:
-    said = "the trainer has been waiting for 12 s: "
-    assert judged(0.01, workers=0, here=0, stalled_s=12) == said + "no worker is connected"
-    assert judged(0.01, workers=2, here=2, stalled_s=12) == (
-        said + "2 workers connected, and none delivers"
-    )
-    first = Figures(0, 0, 0.0, 1.0, 12.0)
-    assert verdict(first, workers=0, here=0, cores=2) == said + "no worker is connected"
-
-
-def test_a_stream_that_was_not_read_or_only_just_asked_says_so() -> None:
-    for stalled_s in (0.0, 1.0):
-        found = Figures(0, 0, 0.0, 1.0, stalled_s)
-        assert verdict(found, workers=2, here=2, cores=2) == "nothing was read"
+def test_what_was_waited_for_first_batches_is_told_apart() -> None:
+    found = figures(run((5.0, 1.0), *[(0.0, 1.0)] * 4, (0.0, 0.0)), {}, 1e6)
+    assert (found.first_s, found.wait_share, found.later_share) == (5.0, 0.5, 0.0)
+    anew = run((1.0, 1.0), (0.5, 0.0)) + run((1.0, 1.0), (0.5, 0.0), reader=1, began=10.0)
+    assert figures(anew, {}, 1e6).first_s == 2.0
+    assert figures(anew, {}, 1e6).later_share == pytest.approx(1 / 3)
+    assert figures(run((1.0, 0.0)), {}, 1e6).later_share == 0.0

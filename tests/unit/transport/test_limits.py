@@ -45,12 +45,22 @@ def test_what_counts_is_what_came_since_the_last_message() -> None:
 def test_a_worker_may_send_the_answers_to_its_leases_and_a_stranger_none() -> None:
     workers = limits(1, 2)
     workers.admitted(1)
-    workers.granted(1, 40 * MB)
+    workers.granted(1, 40 * MB, leases=2)
     workers.granted(1, 1)  # one of another stream: the larger one may be on its way
     assert workers.judge({1: 121 * MB, 2: 0}, 1.0) == {}
     workers.left(1, 1.0)
     assert workers.judge({1: 121 * MB, 2: 0}, 1.0) == {}, "its last answer is on its way"
     assert workers.judge({1: 121 * MB + 1, 2: 0}, 1.0) == {1: f"{121 * MB + 1} {UNFINISHED}"}
+
+
+def test_a_part_of_an_answer_is_a_sign_of_life_and_nothing_is_none() -> None:
+    workers = limits(1, 2)
+    workers.judge({1: 0, 2: 100}, 1.0)
+    assert workers.growing() == [2]
+    assert workers.growing() == [], "that was told"
+    workers.judge({1: 1, 2: 100}, 1.1)
+    workers.judge({1: 1, 2: 100}, 1.2)
+    assert workers.growing() == [1], "since it was asked, not since the last look"
 
 
 def test_who_says_no_hello_makes_room_and_a_worker_need_not_say_it_again() -> None:

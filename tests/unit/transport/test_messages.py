@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from videoload.errors import ProtocolError
-from videoload.spec.clips import ClipSpec, Crop, Pixels, Short
+from videoload.spec.clips import ClipSpec, Crop, Pixels, Short, Span, ViewsShare
 from videoload.spec.items import ItemSpec, Spec
 from videoload.transport.messages import (
     VERSION,
@@ -27,8 +27,12 @@ from videoload.transport.messages import (
     Refused,
     Result,
     Share,
+    Snapshot,
+    Spent,
     Unshare,
+    Watch,
     Welcome,
+    WorkerLine,
     WorkerSettings,
     pack,
     pack_private,
@@ -47,28 +51,45 @@ ORDINALS = st.integers(0, 2**48 - 1)
 WORDS = st.text(max_size=20)
 
 
+SHAPES = st.lists(st.integers(1, 1000), max_size=3).map(tuple)
+TYPES = st.sampled_from(["bool", "uint8", "float16", "float32", "float64", "int64", "complex64"])
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> ClipSpec:
     height, width = draw(st.integers(1, 500)) * 2, draw(st.integers(1, 500)) * 2
-    fps = draw(st.none() | st.floats(0.001, 1000))
+    span = draw(st.sampled_from(get_args(Span)))
+    fps = draw(st.none() | st.floats(0.001, 1000)) if span == "window" else None
+    crop = draw(st.sampled_from(get_args(Crop)))
+    ranges: dict[str, Any] = {}
+    if crop == "resized":
+        ends = st.lists(st.floats(0.001, 1), min_size=2, max_size=2).map(sorted).map(tuple)
+        ranges = {"area": draw(ends), "ratio": draw(ends)}
+    views = draw(st.integers(1, 2**40))
+    transform = draw(st.none() | st.just("package.module:function"))
     return ClipSpec(
         frames=draw(st.integers(1, 2**40)),
-        stride=1 if fps is not None else draw(st.integers(1, 2**40)),
+        stride=1 if fps is not None or span == "video" else draw(st.integers(1, 2**40)),
         fps=fps,
         resize=draw(st.none() | st.integers(max(height, width) // 2, 1000).map(lambda n: 2 * n)),
         size=(height, width),
-        crop=draw(st.sampled_from(get_args(Crop))),
-        flip=draw(st.booleans()),
+        crop=crop,
+        flip=views > 1 or draw(st.booleans()),
         sampling=draw(st.sampled_from(["random", "center", "uniform"])),
         clips_per_video=draw(st.integers(1, 2**40)),
-        transform=draw(st.none() | st.just("package.module:function")),
+        transform=transform,
         short=draw(st.sampled_from(get_args(Short))),
         pixels=draw(st.sampled_from(get_args(Pixels))),
+        span=span,
+        views=views,
+        views_share="nothing" if views == 1 else draw(st.sampled_from(get_args(ViewsShare))),
+        rotate=draw(st.booleans()),
+        square_pixels=draw(st.booleans()),
+        output=None if transform is None else draw(st.none() | st.tuples(SHAPES, TYPES)),
+        **ranges,
     )
 
 
-SHAPES = st.lists(st.integers(1, 1000), max_size=3).map(tuple)
-TYPES = st.sampled_from(["bool", "uint8", "float16", "float32", "float64", "int64", "complex64"])
 NAMES = st.text(min_size=1, max_size=10)
 
 
@@ -94,7 +115,10 @@ FROM_WORKER: st.SearchStrategy[FromWorker] = st.one_of(
         lease=NUMBERS,
         frames=st.lists(st.lists(ORDINALS, max_size=4), min_size=1, max_size=4),
         decode_s=st.floats(0, 1e9),
+        spent=st.builds(Spent, *[st.floats(0, 1e9)] * 10),
+        clip_s=st.lists(st.floats(0, 1e9), max_size=4),
     ),
+    st.just(Watch()),
     st.builds(
         Failed, lease=NUMBERS, at=NUMBERS, reason=WORDS, dropped=st.booleans(), fatal=st.booleans()
     ),
@@ -112,6 +136,13 @@ FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
         place=st.none() | st.builds(Place, arena=NUMBERS, offset=NUMBERS),
     ),
     HEARTBEAT,
+    st.builds(
+        Snapshot,
+        trainer=WORDS,
+        workers=st.lists(st.just(WorkerLine("w", "idle", 1, 2.0, 0.5, 0.0, "")), max_size=1),
+        streams=st.just([]),
+        more=NUMBERS,
+    ),
     BYE,
 )
 PRIVATE: st.SearchStrategy[Private] = st.one_of(
@@ -218,11 +249,12 @@ def test_messages_are_what_they_were_when_this_was_written() -> None:
         b"\xa7dropped\xc3\xa5fatal\xc2",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
-    assert lease["clips"] == [["a.avi", 2, 0, 0, None]]
+    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
-        "clips_per_video", "crop", "flip", "fps", "frames", "hop", "pixels", "resize", "sampling",
-        "short", "size", "stride", "transform",
+        "area", "clips_per_video", "crop", "flip", "fps", "frames", "hop", "output", "pixels",
+        "ratio", "resize", "rotate", "sampling", "short", "size", "span", "square_pixels",
+        "stride", "transform", "views", "views_share",
     ]  # fmt: skip
 
 
@@ -401,6 +433,11 @@ FAILED = Failed(1, 0, "no")
         (RESULT, {"frames": [[0]] * (_CLIPS + 1)}),
         (RESULT, {"frames": [[0] * (_FRAMES + 1)]}),
         (RESULT, {"decode_s": -0.1}),
+        (RESULT, {"clip_s": [-0.1]}),
+        (RESULT, {"clip_s": [0.1] * (_CLIPS + 1)}),
+        (RESULT, {"spent": [-0.1]}),
+        (RESULT, {"spent": [0.0] * 11}),
+        (RESULT, {"spent": [1e10]}),
         (FAILED, {"fatal": 1}),
         (FAILED, {"lease": -1}),
         (FAILED, {"at": -1}),
@@ -416,6 +453,9 @@ def test_a_workers_field_that_cannot_be_meant_is_refused(
     assert unpack_from_worker(changed(message)) == message
     with pytest.raises(ProtocolError, match=r"\Anot a message of this protocol: [^\n]+\Z"):
         unpack_from_worker(changed(message, **fields))
+
+
+SMALL = {**msgspec.to_builtins(SPEC), "frames": 1 + SPEC.frames}  # as bytes, it is larger
 
 
 def spec_with(**fields: Any) -> dict[str, Any]:
@@ -438,13 +478,21 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"clips": [["a.avi", 2, -1]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, -1]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, -1]]}),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, -1]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]]}),  # it has one crop, number 0
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 3]]} | spec_with(crop="three")),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, 0]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]], "spec": None, "item": ITEM}),
         (LEASE, {"clips": [["a.avi"]]}),
         (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
         (LEASE, {"place": {"arena": -1, "offset": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": -1}}),
         (LEASE, {"place": {"arena": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
+        (LEASE, {"others": [SMALL]}),
+        (LEASE, {"others": [{**msgspec.to_builtins(SPEC), "size": None}]}),
+        (LEASE, {"which": [1]}),
+        (LEASE, {"which": [0, 0]}),
         (LEASE, {"spec": None}),
         (LEASE, {"item": ITEM}),
         (LEASE, {"spec": None, "item": {**ITEM, "shape": [0]}}),
@@ -461,6 +509,18 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, spec_with(pixels="bgr24")),
         (LEASE, spec_with(fps=0.0)),
         (LEASE, spec_with(fps=10.0, stride=2)),
+        (LEASE, spec_with(span="all")),
+        (LEASE, spec_with(span="video", stride=2)),
+        (LEASE, spec_with(views=0)),
+        (LEASE, spec_with(views=2, views_share="window", flip=False)),
+        (LEASE, spec_with(crop="resized", area=[0.0, 1.0])),
+        (LEASE, spec_with(crop="resized", area=[0.5])),
+        (LEASE, spec_with(crop="resized", ratio=[2.0, 1.0])),
+        (LEASE, spec_with(rotate=1)),
+        (LEASE, spec_with(transform="a:f", output=[[4], "object"])),
+        (LEASE, spec_with(transform="a:f", output=[[0], "float32"])),
+        (LEASE, spec_with(transform="a:f", output=[[4], "float32", 1])),
+        (LEASE, spec_with(transform=None, output=[[4], "float32"])),
     ],
 )
 def test_a_trainers_field_that_cannot_be_meant_is_refused(

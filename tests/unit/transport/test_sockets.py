@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
+import pytest
 import zmq
 
 from tests.faults.raw_peers import dealer
 from tests.waiting import SECOND, wait_until
 from videoload import ProtocolError
+from videoload.transport.connections import WATCHED
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
 from videoload.transport.sockets import Router
 
@@ -60,6 +63,30 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
             assert got is not None
             assert str(got[1]) == f"a message of {(64 << 20) + 1} bytes, pixels apart"
             router.skip()
+    finally:
+        router.close()
+        context.term()
+
+
+@pytest.mark.skipif(not WATCHED, reason="the kernel tells only on Linux")
+def test_a_worker_is_known_to_send_before_its_message_is_taken() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router = Router(context, "tcp://127.0.0.1:*")
+    try:
+        with dealer(router.endpoint, linger_ms=0) as made:
+            made.send_multipart(pack(Heartbeat(1)))
+            assert router.socket.poll(int(5000 * SECOND))
+            got = router.receive()
+            assert got is not None
+            got[0].admitted()
+
+            def sending() -> bool:
+                router.inspect(time.monotonic())
+                return router.sending() == [got[0]]
+
+            wait_until(lambda: not sending(), 5 * SECOND, "all that it has said was seen")
+            made.send_multipart([*pack(Heartbeat(2)), bytes(1 << 20)])
+            wait_until(sending, 5 * SECOND, "it is seen before it is taken")
     finally:
         router.close()
         context.term()

@@ -1,0 +1,163 @@
+"""What is said to hold a training back does: with real workers, which sleep instead of decoding, so
+that no core is needed and a busy machine says the same."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.faults.narrow_line import NarrowLine
+from tests.programs import Program, Programs
+from tests.waiting import SECOND, wait_until
+from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
+from videoload.native import cores
+
+pytestmark = [
+    pytest.mark.timeout(60 * SECOND),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("timing"),
+]
+
+ITEM = ItemSpec("tests.items:sleeps", (), "float32", files=False)
+BATCH = 4
+STEP_S = 0.05 * SECOND
+WORKER = "import socket, sys; from videoload.commands.cli import main; {}; main()"
+
+
+def catalog(*ms: float, items: int = 40) -> Catalog:
+    """Items that take so many milliseconds each, in turn."""
+    names = [f"{number} {ms[number % len(ms)]}" for number in range(items)]
+    return Catalog(names, [0] * items, ["a"])
+
+
+def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
+    """Step by step; what is said of it, but for the first two batches."""
+    reader = stream.batches(epochs=10**6)
+    for _ in islice(reader, 2):
+        time.sleep(step_s)
+    stream.stats(since_last=True)
+    for _ in islice(reader, batches):
+        time.sleep(step_s)
+    return stream.stats(since_last=True)
+
+
+@pytest.fixture(scope="module")
+def four() -> Iterator[Client]:
+    """A client of four workers, that have imported what they need."""
+    with Client(workers=4) as client:
+        client.wait_for_workers(4, 20 * SECOND)
+        for _ in client.stream(catalog(1), ITEM, 1):
+            pass
+        yield client
+
+
+def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float = 1) -> Program:
+    """A worker of another host: it has another name, and another pace."""
+    return programs.python(
+        "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
+        "--connect", endpoint, "--root", str(root), "--processes", "1", "--allow", "tests.items",
+        env={"VIDEOLOAD_TEST_PACE": str(pace)},
+    )  # fmt: skip
+
+
+def test_with_as_many_workers_as_are_asked_for_the_trainer_waits_no_more(four: Client) -> None:
+    """Steps of 50 ms, and a worker needs 200 ms for a batch."""
+    items = catalog(50)
+    with Client(workers=1) as one:
+        slow = train(one.stream(items, ITEM, BATCH), 12)
+    assert slow.bottleneck == "decoding", slow
+    assert "decoding holds the trainer back: it waits 7" in slow.verdict
+    assert slow.workers_wanted is not None
+    assert 3 <= slow.workers_wanted <= 5, slow
+    assert slow.utilisation > 0.8
+    assert slow.clip_times.transform == pytest.approx(STEP_S, rel=0.3)
+    quick = train(four.stream(items, ITEM, BATCH), 40)
+    assert quick.wait_share < 0.05, quick
+    assert quick.bottleneck == "trainer"
+    assert quick.workers_wanted is not None
+    assert 3 <= quick.workers_wanted <= 5, "it says the same from the other side"
+
+
+def test_a_trainer_that_is_slower_is_not_told_to_take_more_workers(four: Client) -> None:
+    stream = four.stream(catalog(5), ITEM, BATCH)
+    ceiling = head_room(stream, lambda items, labels: time.sleep(STEP_S), steps=3)
+    assert ceiling == pytest.approx(1 / STEP_S, rel=0.2)
+    stats = train(stream, 15)
+    assert stats.bottleneck == "trainer", stats
+    assert stats.verdict.endswith("; 1 of 4 workers would do"), stats
+    assert stats.batch_waited_s > stats.trainer_waited_s
+    assert stats.ceiling_steps_per_s == ceiling
+    assert sum(worker.clips for worker in stats.workers) > 0
+
+
+def test_a_few_slow_files_are_counted(four: Client) -> None:
+    stats = train(four.stream(catalog(*[5] * 19, 300), ITEM, BATCH), 40, 0.005 * SECOND)
+    assert stats.bottleneck == "files", stats
+    assert "2 files take" in stats.verdict
+    assert {file.path for file in stats.slowest_files[:2]} == {"19 300", "39 300"}
+
+
+def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_path: Path) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for host, pace in (("quick", 1), ("quick", 1), ("snail", 4)):
+            remote(programs, client.endpoints[0], tmp_path, host, pace)
+        client.wait_for_workers(3, 20 * SECOND)
+        stream = client.stream(catalog(20), ITEM, BATCH)
+        train(stream, 20, 0)  # until their pace is known
+        stats = train(stream, 30, 0.01 * SECOND)
+    assert stats.bottleneck == "host", stats
+    assert "host snail is " in stats.verdict
+    rates = {worker.host: worker.clips_per_s for worker in stats.workers}
+    assert rates["quick"] > 2.5 * rates["snail"]
+
+
+def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
+    item = ItemSpec("tests.items:large", (500_000,), "uint8", files=False)
+    with (
+        Client(workers=0, listen="tcp://127.0.0.1:*") as client,
+        NarrowLine(client.endpoints[0], 1e7) as line,
+    ):
+        worker = remote(programs, line.endpoint, tmp_path, "far")
+        client.wait_for_workers(1, 20 * SECOND)
+        stats = train(client.stream(catalog(0), item, BATCH), 6, 0.01 * SECOND)
+        worker.end()
+    assert stats.bottleneck == "line", stats
+    assert "host far's line is full (" in stats.verdict
+    assert stats.clip_times.wire > 0.02
+    assert stats.workers[0].wire_share > 0.5
+
+
+@pytest.mark.skipif(cores() < 2, reason="nothing to give back")
+def test_workers_that_idle_are_given_back_and_the_stream_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "videoload")
+    with Client() as client:
+        assert client._workers == cores()
+        client.wait_for_workers(cores(), 20 * SECOND)
+        stream = client.stream(catalog(1), ITEM, BATCH)
+        labels: list[npt.NDArray[np.int64]] = []
+
+        def read() -> bool:
+            for got in islice(reader, 10):
+                time.sleep(0.02 * SECOND)
+                labels.append(got[1])
+            return len(client.workers) == 1
+
+        reader = stream.batches(epochs=10**6)
+        wait_until(read, 20 * SECOND, "all but one are given back")
+        read()
+        assert stream.stats().departed == cores() - 1
+    assert np.concatenate(labels).sum() == 0
+    said = [record.getMessage() for record in caplog.records]
+    [line] = [text for text in said if text.startswith("workers: ")]
+    assert f"workers: {cores() - 1} given back, 1 on this host now" in line
+    assert not [text for text in said if "another takes its place" in text]
+    assert any(text.startswith("epoch 1: 40 clips in 10 batches, ") for text in said)

@@ -1,0 +1,201 @@
+"""What Prometheus reads of a real run: asked directly, and by the real Prometheus."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.ports import free_port, free_ports
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec
+from videoload.transport.messages import WorkerSettings
+from videoload.worker.metrics import HANGS_S, ailment
+from videoload.worker.supervisor import Supervisor
+
+pytest.importorskip("prometheus_client")
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+MONITORING = Path(__file__).parents[2] / "services/monitoring"
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as got:
+            return got.status, got.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def figures(port: int) -> dict[str, float]:
+    """The samples of a scrape by name, those with labels added up."""
+    found: dict[str, float] = {}
+    for name, value in re.findall(
+        r"^(videoload_\w+)(?:\{.*\})? (\S+)$", get(port, "/metrics")[1], re.M
+    ):
+        found[name] = found.get(name, 0.0) + float(value)
+    return found
+
+
+def test_a_client_tells_what_its_stream_did(videos: Videos) -> None:
+    with Client(workers=1, metrics_port=0) as client:
+        port = client.metrics_port
+        assert port
+        stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
+        read = len(list(stream))
+        told = figures(port)
+        assert told["videoload_batches_total"] == read == len(stream)
+        assert told["videoload_clips_total"] == 2 * read
+        assert told["videoload_decoded_clips_total"] >= 2 * read
+        assert told["videoload_workers"] == 1
+        assert told["videoload_workers_wanted"] >= 1
+        first_s = told["videoload_time_to_first_batch_seconds"]
+        assert 0 < first_s <= told["videoload_iter_blocked_seconds_total"] < 60
+        assert get(port, "/healthz") == (200, "ok\n")
+        del stream
+    with pytest.raises(OSError, match="refused"):
+        get(port, "/healthz")
+
+
+def test_the_processes_of_a_worker_are_told_together(videos: Videos, programs: Programs) -> None:
+    port = free_port()
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(
+            client.endpoints[0], videos.root, "--processes", "2", "--metrics-port", str(port)
+        )
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        read = len(list(client.stream(videos.catalog, CLIP, 2)))
+        wait_until(lambda: figures(port)["videoload_worker_clips_total"] >= 2 * read, 5 * SECOND)
+        told = figures(port)
+        assert told["videoload_worker_processes"] == 2
+        assert told["videoload_worker_trainers"] == 1
+        assert told["videoload_worker_decode_seconds_total"] > 0
+        assert get(port, "/healthz") == (200, "ok\n")
+        worker.signal(signal.SIGTERM)
+        assert worker.wait(5 * SECOND) == 0
+
+
+def test_a_worker_whose_loop_stands_still_is_ill_until_it_goes_on(videos: Videos) -> None:
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    supervisor = Supervisor(1, WorkerSettings([endpoint], root=str(videos.root)), pulse=True)
+    (child,) = supervisor.children
+    try:
+        wait_until(lambda: child.worked, 10 * SECOND)
+        os.kill(child.pid, signal.SIGSTOP)
+        # Each look is a check; one without progress stands for a fifth of a second.
+        looks = int(HANGS_S / 0.2) + 2
+        for _ in range(looks):
+            child.checks_without_progress()
+        state = supervisor.state()
+        assert re.match(rf"worker process {child.pid} has done nothing", ailment(state, state.time))
+        os.kill(child.pid, signal.SIGCONT)
+        wait_until(lambda: child.checks_without_progress() == 0, 5 * SECOND)
+        state = supervisor.state()
+        assert ailment(state, state.time) == ""
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGCONT)
+        supervisor.stop()
+
+
+def test_a_port_that_is_taken_is_one_clear_line(videos: Videos, programs: Programs) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
+        worker = programs.worker(
+            client.endpoints[0], videos.root, "--metrics-port", str(client.metrics_port)
+        )
+        assert worker.wait(10 * SECOND) == 1
+    assert worker.err == (
+        f"videoload: cannot serve metrics at port {client.metrics_port}: Address already in use\n"
+    )
+
+
+@contextmanager
+def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[int]:
+    """The real one with the deployment's configuration, but that it asks ``targets`` (a port for
+    each job) and often; its own port."""
+    config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+    config["global"]["scrape_interval"] = "500ms"
+    for job in config["scrape_configs"]:
+        job.pop("dns_sd_configs", None)
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{targets[job['job_name']]}"]}]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    port = free_port()
+    with (folder / "log").open("wb") as log, subprocess.Popen(
+        ["prometheus", f"--config.file={folder}/prometheus.yml",
+         f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
+        stdout=log, stderr=log,
+    ) as server:  # fmt: skip
+        try:
+            yield port
+        finally:
+            server.kill()
+
+
+def ask(port: int, expression: str) -> list[dict[str, Any]]:
+    """What Prometheus answers to a query."""
+    query = urllib.parse.urlencode({"query": expression})
+    with suppress(OSError):  # it has not come up yet
+        status, text = get(port, f"/api/v1/query?{query}")
+        if status == 503:
+            return []
+        assert status == 200, text
+        found: list[dict[str, Any]] = json.loads(text)["data"]["result"]
+        return found
+    return []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here")
+def test_prometheus_answers_whatever_the_dashboard_asks(
+    videos: Videos, programs: Programs, tmp_path: Path
+) -> None:
+    checked = subprocess.run(
+        ["promtool", "check", "config", MONITORING / "prometheus.yml"],
+        capture_output=True, text=True, check=False, timeout=20,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stderr
+    dashboard = json.loads((MONITORING / "grafana/videoload.json").read_text())
+    asked = [
+        target["expr"].replace("$__rate_interval", "10s").replace("[1h]", "[10s]")
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    ]
+    port, _ = free_ports(2)
+    with Client(workers=0, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
+        assert client.metrics_port
+        programs.worker(client.endpoints[0], videos.root, "--metrics-port", str(port))
+        stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
+        read = len(list(stream))
+        with prometheus(tmp_path, {"trainer": client.metrics_port, "worker": port}) as server:
+            wait_until(lambda: ask(server, "videoload_batches_total"), 20 * SECOND)
+            (found,) = ask(server, "videoload_batches_total")
+            assert float(found["value"][1]) == read
+            assert found["metric"]["job"] == "trainer"
+            for _ in range(3):
+                read += len(list(stream))
+            for expression in asked:
+                wait_until(lambda e=expression: ask(server, e), 20 * SECOND, expression)  # type: ignore[misc]
+            wait_until(
+                lambda: float(ask(server, "videoload_batches_total")[0]["value"][1]) == read,
+                10 * SECOND,
+            )
+            (up,) = ask(server, "count(up == 1)")
+            assert up["value"][1] == "2"
+        del stream

@@ -1,0 +1,59 @@
+"""`videoload preview` and `Stream.preview` show the batches that a trainer gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND
+from videoload import Client, ClipSpec, decode_serially
+from videoload.trainer import contact_sheet
+
+Image = pytest.importorskip("PIL.Image")
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", flip=True)
+AS_TEXT = "frames=4, resize=36, size=(32, 32), sampling='random', flip=True"
+
+
+def pixels(path: Path) -> bytes:
+    with Image.open(path) as image:
+        return np.asarray(image).tobytes()
+
+
+def test_the_command_and_a_stream_draw_what_a_serial_decode_gives(
+    videos: Videos, client: Client, programs: Programs, tmp_path: Path
+) -> None:
+    program = programs.videoload(
+        "preview", str(videos.root), "--output", str(tmp_path / "command.png"),
+        "--clip", AS_TEXT, "--stream", "batch_size=3, shuffle=True, seed=5",
+        "--step", "3", "--batches", "2",
+    )  # fmt: skip
+    options = {"shuffle": True, "seed": 5}
+    stream = client.stream(videos.catalog, CLIP, 3, **options)  # type: ignore[arg-type]
+    assert len(stream) == 2, "the batches are of two epochs"
+    stream.preview(tmp_path / "stream.png", 2, start_step=3)
+    assert stream.stats().batches == 0, "nobody trained on them"
+    batches = decode_serially(
+        videos.catalog, CLIP, 3, shuffle=True, seed=5, start_step=3, epochs=3, info=True
+    )
+    shown = [next(batches), next(batches)]
+    contact_sheet.save(tmp_path / "serial.png", shown, videos.catalog, CLIP)
+    assert program.wait(20 * SECOND) == 0, program.err
+    assert program.out == f"{tmp_path / 'command.png'}: 6 clips, from step 3 on\n"
+    expected = pixels(tmp_path / "serial.png")
+    assert pixels(tmp_path / "stream.png") == expected
+    assert pixels(tmp_path / "command.png") == expected
+
+
+def test_what_is_wrong_with_the_arguments_is_one_clear_line(
+    videos: Videos, programs: Programs
+) -> None:
+    program = programs.videoload("preview", str(videos.root), "--clip", "frames=4, strid=2")
+    assert program.wait(10 * SECOND) == 1
+    assert program.err.startswith("videoload: --clip: strid is not one of frames, stride, fps, ")
+    assert program.err.count("\n") == 1

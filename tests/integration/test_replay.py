@@ -1,0 +1,76 @@
+"""Receipts tell what a training was fed, and `videoload replay` makes it again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.programs import Programs
+from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
+from videoload import Client, ClipSpec, VideoloadError, decode_serially
+from videoload.trainer import receipts
+
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", flip=True)
+
+
+def test_a_stream_and_a_serial_decode_have_the_same_digests(
+    videos: Videos, client: Client, tmp_path: Path
+) -> None:
+    train, _ = videos.catalog.split(0.7)
+    stream = client.stream(train, CLIP, 2, shuffle=True, seed=3)
+    stream.keep_receipts(tmp_path / "runs/kept.jsonl")
+    told = {info.step: info.digest for *_, info in stream.batches(epochs=3, info=True)}
+    serial = decode_serially(train, CLIP, 2, shuffle=True, seed=3, epochs=3, info=True)
+    assert {info.step: info.digest for *_, info in serial} == told
+    assert len(set(told.values())) == 3 * len(stream), "no batch is like another"
+    found = receipts.read(tmp_path / "runs/kept.jsonl", videos.root)
+    assert found.digests == told
+    assert (found.spec, found.options) == (stream.clip, stream.options)
+    assert list(found.catalog) == list(train)
+    assert found.catalog.classes == train.classes
+    with (tmp_path / "runs/kept.jsonl").open("a") as out:
+        out.write('{"step": 3, "dig')  # killed in the midst of it, and resumed
+    again = client.stream(train, CLIP, 2, shuffle=True, seed=3)
+    again.keep_receipts(tmp_path / "runs/kept.jsonl")
+    told |= {info.step: info.digest for *_, info in again.batches(6, epochs=4, info=True)}
+    assert receipts.read(tmp_path / "runs/kept.jsonl", videos.root).digests == told
+    other = client.stream(train, CLIP, 3)
+    with pytest.raises(VideoloadError, match="has the receipts of another stream"):
+        other.keep_receipts(tmp_path / "runs/kept.jsonl")
+
+
+def test_a_past_batch_is_made_again_or_told_to_be_another(
+    videos: Videos, client: Client, programs: Programs, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(videos.root, tmp_path / "videos"))
+    stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
+    kept = tmp_path / "kept.jsonl"
+    stream.keep_receipts(kept)
+    for _ in stream.batches(epochs=2):
+        pass
+    with kept.open("a") as out:
+        out.write('{"step": 9, "dig')  # killed in the midst of it
+    arguments = ("replay", str(kept), "--root", str(copy), "--step")
+    same, none = programs.videoload(*arguments, "3"), programs.videoload(*arguments, "9")
+    assert same.wait(20 * SECOND) == 0, same.err
+    assert same.out == f"step 3 is the same batch: {receipts.read(kept, copy).digests[3]}\n"
+    assert none.wait(20 * SECOND) == 1
+    assert none.err == f"videoload: {kept} has no receipt of step 9\n"
+    for path in videos.frames:
+        make_avi(copy / path, frames=60, seed=99)
+    changed = programs.videoload(*arguments, "3")
+    assert changed.wait(20 * SECOND) == 1
+    assert changed.err.startswith("videoload: step 3 is another batch: ")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "no json", json.dumps({"kind": "clip"})])
+def test_what_is_no_file_of_receipts_is_one_clear_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text(text + "\n")
+    with pytest.raises(VideoloadError, match="is not a file of receipts"):
+        receipts.read(tmp_path / "kept", tmp_path)

@@ -1,0 +1,192 @@
+"""Targets, balance, mixtures, and where a batch came from: the same by all ways."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.programs import Programs
+from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, evaluate, mix
+from videoload.errors import SpecError
+from videoload.spec.plan import BatchWithInfo
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(
+    frames=4, stride=2, resize=36, size=(32, 32), crop="random", sampling="random",
+    clips_per_video=2,
+)  # fmt: skip
+OWN = ClipSpec(
+    frames=4, stride=3, size=(32, 32), resize=48, sampling="uniform", clips_per_video=2
+)  # of one part
+HOW: dict[str, Any] = {"batch_size": 5, "shuffle": True, "seed": 3}
+KINDS = ("targets", "balance", "mixture", "the first of two ranks of a mixture")
+
+
+def asked(kind: str, videos: Videos) -> tuple[Catalog, dict[str, Any]]:
+    """A catalog and options of a stream."""
+    catalog, how = videos.catalog, dict(HOW)
+    if kind == "targets":
+        return catalog.with_targets(targets(catalog)), how
+    if kind == "balance":
+        return catalog.subset(range(len(catalog) - 1)), how | {"balance": "class"}
+    if "ranks" in kind:
+        how |= {"shard": (0, 2), "drop_remainder": False}
+    half = len(catalog) // 2
+    return mix({"a": (catalog[:half], 0.7), "b": (catalog[half:], 0.3, OWN)}), how
+
+
+def targets(catalog: Catalog) -> dict[str, Any]:
+    return {
+        "vector": np.arange(2 * len(catalog), dtype=np.float32).reshape(-1, 2),
+        "text": [f"film {i} ä" for i in range(len(catalog))],
+        "phase": PerFrame([np.arange(200) + 1000 * i for i in range(len(catalog))]),
+    }
+
+
+def check(got: Iterator[BatchWithInfo], expected: Iterator[BatchWithInfo]) -> None:
+    batches = 0
+    for ours, reference in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(ours[0], reference[0])
+        assert_same(ours[1], reference[1])
+        assert_same(ours[2]._asdict(), reference[2]._asdict())
+        batches += 1
+    assert batches > 1
+
+
+def assert_same(one: Any, other: Any) -> None:
+    if isinstance(one, dict):
+        assert list(one) == list(other)
+        for name in one:
+            assert_same(one[name], other[name])
+    elif isinstance(one, np.ndarray):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        np.testing.assert_array_equal(one, other)
+    else:
+        assert one == other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_local_workers_give_what_the_reference_gives(
+    kind: str, videos: Videos, client: Client
+) -> None:
+    catalog, how = asked(kind, videos)
+    stream = client.stream(catalog, CLIP, **how)
+    check(
+        stream.batches(start_step=1, epochs=2, info=True),
+        decode_serially(catalog, CLIP, start_step=1, epochs=2, info=True, **how),
+    )
+
+
+def test_workers_that_dial_in_give_what_the_reference_gives(
+    videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], videos.root)
+        for kind in KINDS[:3]:
+            catalog, how = asked(kind, videos)
+            check(
+                client.stream(catalog, CLIP, **how).batches(info=True),
+                decode_serially(catalog, CLIP, info=True, **how),
+            )
+
+
+def test_info_says_what_a_clip_is_made_of(videos: Videos) -> None:
+    for clips, _, info in decode_serially(videos.catalog, OWN, 3, info=True):
+        assert info.path.tolist() == [videos.catalog[i].path for i in info.video.tolist()]
+        assert info.clip.tolist() == [(3 * info.step + row) % 2 for row in range(3)]
+        assert info.crop.tolist() == [0, 0, 0]
+        rates = [30000 / 1001 if path == "run/wide.avi" else 25 for path in info.path]
+        np.testing.assert_allclose(info.times, info.frames / np.array(rates)[:, None])
+        assert len(clips) == 3
+
+
+def test_a_missing_target_of_a_frame_ends_the_stream_with_its_name(
+    videos: Videos, client: Client
+) -> None:
+    catalog = videos.catalog.with_targets(PerFrame([np.arange(2)] * len(videos.catalog)))
+    for batches in (
+        iter(client.stream(catalog, CLIP, **HOW)),
+        decode_serially(catalog, CLIP, **HOW),
+    ):
+        with pytest.raises(SpecError, match=r"per-frame targets for 2 frames, and frame \d+"):
+            next(batches)
+
+
+def test_an_evaluation_averages_the_clips_of_each_video(videos: Videos, client: Client) -> None:
+    stream = client.stream(videos.catalog, OWN, 3, drop_remainder=False, on_error="raise")
+    found = evaluate(lambda clips: clips.reshape(len(clips), -1)[:, :7], stream)
+    clips = np.concatenate(
+        [clips for clips, _ in decode_serially(videos.catalog, OWN, 3, drop_remainder=False)]
+    )
+    expected = clips.reshape(len(videos.catalog), 2, -1)[:, :, :7].mean(axis=1)
+    np.testing.assert_allclose(found.scores, expected)
+    assert found.clips.tolist() == [2] * len(videos.catalog)
+
+
+def test_catalogs_of_several_roots_are_read_by_one_stream(tmp_path: Path, client: Client) -> None:
+    for seed, name in enumerate(("one/jump", "two/deep/run")):
+        make_avi(tmp_path / name / "a.avi", frames=12, seed=seed)
+    one, two = (Catalog.from_folder(tmp_path / name) for name in ("one", "two/deep"))
+    mixed = mix({"one": (one, 1), "two": (two, 1)})
+    check(
+        client.stream(mixed, CLIP, 1, shuffle=True).batches(epochs=2, info=True),
+        decode_serially(mixed, CLIP, 1, shuffle=True, epochs=2, info=True),
+    )
+
+
+def test_other_containers_are_found_and_read_and_what_is_none_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    formats = {"avi": "avi", "mp4": "mp4", "MOV": "mov", "mkv": "matroska"}
+    for suffix, container in formats.items():
+        make_avi(tmp_path / f"jump/a.{suffix}", frames=20, container_format=container)
+    for name in ("jump/notes.txt", "jump/more.txt", "jump/b.webm", "jump/LICENSE", "c.mp4"):
+        (tmp_path / name).touch()
+    with caplog.at_level(logging.WARNING):
+        catalog = Catalog.from_folder(tmp_path)
+    assert sorted(video.path[-3:] for video in catalog) == ["MOV", "avi", "mkv", "mp4"]
+    [told] = [record.getMessage() for record in caplog.records]
+    for what in ("2 *.txt", "1 *.webm", "1 files without a suffix", "1 videos outside of class"):
+        assert what in told
+    [(clips, _, info)] = decode_serially(
+        catalog, ClipSpec(frames=4, size=(72, 96)), 4, info=True, on_error="raise"
+    )
+    assert all((clips[row] == clips[0]).all() for row in range(4)), "the same pictures in each"
+    np.testing.assert_allclose(info.times, info.frames / 25)
+
+
+def test_datasets_have_targets_and_info(tf: Any, videos: Videos, client: Client) -> None:
+    catalog, how = asked("targets", videos)
+    stream = client.stream(catalog, CLIP, **how)
+    dataset = stream.dataset(info=True)
+    clips, told, info = dataset.element_spec
+    assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in told.items()} == {
+        "vector": ([5, 2], tf.float32), "text": ([5], tf.string), "phase": ([5, 4], tf.int64),
+    }  # fmt: skip
+    assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in info.items()} == {
+        "video": ([5], tf.int64), "path": ([5], tf.string), "clip": ([5], tf.int64),
+        "crop": ([5], tf.int64), "frames": ([5, 4], tf.int64), "times": ([5, 4], tf.float64),
+    }  # fmt: skip
+    assert clips.shape == (5, *CLIP.shape)
+    reference = decode_serially(catalog, CLIP, info=True, **how)
+    for ours, expected in zip(dataset.as_numpy_iterator(), reference, strict=True):
+        np.testing.assert_array_equal(ours[0], expected[0])
+        as_bytes = [text.encode() for text in expected[1]["text"]]
+        assert_same(ours[1] | {"text": as_bytes}, expected[1] | {"text": as_bytes})
+        assert ours[1]["text"].tolist() == as_bytes
+        assert ours[2]["path"].tolist() == [path.encode() for path in expected[2].path]
+        assert_same(
+            {name: ours[2][name] for name in ("video", "clip", "crop", "frames", "times")},
+            {
+                name: getattr(expected[2], name)
+                for name in ("video", "clip", "crop", "frames", "times")
+            },
+        )

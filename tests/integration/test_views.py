@@ -1,0 +1,189 @@
+"""Frames of parts, several crops, views, outputs of another type, and frames that are shown turned
+or stretched: the same bytes from workers as serially, and as few frames decoded as there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.digests import digest
+from tests.quick import rest_slow
+from tests.videos import Videos, make_avi
+from tests.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
+from videoload.decoding.complete_decode import decode_index
+from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.index import VideoIndex
+from videoload.decoding.storage import Storage
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+GREY = {"transform": "tests.transforms:grey_floats", "output": ((4, 32, 32), "float32")}
+RANDOM: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True}
+KINDS: dict[str, dict[str, Any]] = {
+    "ten times three": {"sampling": "uniform", "clips_per_video": 10, "crop": "three"},
+    "parts": {"span": "video", "sampling": "random", "clips_per_video": 2},
+    "five crops of drawn windows": {"sampling": "random", "crop": "five", "flip": True},
+    "multiscale": {"crop": "multiscale", "sampling": "random", "resize": None},
+    "views": {**RANDOM, "views": 3, "resize": None},
+    "views of a window": {**RANDOM, "views": 2, "views_share": "window", "resize": None},
+    "floats": {**GREY, "sampling": "random"},
+    "views of floats": {**GREY, **RANDOM, "views": 2, "resize": None},
+    "planes": {"crop": "three", "pixels": "yuv420p", "span": "video"},
+}
+
+
+def spec_of(**changes: Any) -> ClipSpec:
+    default: dict[str, Any] = {"frames": 4, "resize": 40, "size": (32, 32)}
+    return ClipSpec(**default | changes)
+
+
+@pytest.mark.parametrize("kind", rest_slow(list(KINDS)))
+def test_every_kind_of_clip_is_the_same_from_workers(
+    kind: str, videos: Videos, client: Client
+) -> None:
+    spec = spec_of(**KINDS[kind])
+    how: dict[str, Any] = {"batch_size": 5, "drop_remainder": False, "shuffle": True, "seed": 4}
+    batches = list(decode_serially(videos.catalog, spec, info=True, **how))
+    stream = client.stream(videos.catalog, spec, **how)
+    assert digest(stream.batches(info=True)) == digest(batches)
+    clips, _, info = batches[0]
+    assert (clips.shape, clips.dtype) == ((5, *spec.shape), np.dtype(spec.dtype))
+    assert info.frames.shape == (5, *spec.frames_shape)
+    rows = len(videos.catalog) * spec.clips_per_video * spec.crops
+    assert sum(len(labels) for _, labels, _ in batches) == rows
+    assert clips.flags.c_contiguous
+
+
+def counted_ticks(decode: Callable[..., Any], *arguments: Any) -> int:
+    ticks = 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+
+    decode(*arguments, tick)
+    return ticks
+
+
+def test_all_that_is_taken_of_one_video_is_decoded_in_one_pass(videos: Videos) -> None:
+    path = "walk/gop12.avi"
+    decoder = Decoder(videos.root)
+    decoder.index(path)
+    testing = spec_of(sampling="uniform", clips_per_video=4, crop="three")
+    requests = [Request(7, clip, crop=crop) for clip in range(4) for crop in range(3)]
+    out = np.empty((12, testing.clip_bytes), np.uint8)
+    views = spec_of(**RANDOM, views=6, resize=None)
+    seen = np.empty((1, views.clip_bytes), np.uint8)
+    assert counted_ticks(decoder.decode, path, testing, requests, out) <= videos.frames[path] + 1
+    assert counted_ticks(decoder.decode, path, views, [Request(7)], seen) <= videos.frames[path] + 1
+    alone = np.empty((1, testing.clip_bytes), np.uint8)
+    for request, row in zip(requests, out, strict=True):
+        decoder.decode(path, testing, [request], alone)
+        assert np.array_equal(alone[0], row)
+
+
+def test_of_parts_only_the_frames_that_are_needed_are_decoded(videos: Videos) -> None:
+    path = "jump/long.avi"  # 120 frames, a key frame every 12
+    decoder = Decoder(videos.root)
+    decoder.index(path)
+    spec = spec_of(frames=2, span="video")  # frames 30 and 90: the seventh of their groups
+    out = np.empty((1, spec.clip_bytes), np.uint8)
+    assert counted_ticks(decoder.decode, path, spec, [Request(0)], out) == 14
+
+
+def test_three_crops_are_the_ends_and_the_middle_of_what_one_clip_shows(videos: Videos) -> None:
+    decoder, path = Decoder(videos.root), "run/wide.avi"  # 160 x 72
+    whole = ClipSpec(4, resize=36, size=(36, 80))
+    wide = np.empty((1, *whole.shape), np.uint8)
+    decoder.decode(path, whole, [Request(0)], wide)
+    spec = ClipSpec(4, resize=36, size=(36, 36), crop="three")
+    crops = np.empty((3, *spec.shape), np.uint8)
+    decoder.decode(path, spec, [Request(0, crop=crop) for crop in range(3)], crops)
+    for crop, x in zip(crops, (0, 22, 44), strict=True):
+        assert np.abs(wide[0, :, :, x : x + 36].astype(int) - crop).max() <= 2
+
+
+def test_an_output_that_is_not_as_the_spec_says_stops_the_stream(
+    videos: Videos, client: Client
+) -> None:
+    spec = spec_of(transform="tests.transforms:grey_floats", output=((4, 32, 32), "float64"))
+    words = r"returned float32\[4, 32, 32\], not float64\[4, 32, 32\]"
+    with pytest.raises(TransformError, match=words):
+        next(decode_serially(videos.catalog, spec, 4))
+    with pytest.raises(TransformError, match=words):
+        next(iter(client.stream(videos.catalog, spec, 4)))
+
+
+# Frames that are shown otherwise than they are stored
+
+STORED = ClipSpec(4, resize=48, size=(48, 64), rotate=False)
+
+
+@pytest.fixture(scope="module")
+def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of 96 x 72 pixels, by how they are to be shown."""
+    root = tmp_path_factory.mktemp("turned")
+    for degrees in (0, 90, 180, 270):
+        name = root / f"x/{degrees}.mp4"
+        make_avi(name, frames=13, size=(72, 96), degrees=degrees, container_format="mp4")
+    make_avi(root / "y/90.mkv", frames=13, size=(72, 96), degrees=90, container_format="matroska")
+    make_avi(root / "y/wide.mp4", frames=13, aspect=Fraction(4, 3), container_format="mp4")
+    make_avi(root / "y/wide.avi", frames=13, aspect=Fraction(4, 3))
+    return root
+
+
+def decoded(root: Path, path: str, spec: ClipSpec) -> Any:
+    out = np.empty((1, *spec.shape), np.uint8)
+    Decoder(root).decode(path, spec, [Request(0)], out)
+    return out[0]
+
+
+@pytest.mark.parametrize("degrees", [0, 90, 180, 270])
+def test_frames_are_turned_as_players_turn_them(turned: Path, degrees: int) -> None:
+    path, turns = f"x/{degrees}.mp4", degrees // 90
+    stored = decoded(turned, path, STORED)
+    assert np.array_equal(stored, decoded(turned, "x/0.mp4", STORED))
+    size = (64, 48) if turns % 2 else (48, 64)
+    shown = decoded(turned, path, ClipSpec(4, resize=48, size=size))
+    assert np.array_equal(shown, np.rot90(stored, -turns, (1, 2)))
+
+
+def test_what_is_shown_is_the_same_whichever_way_a_file_is_looked_at(turned: Path) -> None:
+    for path in sorted(turned.glob("*/*")):
+        name = path.relative_to(turned).as_posix()
+        proven = Decoder(turned).index(name)
+        whole, _ = decode_index(Storage(turned).resolve(name), lambda: None)
+        assert proven.is_proven
+        assert not whole.is_proven
+        assert whole.info == proven.info, name
+        assert VideoIndex.from_bytes(whole.to_bytes()).info == whole.info
+
+
+def test_the_native_size_is_that_of_the_frames_as_they_are_shown(
+    turned: Path, client: Client
+) -> None:
+    catalog = Catalog(["x/90.mp4"], [0], ["x"], root=turned)
+    for spec, size in (
+        (ClipSpec(4), (96, 72)), (ClipSpec(4, rotate=False), (72, 96)),
+        (ClipSpec(4, resize=36), (48, 36)),
+    ):  # fmt: skip
+        clips, _ = next(decode_serially(catalog, spec, 1))
+        assert clips.shape == (1, 4, *size, 3)
+    stream = client.stream(catalog, ClipSpec(4), 1)
+    assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 1))
+
+
+@pytest.mark.parametrize("name", ["y/wide.mp4", "y/wide.avi"])
+def test_pixels_that_are_not_square_are_stretched_where_the_spec_says_so(
+    turned: Path, name: str
+) -> None:
+    catalog = Catalog([name], [0], ["y"], root=turned)
+    for square, width in ((False, 96), (True, 128)):
+        clips, _ = next(decode_serially(catalog, ClipSpec(4, square_pixels=square), 1))
+        assert clips.shape == (1, 4, 72, width, 3)

@@ -1,0 +1,106 @@
+"""What a scan advises follows from its rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from videoload.commands import advice, tables
+from videoload.commands.scan import Row
+
+
+def row(path: str, label: str = "x", **more: object) -> Row:
+    facts: dict[str, object] = {
+        "frames": 250, "fps": 25.0, "key_frames": 20, "codec": "mpeg4", "width": 320,
+        "height": 240, "header_frames": 250, "packets": 250,
+    }  # fmt: skip
+    return Row(path, label, **(facts | more))  # type: ignore[arg-type]
+
+
+def test_how_much_video_there_is() -> None:
+    assert advice.size([row("a")]) == "10 s of video"
+    assert advice.size([row("a")] * 30) == "5 min of video"
+    assert advice.size([row("a")] * 900) == "2.5 h of video"
+    assert advice.size([row("a", frames=0), row("b", fps=0.0)]) == "0 s of video"
+
+
+def test_long_groups_come_with_the_command_that_mends_the_worst() -> None:
+    assert advice.long_groups([row("a", frames=250, key_frames=1)], None) == []
+    rows = [
+        row("a", frames=300, key_frames=1),
+        row("some of them/b's.avi", frames=9000, key_frames=2, codec="h264"),
+        row("c", frames=0),
+    ]
+    first, command = advice.long_groups(rows, Path("/data"))
+    assert first.startswith("2 files with key frames more than 250 frames apart")
+    assert command == (
+        """  ffmpeg -i '/data/some of them/b'"'"'s.avi' -c:v libx264 -crf 18 -bf 0 -g 12 -an """
+        """'b'"'"'s.avi'"""
+    )
+    (_, other) = advice.long_groups([row("d.mov", key_frames=0, frames=251)], None)
+    assert other == "  ffmpeg -i d.mov -c:v mpeg4 -q:v 3 -g 12 -an d.avi"
+
+
+def test_classes_out_of_balance_are_named() -> None:
+    rows = [row(f"{i}", "run") for i in range(6)] + [row(f"w{i}", "walk") for i in range(2)]
+    assert advice.balance(rows) == (
+        "classes out of balance: 6 of run, 2 of walk; a model that always says run is right 75% "
+        "of the time"
+    )
+    assert advice.balance(rows[1:]) == ""
+    assert advice.balance(rows[:6]) == "", "one class alone is not out of balance"
+
+
+def test_files_that_are_the_same_are_named(tmp_path: Path) -> None:
+    contents = {"a": b"1234", "b": b"1234", "c": b"4321", "d": b"12345"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    rows = [
+        row(name, "run" if name == "a" else "walk", file_bytes=len(content))
+        for name, content in contents.items()
+    ]
+    assert advice.duplicates(rows[1:], tmp_path) == []
+    assert advice.duplicates(rows, tmp_path) == [
+        "1 file is the same as another one, byte by byte:", "  a = b, in 2 classes",
+    ]  # fmt: skip
+    (tmp_path / "b").unlink()
+    assert advice.duplicates(rows, tmp_path) == [], "one that is gone by now"
+
+
+def test_where_nothing_can_be_decoded_no_speed_is_told(tmp_path: Path) -> None:
+    assert advice.speed([row("a", frames=0), row("b", damage="cut")], tmp_path, 2) == ""
+    assert advice.speed([row("gone.avi")], tmp_path, 2) == ""
+
+
+def test_rates_are_no_more_exact_than_they_are_true() -> None:
+    rates = [0.34, 3.1, 31.4, 314.2, 3141.6]
+    assert list(map(advice._rounded, rates)) == ["0.3", "3", "31", "310", "3100"]
+
+
+def test_names_are_broken_where_folders_end() -> None:
+    assert tables.folded("train/run/v_run_g01.avi", 40) == "train/run/v_run_g01.avi"
+    assert tables.folded("train/run/v_run_g01.avi", 12) == "train/run/\nv_run_g01.avi"
+    assert tables.folded("a" * 30, 12) == "a" * 30, "the table folds what is too long"
+
+
+def test_rows_for_programs_have_every_field() -> None:
+    rows = [row("a, b.avi"), row("c", damage="cut")]
+    as_csv, as_json = io.StringIO(), io.StringIO()
+    tables.write_rows(rows, "csv", as_csv)
+    tables.write_rows(rows, "json", as_json)
+    found = json.loads(as_json.getvalue())
+    assert found == [asdict(each) for each in rows]
+    lines = list(csv.DictReader(as_csv.getvalue().splitlines()))
+    assert [line["path"] for line in lines] == ["a, b.avi", "c"]
+    assert [list(line) for line in lines] == [list(each) for each in found]
+
+
+def test_there_is_no_table_of_nothing() -> None:
+    rows = [row(f"{i}") for i in range(60)]
+    assert tables.scan_table(rows, every=False) is None
+    table = tables.scan_table([*rows, row("bad", damage="cut")], every=False)
+    assert table is not None
+    assert table.title == "61 files, 1 shown"

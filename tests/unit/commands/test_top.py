@@ -1,0 +1,93 @@
+"""The screen of ``videoload top``: on any terminal, whatever there is to show."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console
+
+from videoload.commands.top import screen
+from videoload.transport.messages import FileLine, Snapshot, StreamLine, WorkerLine
+
+
+@dataclass
+class Shown:
+    """What is on a screen of so many columns."""
+
+    snapshot: Snapshot
+    width: int
+    height: int = 1000
+
+    @property
+    def lines(self) -> list[str]:
+        console = Console(file=io.StringIO(), width=self.width, emoji=False)
+        with console.capture() as capture:
+            console.print(screen(self.snapshot, self.width, self.height))
+        return capture.get().splitlines()
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.lines).split())
+
+
+def snapshot(workers: int = 3, streams: int = 1, more: int = 0, batch: int = 213) -> Snapshot:
+    slow = [FileLine("Archery/v_Archery_g01_c01.avi", 0.312)]
+    bad = [FileLine("Bowling/[bold].avi", reason="has no video stream")]
+    return Snapshot(
+        "gpu1:4711",
+        [
+            WorkerLine(
+                f"decoder{n}.example.org:{n}", ("decoding", "idle", "silent")[n % 3], 4000 + n,
+                87.6, 0.91, 0.04, "is not a video" if n == 1 else "",
+            )
+            for n in range(workers)
+        ],
+        [
+            StreamLine(
+                n, "9537 videos, clips (16, 112, 112, 3)", batch, 100, 1, 3, 8, 251.0, 0.41,
+                "decoding holds the trainer back: it waits 41% of the time; about 3 more workers "
+                "like these would end that", 6, 1, slow, bad,
+            )
+            for n in range(streams)
+        ],
+        more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 120, 200])
+def test_no_line_is_wider_than_the_terminal_and_what_matters_is_there(width: int) -> None:
+    shown = Shown(snapshot(), width)
+    assert max(map(len, shown.lines)) <= width
+    for text in ("trainer gpu1:4711", "epoch 3, batch 14 of 100", "queue 3 of 8", "waits 41%",
+                 "about 3 more workers like these would end that", "decoding", "idle", "silent",
+                 "91%", "1 bad"):  # fmt: skip
+        assert text in shown.words, width
+
+
+def test_a_wide_terminal_shows_more_of_each_worker() -> None:
+    wide, narrow = Shown(snapshot(), 120).words, Shown(snapshot(), 60).words
+    for text in ("last error", "is not a video", "4001"):
+        assert (text in wide, text in narrow) == (True, False)
+
+
+def test_names_are_shown_as_they_are() -> None:
+    words = Shown(snapshot(), 120).words
+    assert "312 Archery/v_Archery_g01_c01.avi" in words
+    assert "Bowling/[bold].avi has no video stream" in words
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    lines = Shown(snapshot(workers=50, more=7), 100, 30).lines
+    assert "and 43 more" in lines
+    assert len(lines) <= 30
+
+
+def test_a_trainer_that_has_not_begun_says_so() -> None:
+    empty = Shown(Snapshot("gpu1:1", [], []), 80)
+    assert "trainer gpu1:1" in empty.words
+    assert "not begun" in Shown(snapshot(batch=-1), 80).words
+    one = snapshot()
+    one.streams[0].readers = 0
+    assert "nobody reads" in Shown(one, 80).words

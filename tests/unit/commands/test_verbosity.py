@@ -1,0 +1,37 @@
+"""Every command has -v; without it, only what is wrong is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from videoload.commands import verbosity
+from videoload.commands.cli import app
+
+GROUP: Any = typer.main.get_command(app)
+
+
+@pytest.fixture
+def log() -> Iterator[logging.Logger]:
+    found = logging.getLogger("videoload")
+    before = found.level
+    yield found
+    found.setLevel(before)
+
+
+@pytest.mark.parametrize("command", GROUP.commands)
+def test_every_command_has_it(command: str) -> None:
+    (option,) = [p for p in GROUP.commands[command].params if "-v" in p.opts]
+    assert "--verbose" in option.opts
+
+
+@pytest.mark.parametrize(
+    ("times", "level"), [(0, logging.NOTSET), (1, logging.INFO), (2, logging.DEBUG)]
+)
+def test_it_tells_more_each_time(times: int, level: int, log: logging.Logger) -> None:
+    verbosity.tell(times)
+    assert log.level == level

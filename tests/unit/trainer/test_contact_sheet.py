@@ -1,0 +1,154 @@
+"""What a preview shows is what the batch holds: pixel by pixel, with the right words beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from videoload import BatchInfo, Catalog, ClipSpec, ItemSpec, SpecError, VideoloadError
+from videoload.trainer import contact_sheet
+
+Image = pytest.importorskip("PIL.Image")
+
+CATALOG = Catalog(["run/a.avi", "walk/some/b.avi"], [0, 1], ["run", "walk"])
+SPEC = ClipSpec(frames=3, size=(40, 60))
+
+
+def noise(*shape: int) -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(7).integers(0, 256, shape, np.uint8)
+
+
+def batch(clips: npt.NDArray[np.uint8], frames: int = 3) -> Any:
+    size = len(clips)
+    which = np.arange(size) % 2
+    shown = np.arange(size * frames).reshape(size, frames)
+    paths = np.array([CATALOG[video].path for video in which], object)
+    info = BatchInfo(4, which, shown, paths, which * 0, which * 0, shown / 25)
+    return clips, np.arange(size) % 2, info
+
+
+def holds(image: Any, picture: npt.NDArray[np.uint8]) -> bool:
+    """Whether ``picture`` stands in the image, pixel by pixel."""
+    whole = np.asarray(image)
+    height, width, _ = picture.shape
+    places = np.argwhere((whole == picture[0, 0]).all(axis=-1))
+    return any(
+        np.array_equal(whole[top : top + height, left : left + width], picture)
+        for top, left in places
+    )
+
+
+def test_the_sheet_shows_every_frame_of_every_clip_as_it_is() -> None:
+    clips = noise(2, 3, 40, 60, 3)
+    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, SPEC))
+    image = contact_sheet.sheet(rows, contact_sheet.title(rows, SPEC))
+    for clip in clips:
+        for picture in clip:
+            assert holds(image, picture)
+    assert not holds(image, 255 - clips[0, 0])
+
+
+def test_rows_say_class_file_frames_and_place() -> None:
+    first, second = contact_sheet.rows_of(batch(noise(2, 3, 40, 60, 3)), CATALOG, SPEC)
+    assert (first.label, first.path, first.frames) == ("run", "run/a.avi", (0, 1, 2))
+    assert (second.label, second.path, second.frames) == ("walk", "walk/some/b.avi", (3, 4, 5))
+    assert second.place == "step 4, clip 1"
+
+
+def test_an_animation_has_an_image_for_each_frame() -> None:
+    clips = noise(3, 3, 40, 60, 3)
+    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, SPEC))
+    images = list(contact_sheet.animation(rows, "title"))
+    assert len(images) == 3
+    for at, image in enumerate(images):
+        assert all(holds(image, clip[at]) for clip in clips)
+        assert not holds(image, clips[0, (at + 1) % 3])
+
+
+def test_several_views_of_a_sample_are_a_row_each() -> None:
+    clips = noise(2, 5, 3, 40, 60, 3)
+    rows = list(contact_sheet.rows_of(batch(clips), CATALOG, SPEC))
+    assert len(rows) == 10
+    assert np.array_equal(rows[6].pictures, clips[1, 1])
+    assert (rows[6].label, rows[6].frames) == ("walk", (3, 4, 5))
+    assert rows[6].place == "step 4, clip 1, view 1"
+
+
+def test_gray_clips_are_gray() -> None:
+    clips = noise(1, 3, 40, 60, 1)
+    spec = ClipSpec(frames=3, size=(40, 60), pixels="gray")
+    (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
+    assert row.pictures.shape == (3, 40, 60, 3)
+    assert np.array_equal(row.pictures[..., 1:2], clips[0])
+
+
+@pytest.mark.parametrize(
+    ("luma", "blue", "red", "seen"),
+    [
+        (16, 128, 128, (0, 0, 0)), (235, 128, 128, (255, 255, 255)),
+        (81, 90, 240, (254, 0, 0)), (41, 240, 110, (0, 0, 255)),
+    ],
+    ids=["black", "white", "red", "blue"],
+)  # fmt: skip
+def test_the_planes_of_the_codec_are_shown_in_colour(
+    luma: int, blue: int, red: int, seen: tuple[int, int, int]
+) -> None:
+    spec = ClipSpec(frames=3, size=(40, 60), pixels="yuv420p")
+    clips = np.full((1, 3, 60, 60), luma, np.uint8)
+    clips[:, :, 40:50], clips[:, :, 50:] = blue, red
+    (row,) = contact_sheet.rows_of(batch(clips), CATALOG, spec)
+    assert np.abs(row.pictures.astype(int) - seen).max() <= 2
+
+
+def test_labels_that_are_no_classes_are_shown_as_they_are() -> None:
+    targets = np.array([[0.25, 0.5], [1, 2]], np.float32)
+    assert contact_sheet.label_text(np.array([1, 0]), 0, ("run", "walk")) == "walk"
+    assert contact_sheet.label_text(np.array([7, 0]), 0, ("run", "walk")) == "7"
+    assert contact_sheet.label_text(targets, 0, ("run",)) == "[0.25 0.5 ]"
+    several = {"age": np.array([31, 4]), "at": targets}
+    assert contact_sheet.label_text(several, 1, ("run",)) == "age 4, at [1. 2.]"
+
+
+def test_a_clip_that_is_wider_than_a_screen_is_shown_smaller_and_the_title_says_so() -> None:
+    spec = ClipSpec(frames=3, size=(40, 3000))
+    rows = list(
+        contact_sheet.rows_of(batch(np.zeros((1, 3, 40, 3000, 3), np.uint8)), CATALOG, spec)
+    )
+    head = contact_sheet.title(rows, spec)
+    assert head == "1 clip of 3 frames, 3000x40 rgb24, shown at 1/3 of their size"
+    assert 3000 < contact_sheet.sheet(rows, head).width < 3500
+
+
+def test_no_word_beside_a_row_is_cut_at_its_end() -> None:
+    path = "class/" + "a" * 90 + "/v_Jump_g01.avi"
+    *_, last = contact_sheet._fold(path, 260)
+    assert last == "v_Jump_g01.avi"
+    assert contact_sheet._cut("v_" + "x" * 90 + "_g01.avi", 260).endswith("_g01.avi")
+
+
+@pytest.mark.parametrize("name", ["sheet.png", "moving.webp"])
+def test_the_file_holds_the_picture(name: str, tmp_path: Path) -> None:
+    assert contact_sheet.save(tmp_path / name, [batch(noise(2, 3, 40, 60, 3))], CATALOG, SPEC) == 2
+    with Image.open(tmp_path / name) as image:
+        assert getattr(image, "n_frames", 1) == (3 if name.endswith("webp") else 1)
+
+
+def test_what_cannot_be_drawn_is_said_before_anything_is_decoded(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"a \.png, or a \.webp that moves, not sheet\.jpg"):
+        contact_sheet.check("sheet.jpg", SPEC)
+    with pytest.raises(SpecError, match="of clips, and these are items"):
+        contact_sheet.check("sheet.png", ItemSpec("a:b", (1,), "uint8"))
+    with pytest.raises(VideoloadError, match="no batch to show"):
+        contact_sheet.save("sheet.png", [], CATALOG, SPEC)
+    shown = [batch(noise(1, 3, 40, 60, 3))]
+    with pytest.raises(VideoloadError, match=r"cannot write .*: No such file or directory"):
+        contact_sheet.save(tmp_path / "none/sheet.png", shown, CATALOG, SPEC)
+
+
+def test_the_clips_move_as_fast_as_the_video() -> None:
+    assert contact_sheet.frame_ms(ClipSpec(frames=3, stride=2)) == 80
+    assert contact_sheet.frame_ms(ClipSpec(frames=3, fps=10)) == 100

@@ -1,0 +1,69 @@
+"""What a stream did stands beside the loss, in the history and for TensorBoard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload import BadVideo, StreamStats
+
+pytestmark = pytest.mark.usefixtures("tf")
+
+
+class Told:
+    """A stream of which only the figures are asked for."""
+
+    def __init__(self) -> None:
+        self.windows: list[float] = []
+
+    def stats(self, window_s: float) -> StreamStats:
+        self.windows.append(window_s)
+        bad = (BadVideo("a.avi", "cut"),) * len(self.windows)
+        return StreamStats(5, 40, 160.0, 0.25, 0, (), 0, 0, bad, "")
+
+
+def fit(callbacks: list[Any], epochs: int) -> dict[str, list[float]]:
+    import keras
+
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = np.ones((4, 1), np.float32)
+    history: dict[str, list[float]] = model.fit(
+        x, x, epochs=epochs, verbose=0, callbacks=callbacks
+    ).history
+    return history
+
+
+def test_the_history_has_the_figures_of_each_epoch() -> None:
+    from videoload.keras import StreamMonitor
+
+    stream, held_back = Told(), Told()
+    monitors = [StreamMonitor(stream), StreamMonitor(held_back, prefix="val_")]  # type: ignore[arg-type]
+    history = fit(monitors, 2)
+    assert len(history["loss"]) == 2
+    for prefix in ("", "val_"):
+        assert history[f"{prefix}wait_share"] == [0.25, 0.25]
+        assert history[f"{prefix}clips_per_s"] == [160, 160]
+        assert history[f"{prefix}bad_videos"] == [1, 2]
+    assert all(0 < window < 60 for window in stream.windows), "of the epoch alone"
+
+
+def test_a_callback_that_comes_after_it_writes_them(tmp_path: Path) -> None:
+    import keras
+
+    from videoload.keras import StreamMonitor
+
+    log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    fit([StreamMonitor(Told()), log], 1)  # type: ignore[arg-type]
+    header, _ = (tmp_path / "log.csv").read_text().splitlines()
+    assert {"epoch", "loss", "wait_share", "clips_per_s", "bad_videos"} <= set(header.split(","))
+
+
+def test_both_callbacks_are_to_be_had_at_the_same_place() -> None:
+    import videoload
+    import videoload.keras
+
+    assert videoload.keras.Position is videoload.Position

@@ -1,0 +1,77 @@
+"""A scrape gets the figures of its moment, and a probe one clear line."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from videoload import SpecError, TransportError
+from videoload.transport.metrics_port import Metric, MetricsPort
+
+pytest.importorskip("prometheus_client")
+
+METRICS = [
+    Metric("x_clips_total", "counter", "Clips.", [({"host": "a"}, 3), ({"host": 'b"'}, 4.5)]),
+    Metric("x_wait_ratio", "gauge", "Waiting.", [({}, 0.25)]),
+    Metric("x_none", "gauge", "Nothing yet.", []),
+]
+
+
+class Told:
+    """What a port serves in these tests."""
+
+    wrong = ""
+    scrapes = 0
+
+    def collect(self) -> Iterator[Metric]:
+        self.scrapes += 1
+        return iter(METRICS)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def port(told: Told) -> Iterator[MetricsPort]:
+    made = MetricsPort(0, told.collect, lambda: told.wrong)
+    yield made
+    made.close()
+
+
+def get(port: MetricsPort, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port.port}{path}", timeout=5) as got:
+            return got.status, got.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_a_scrape_gets_what_there_is(port: MetricsPort, told: Told) -> None:
+    assert told.scrapes == 0, "nothing is worked out before it is asked for"
+    status, text = get(port, "/metrics")
+    assert (status, told.scrapes) == (200, 1)
+    assert "# TYPE x_clips_total counter\n" in text
+    assert 'x_clips_total{host="a"} 3.0\n' in text
+    assert 'x_clips_total{host="b\\""} 4.5\n' in text
+    assert "# TYPE x_wait_ratio gauge\nx_wait_ratio 0.25\n" in text
+
+
+def test_a_probe_hears_what_is_wrong(port: MetricsPort, told: Told) -> None:
+    assert get(port, "/healthz") == (200, "ok\n")
+    told.wrong = "worker process 7 has done nothing for 12 s"
+    assert get(port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")
+
+
+def test_a_port_that_is_taken_is_one_clear_line(port: MetricsPort, told: Told) -> None:
+    with pytest.raises(TransportError, match=r"at port \d+: Address already in use"):
+        MetricsPort(port.port, told.collect, str)
+    with pytest.raises(TransportError, match="cannot serve metrics at port 70000"):
+        MetricsPort(70000, told.collect, str)
+    with pytest.raises(SpecError, match="metrics_port must be a whole number"):
+        MetricsPort(-1, told.collect, str)

@@ -1,0 +1,130 @@
+"""What the files of a scan mean for a training: how much there is, how fast it can be read, and
+what is better mended beforehand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from videoload.commands.scan import Row
+from videoload.errors import VideoloadError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+from videoload.trainer.serial import decode_serially
+from videoload.trainer.waiting import count
+
+# With more frames than this from one key frame to the next, a clip takes long to reach.
+FAR = 250
+_OUT_OF_BALANCE = 3  # times as many files in the largest class as in the smallest
+_NAMED = 3  # files that a line names
+_CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
+_MEASURE_S = 0.5
+
+
+def size(rows: Sequence[Row]) -> str:
+    """How much video there is."""
+    seconds = sum(row.frames / row.fps for row in rows if row.good and row.fps > 0)
+    if seconds < 60:
+        return f"{seconds:.0f} s of video"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min of video"
+    return f"{seconds / 3600:.1f} h of video"
+
+
+def speed(rows: Sequence[Row], root: Path, cores: int) -> str:
+    """Clips that may be expected: those of random good files are decoded for a moment, here."""
+    sound = [row.path for row in rows if row.good and not row.damage]
+    if not sound:
+        return ""
+    catalog = Catalog(sound, [0] * len(sound), ["all"], root)
+    clips = decode_serially(catalog, _CLIP, 1, shuffle=True, epochs=1 << 30)
+    done, spent_s = 0, 0.0
+    with suppress(VideoloadError):  # too small for such a clip, most of them
+        while spent_s < _MEASURE_S:
+            began = time.process_time()  # the cores may be busy with other things now
+            next(clips)
+            done, spent_s = done + 1, spent_s + time.process_time() - began
+    if not done:
+        return ""
+    rate = done / spent_s
+    return (
+        f"about {_rounded(rate)} clips/s from one core of this host, {_rounded(cores * rate)} from "
+        f"{count(cores, 'core')} (16 frames, every 2nd, of 112x112)"
+    )
+
+
+def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
+    """Files in which a random clip is dear to reach, and the command that mends one of them."""
+    slow = [row for row in rows if row.good and is_slow(row)]
+    if not slow:
+        return []
+    worst = max(slow, key=lambda row: row.key_distance or row.frames)
+    source = worst.path if root is None else str(root / worst.path)
+    codec = "libx264 -crf 18 -bf 0" if worst.codec == "h264" else "mpeg4 -q:v 3"
+    new = Path(worst.path).with_suffix(".avi").name
+    return [
+        f"{count(len(slow), 'file')} with key frames more than {FAR} frames apart, or none to seek "
+        "to: a random clip takes long to reach; encode them again with a key frame every 12 to 50 "
+        "frames:",
+        f"  ffmpeg -i {shlex.quote(source)} -c:v {codec} -g 12 -an {shlex.quote(new)}",
+    ]
+
+
+def is_slow(row: Row) -> bool:
+    """Whether key frames are far apart, or there is none to seek to."""
+    return row.key_distance > FAR or (not row.key_frames and row.frames > FAR)
+
+
+def balance(rows: Sequence[Row]) -> str:
+    """Whether some classes have many more files than others."""
+    found = Counter(row.label for row in rows if row.good).most_common()
+    if len(found) < 2 or found[0][1] < _OUT_OF_BALANCE * found[-1][1]:
+        return ""
+    (most, many), (least, few) = found[0], found[-1]
+    share = many / sum(number for _, number in found)
+    return (
+        f"classes out of balance: {many} of {most}, {few} of {least}; a model that always says "
+        f"{most} is right {share:.0%} of the time"
+    )
+
+
+def duplicates(rows: Sequence[Row], root: Path) -> list[str]:
+    """Files that are the same, byte by byte: in a training and its test, they tell what the model
+    knows by heart."""
+    alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.good:
+            alike[row.file_bytes, row.frames, row.codec].append(row)
+    groups = [group for same in alike.values() if len(same) > 1 for group in _same(same, root)]
+    if not groups:
+        return []
+    copies = sum(len(group) - 1 for group in groups)
+    those = "1 file is" if copies == 1 else f"{copies} files are"
+    lines = [f"{those} the same as another one, byte by byte:"]
+    for group in groups[:_NAMED]:
+        classes = {row.label for row in group}
+        several = f", in {count(len(classes), 'class', 'es')}" if len(classes) > 1 else ""
+        lines.append("  " + " = ".join(row.path for row in group[:_NAMED]) + several)
+    if len(groups) > _NAMED:
+        lines.append(f"  and {len(groups) - _NAMED} more")
+    return lines
+
+
+def _same(rows: Sequence[Row], root: Path) -> Iterator[list[Row]]:
+    by_content: dict[bytes, list[Row]] = defaultdict(list)
+    for row in rows:
+        with suppress(OSError), (root / row.path).open("rb") as file:
+            by_content[hashlib.file_digest(file, "sha256").digest()].append(row)
+    return (group for group in by_content.values() if len(group) > 1)
+
+
+def _rounded(rate: float) -> str:
+    """Two digits: more would not be true tomorrow."""
+    digits = 1 if rate < 1 else 10 ** max(0, len(str(int(rate))) - 2)
+    return f"{rate:.1f}" if rate < 1 else str(round(rate / digits) * digits)

@@ -1,0 +1,116 @@
+"""The commands that make batches for a person to look at: flags -> calls."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from videoload.commands.verbosity import Verbose
+from videoload.errors import VideoloadError
+
+_CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
+_STREAM = "batch_size=8, shuffle=True, seed=0"
+_OF_THE_COMMAND = ("catalog", "clip", "start_step", "epochs", "info")
+_ENDLESS = 1 << 40  # epochs
+
+
+def preview(
+    videos: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|CATALOG",
+            help="A folder (or the URL of one in a bucket), a CSV file or a UCF-101 split file.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="A .png, or a .webp in which the clips move."),
+    ] = Path("preview.png"),
+    root: Annotated[
+        str | None,
+        typer.Option(metavar="DIR|URL", help="What a catalog's paths are relative to."),
+    ] = None,
+    clip: Annotated[
+        str, typer.Option(metavar="TEXT", help="Arguments of ClipSpec, as in your script.")
+    ] = _CLIP,
+    stream: Annotated[
+        str, typer.Option(metavar="TEXT", help="Arguments of Client.stream, as in your script.")
+    ] = _STREAM,
+    step: Annotated[int, typer.Option(min=0, help="The first batch to show.")] = 0,
+    batches: Annotated[int, typer.Option(min=1, help="How many to show.")] = 1,
+    verbose: Verbose = 0,
+) -> None:
+    """Draw batches exactly as a trainer gets them.
+
+    Each clip is a row: its frames, with the number of the source frame above each, and its class
+    and file beside it. Needs `pip install 'videoload[preview]'`.
+    """
+    from videoload.commands import scan
+    from videoload.decoding.decoder import native_size
+    from videoload.spec import call_text
+    from videoload.spec.clips import ClipSpec
+    from videoload.trainer import contact_sheet
+    from videoload.trainer.serial import decode_serially
+
+    spec = ClipSpec(**call_text.parse(clip, _parameters(ClipSpec), "--clip"))
+    known = [name for name in _parameters(decode_serially) if name not in _OF_THE_COMMAND]
+    options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
+    contact_sheet.check(output, spec)
+    catalog = scan.load(videos, root)
+    spec = contact_sheet.check(output, native_size(catalog, spec))
+    shown = decode_serially(catalog, spec, **options, start_step=step, epochs=_ENDLESS, info=True)
+    clips = contact_sheet.save(output, islice(shown, batches), catalog, spec)
+    typer.echo(f"{output}: {clips} clips, from step {step} on")
+
+
+def replay(
+    receipts: Annotated[
+        Path, typer.Argument(metavar="RECEIPTS", help="The file of Stream.keep_receipts.")
+    ],
+    step: Annotated[int, typer.Option(min=0, help="The batch to make again.")],
+    root: Annotated[
+        str, typer.Option(metavar="DIR|URL", help="The videos; what the catalog's root was.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw it as well: a .png, or a .webp that moves."),
+    ] = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Make a batch that a training met again, and say whether it is the same.
+
+    Exit status 1 if it is another one: the videos have changed, or FFmpeg has.
+    """
+    from videoload.trainer import contact_sheet
+    from videoload.trainer import receipts as kept
+    from videoload.trainer.serial import decode_serially
+
+    found = kept.read(receipts, root)
+    logged = found.digests.get(step)
+    if logged is None:
+        raise VideoloadError(f"{receipts} has no receipt of step {step}")
+    clip = found.spec if output is None else contact_sheet.check(output, found.spec)
+    options = {**asdict(found.options), "ordered": True}  # a batch is the same in any order
+    batches = decode_serially(
+        found.catalog, clip, **options, start_step=step, epochs=_ENDLESS, info=True
+    )
+    batch = next(batches)
+    if output is not None:
+        contact_sheet.save(output, [batch], found.catalog, contact_sheet.check(output, clip))
+    made = batch[2].digest
+    if batch[2].step != step or made != logged:
+        raise VideoloadError(
+            f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos have "
+            "changed, or the version of FFmpeg or videoload"
+        )
+    typer.echo(f"step {step} is the same batch: {made}")
+
+
+def _parameters(function: Callable[..., object]) -> list[str]:
+    return list(inspect.signature(function).parameters)

@@ -1,0 +1,166 @@
+"""The commands of hosts that decode: flags -> calls."""
+
+from __future__ import annotations
+
+import os
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from videoload.commands.verbosity import Verbose, say
+from videoload.errors import VideoloadError
+from videoload.native import REACHES
+
+
+def worker(
+    connect: Annotated[
+        list[str],
+        typer.Option(
+            metavar="tcp://HOST:PORT",
+            help="The trainer; more than once for several, or a name with several addresses.",
+        ),
+    ],
+    root: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|URL",
+            help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
+            "opened.",
+        ),
+    ],
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Worker processes; one keeps a core busy.", show_default="one per core"
+        ),
+    ] = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Dial other hosts without keys.")
+    ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the indexes of videos are kept for later runs.",
+            show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A setting of the process to leave out: malloc, gathers, memory-limit, "
+            "parent-death, ffmpeg-log, descriptors; more than once for several.",
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve /metrics for Prometheus and /healthz here; 0 takes a free port. Needs the "
+            "extra [metrics].",
+        ),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="A Python module whose functions a trainer may name as transform or load; more "
+            "than once for several.",
+        ),
+    ] = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Decode for a trainer, here or on another host, until stopped.
+
+    Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
+    Ctrl-C hands back what is being decoded and ends it.
+
+    Each option may come from the environment as well: `VIDEOLOAD_` and its name in capitals,
+    several values with spaces between them. A flag on the command line wins.
+    """
+    from videoload.decoding.cache_folder import cache_folder
+    from videoload.native import cores
+    from videoload.spec.catalog_files import open_root
+    from videoload.spec.roots import is_url
+    from videoload.transport.messages import WorkerSettings
+    from videoload.transport.sockets import check_dial
+    from videoload.worker.supervisor import keep_running
+    from videoload.worker.worker import serve
+
+    for address in connect:
+        check_dial(address, keys=keys, insecure=insecure)
+    if not is_url(root) and not Path(root).is_dir():
+        raise VideoloadError(f"--root {root}: no such folder")
+    for module in allow or []:
+        _check_module(module)
+    settings = WorkerSettings(
+        connect,
+        root=str(open_root(root)),
+        keys=None if keys is None else os.path.realpath(keys),
+        insecure=insecure,
+        transforms=allow or [],
+        without=_reaches(without or []),
+        cache=cache_folder(cache),
+    )
+    count = processes or cores()
+    if count == 1 and metrics_port is None:
+        raise typer.Exit(serve(settings))
+    raise typer.Exit(keep_running(count, settings, metrics_port=metrics_port))
+
+
+def healthy(
+    within: Annotated[
+        float, typer.Option(metavar="S", help="A process that does nothing for so long hangs.")
+    ] = 10.0,
+    below: Annotated[
+        int,
+        typer.Option(metavar="PID", help="Look at this process and its descendants, not at all."),
+    ] = 1,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill the processes that hang.")] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Tell whether the worker processes of this container get on, for its health checks.
+
+    Exit status 1 if one hangs, or if there is none. An idle worker is healthy.
+
+    Kubernetes ends a container that is not healthy, Docker only marks it: there, with `--kill`, a
+    lone process that hangs ends its container, which the restart policy starts again, and one of
+    several is replaced.
+    """
+    from videoload.commands.healthy import hanging
+
+    found = hanging(below, within)
+    for pid in found:
+        say(f"worker process {pid} has done nothing for {within:g} s")
+        if kill:
+            os.kill(pid, signal.SIGKILL)
+    raise typer.Exit(1 if found else 0)
+
+
+def _check_module(name: str) -> None:
+    try:
+        found = find_spec(name)
+    except Exception:  # whatever the package that it is in does when it is imported
+        found = None
+    if found is None:
+        raise VideoloadError(
+            f"--allow {name}: there is no such module on this host; install it, or name its folder "
+            "in PYTHONPATH"
+        )
+
+
+def _reaches(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in REACHES:
+            raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
+    return names

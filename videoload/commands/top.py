@@ -1,0 +1,117 @@
+"""``videoload top``: what a trainer and its workers do, live."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from videoload.errors import TransportError
+from videoload.transport.messages import Snapshot, StreamLine, WorkerLine, as_json
+from videoload.transport.watching import watch
+
+_NARROW = 100  # columns; with fewer, what is least missed is left out
+_AROUND = 16  # lines of a screen that are not workers
+_STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
+
+
+def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, json: bool) -> None:
+    """Show it until Ctrl-C; once with ``json``, or where there is no terminal. Raises
+    TransportError if the trainer does not answer at first."""
+    snapshot = watch(endpoint, keys=keys, insecure=insecure)
+    console = Console(emoji=False)
+    if json:
+        print(as_json(snapshot))
+        return
+    if not console.is_terminal:
+        console.print(screen(snapshot, console.width))
+        return
+    answered, note = time.monotonic(), ""
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            width, height = console.size
+            shown = screen(snapshot, width, height)
+            live.update(Group(shown, Text(note, "red")), refresh=True)
+            time.sleep(every_s)
+            try:
+                snapshot = watch(endpoint, keys=keys, insecure=insecure)
+                answered, note = time.monotonic(), ""
+            except TransportError as error:
+                note = f"{error}; {time.monotonic() - answered:.0f} s old"
+
+
+def screen(snapshot: Snapshot, width: int, height: int = 1000) -> RenderableType:
+    """A snapshot, for a terminal of so many columns and lines."""
+    wide = width >= _NARROW
+    room = max(4, height - _AROUND)
+    parts: list[RenderableType] = [Text(f"trainer {snapshot.trainer}", "bold")]
+    for stream in snapshot.streams:
+        parts += [Text(), *_stream(stream)]
+    parts += [Text(), _workers(snapshot.workers[:room], wide=wide)]
+    if more := snapshot.more + max(0, len(snapshot.workers) - room):
+        parts.append(Text(f"and {more} more", "dim"))
+    parts += _files(snapshot)
+    return Group(*parts)
+
+
+def _stream(line: StreamLine) -> list[Text]:
+    epoch, batch = divmod(max(0, line.batch), max(1, line.batches_per_epoch))
+    at = f"epoch {epoch + 1}, batch {batch + 1} of {line.batches_per_epoch}"
+    facts = [
+        "not begun" if line.batch < 0 else at,
+        f"queue {line.ready} of {line.slots}",
+        f"{line.clips_per_s:.0f} clips/s",
+        f"waits {line.wait_share:.0%}",
+    ]
+    if not line.readers:
+        facts.append("nobody reads")
+    if line.bad_videos:
+        facts.append(f"{line.bad_videos} bad")
+    return [
+        Text.assemble((f"stream {line.stream}", "bold"), f"  {line.clips}"),
+        Text(", ".join(facts)),
+        Text(line.verdict, "cyan"),
+    ]
+
+
+def _workers(lines: list[WorkerLine], *, wide: bool) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("worker", overflow="fold", ratio=2 if wide else None)
+    for name in ("state", "clips/s", "busy", *(("line", "clips") if wide else ())):
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
+    if wide:
+        table.add_column("last error", overflow="ellipsis", no_wrap=True, ratio=3)
+    for line in lines:
+        cells: list[RenderableType] = [
+            Text(line.name), Text(line.state, _STATES.get(line.state, "")),
+            f"{line.clips_per_s:.0f}", f"{line.busy_share:.0%}",
+        ]  # fmt: skip
+        if wide:
+            cells += [f"{line.wire_share:.0%}", str(line.clips), Text(line.last_error)]
+        table.add_row(*cells)
+    return table
+
+
+def _files(snapshot: Snapshot) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for title, rows in (
+        ("slowest files, ms a clip", [
+            (f"{1000 * file.clip_s:.0f}", file.path)
+            for stream in snapshot.streams for file in stream.slowest[:4]
+        ]),
+        ("bad videos", [
+            (file.path, file.reason) for stream in snapshot.streams for file in stream.quarantine
+        ]),
+    ):  # fmt: skip
+        if rows:
+            table = Table(box=None, pad_edge=False, show_header=False)
+            table.add_column(overflow="fold")
+            table.add_column(overflow="fold")
+            for row in rows[:8]:
+                table.add_row(*map(Text, row))
+            parts += [Text(), Text(title, "dim"), table]
+    return parts

@@ -1,0 +1,54 @@
+"""What decides the pixels, beside the videos: FFmpeg, and the processor. Workers tell it when they
+dial in, so that a mixed fleet is noticed.
+
+Versions tell of FFmpeg. Of a processor its name does not: swscale has code of its own for many,
+and some of it rounds otherwise (on x86-64, RGB without SSSE3). So a frame that is the same
+everywhere is scaled and converted, and what comes out tells.
+"""
+
+from __future__ import annotations
+
+import platform
+from fractions import Fraction
+from functools import cache
+from hashlib import blake2b
+from typing import get_args
+
+import av
+import numpy as np
+from av.video.frame import VideoFrame
+
+from videoload.decoding.scaling import Chains, Scaler
+from videoload.spec.clip_params import ClipParams
+from videoload.spec.clips import ClipSpec, Pixels, VideoInfo
+
+_WIDTH, _HEIGHT = 320, 240
+_SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)
+_LIBRARIES = ("libavcodec", "libavfilter", "libswscale")
+_SPREAD = 2654435761  # neighbours get bytes that have nothing in common
+
+
+@cache
+def software() -> str:
+    """The same for two processes that decode the same pixels. Takes 3 ms, once."""
+    versions = (f"{name} {'.'.join(map(str, av.library_versions[name]))}" for name in _LIBRARIES)
+    return f"{', '.join(versions)}, {platform.machine()}, pixels {_scaled()}"
+
+
+def _scaled() -> str:
+    """A digest of what a frame of noise is after scaling, in all kinds of pixels."""
+    noise = np.arange(_WIDTH * _HEIGHT * 3 // 2, dtype=np.uint64) * _SPREAD >> 13 & 255
+    frame = VideoFrame.from_ndarray(
+        noise.astype(np.uint8).reshape(_HEIGHT * 3 // 2, _WIDTH), format="yuv420p"
+    )
+    params = ClipParams(
+        np.zeros(1, np.int64), (0, 0, _WIDTH, _HEIGHT), _SCALED, _CORNER, _CROP,
+        turns=0, flip=False, seed=0,
+    )  # fmt: skip
+    info, digest = VideoInfo(1, Fraction(25), _WIDTH, _HEIGHT), blake2b(digest_size=4)
+    for pixels in get_args(Pixels):
+        spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
+        out = np.empty(spec.shape, np.uint8)
+        Scaler(spec, info, params, Chains()).write(frame, out[0], {})
+        digest.update(out.tobytes())
+    return digest.hexdigest()

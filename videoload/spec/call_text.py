@@ -1,0 +1,49 @@
+"""Keyword arguments as a person writes them in Python, for command lines and for files.
+
+``frames=16, size=(112, 112), crop="random"`` is what stands in the training script, so it can be
+copied from there. Only literals are taken: nothing is evaluated. A shell takes the quotes away, so
+a bare word is a text.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from videoload.errors import SpecError
+
+
+def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
+    """The arguments in ``text``, whose names have to be ``known``. Raises SpecError, which begins
+    with ``where``."""
+    wrong = f"{where}: {text!r} is not like: frames=16, size=(112, 112), crop=random"
+    try:
+        call = ast.parse(f"f({text}\n)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise SpecError(wrong) from None
+    if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
+        raise SpecError(wrong)
+    found: dict[str, Any] = {}
+    for keyword in call.keywords:
+        name = keyword.arg
+        if name is None:
+            raise SpecError(wrong)
+        if name not in known:
+            raise SpecError(f"{where}: {name} is not one of {', '.join(known)}")
+        if name in found:
+            raise SpecError(f"{where}: {name} stands there twice")
+        try:
+            found[name] = _value(keyword.value)
+        except (ValueError, TypeError, RecursionError, MemoryError):
+            raise SpecError(wrong) from None
+    return found
+
+
+def write(arguments: Mapping[str, object]) -> str:
+    """What `parse` reads."""
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+
+
+def _value(node: ast.expr) -> object:
+    return node.id if isinstance(node, ast.Name) else ast.literal_eval(node)

@@ -1,0 +1,78 @@
+"""Which part of a frame a clip shows: sizes and places in pixels, in numbers alone.
+
+A rectangle is (x, y, width, height), a size (width, height). ``draw()`` gives a number in [0, 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Size = tuple[int, int]
+Rectangle = tuple[int, int, int, int]
+Draw = Callable[[], float]
+
+_CROP_ATTEMPTS = 10
+# Wang et al. 2016, Temporal Segment Networks: 256, 224, 192 and 168 of a short side of 256. As in
+# the authors' code, width and height are at most one step apart.
+_SCALES = (1.0, 0.875, 0.75, 0.66)
+_SIDES = [(i, j) for i in range(4) for j in range(4) if abs(i - j) <= 1]
+
+
+def scaled_size(width: int, height: int, resize: int | None) -> Size:
+    """(width, height) after the short side became ``resize``, the other the nearest even length."""
+    if resize is None:
+        return width, height
+    if width <= height:
+        return resize, max(2, 2 * ((height * resize + width) // (2 * width)))
+    return max(2, 2 * ((width * resize + height) // (2 * height))), resize
+
+
+def resized_region(
+    frame: Size, area: tuple[float, float], ratio: tuple[float, float], draw: Draw
+) -> Rectangle:
+    """A region whose share of the frame and whose ratio of width to height lie in these ranges,
+    drawn by the usual rule (Szegedy et al. 2015). A draw that does not fit into the frame is
+    repeated; after ten, the largest region in the middle with an allowed ratio."""
+    width, height = frame
+    for _ in range(_CROP_ATTEMPTS):
+        pixels = width * height * (area[0] + (area[1] - area[0]) * draw())
+        shape = ratio[0] * (ratio[1] / ratio[0]) ** draw()
+        w, h = round((pixels * shape) ** 0.5), round((pixels / shape) ** 0.5)
+        across, down = draw(), draw()
+        if 0 < w <= width and 0 < h <= height:
+            return int(across * (width - w + 1)), int(down * (height - h + 1)), w, h
+    w = max(1, min(width, round(height * ratio[1])))
+    h = max(1, min(height, round(width / ratio[0])))
+    return (width - w) // 2, (height - h) // 2, w, h
+
+
+def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
+    """A region at one of four corners or in the middle, its sides drawn of four scales of the short
+    side."""
+    width, height = frame
+    across, down = _SIDES[int(draw() * len(_SIDES))]
+    w, h = (max(1, int(min(frame) * _SCALES[step])) for step in (across, down))
+    right, low = width - w, height - h
+    places = ((0, 0), (right, 0), (0, low), (right, low), (right // 2, low // 2))
+    return *places[int(draw() * len(places))], w, h
+
+
+def corner(crop: str, frame: Size, size: Size, number: int) -> Size:
+    """Where crop ``number`` of "three" or "five", of that size, begins in a frame; any other crop's
+    place is the middle."""
+    free_x, free_y = frame[0] - size[0], frame[1] - size[1]
+    if crop == "five" and number < 4:  # the corners, line by line
+        return number % 2 * free_x, number // 2 * free_y
+    x, y = free_x // 2, free_y // 2
+    if crop == "three":  # along the long side, the middle one at the same distance from both
+        return (number * x, y) if frame[0] >= frame[1] else (x, number * y)
+    return x, y
+
+
+def turned_back(part: Rectangle, whole: Size, turns: int) -> Rectangle:
+    """Where a part of a frame lies in the frame that, turned clockwise so many times by 90 degrees,
+    is of size ``whole``."""
+    for _ in range(turns):
+        (x, y, width, height), (across, down) = part, whole
+        part, whole = (y, across - x - width, height, width), (down, across)
+    return part

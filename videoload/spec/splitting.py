@@ -1,0 +1,83 @@
+"""What belongs together, and which side of a split it goes to. Pure.
+
+Clips of one scene, of one person or of one camera are no test of each other: UCF-101's groups
+(``g01``) are cut from one recording each. So a split moves *units*: files, or groups of files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from videoload.errors import CatalogError
+
+# A regular expression to be found in paths, a function of a `Video`, or a value for each.
+By = str | Callable[[Any], Hashable] | Sequence[Hashable]
+
+
+def groups(videos: Sequence[Any], by: By) -> list[str]:
+    """The name of each `Video`'s group. Raises CatalogError."""
+    if isinstance(by, str):
+        found = _named(videos, by)
+    elif callable(by):
+        found = [str(by(video)) for video in videos]
+    else:
+        found = [str(value) for value in by]
+    if len(found) != len(videos):
+        raise CatalogError(f"by= has {len(found)} values, and there are {len(videos)} videos")
+    group_of: dict[str, str] = {}
+    for video, group in zip(videos, found, strict=True):
+        if group_of.setdefault(video.path, group) != group:
+            raise CatalogError(
+                f"{video.path!r} is in the groups {group_of[video.path]!r} and {group!r}: all "
+                "segments of a file belong together"
+            )
+    return found
+
+
+def _named(videos: Sequence[Any], pattern: str) -> list[str]:
+    try:
+        search = re.compile(pattern).search
+    except re.error as error:
+        raise CatalogError(f"by={pattern!r} is no regular expression: {error}") from None
+    found = []
+    for video in videos:
+        match = search(video.path)
+        if match is None:
+            raise CatalogError(
+                f"by={pattern!r} finds nothing in {video.path!r}: every path has to name its group"
+            )
+        found.append("/".join(map(str, match.groups() or (match[0],))))
+    return found
+
+
+def first_side(
+    fraction: float, seed: int, units: Sequence[str], labels: Sequence[int], what: str
+) -> set[str]:
+    """Those of the units that go to the first side; ``units`` and ``labels`` are of each video.
+    Raises CatalogError where a side would be empty."""
+    videos_of: dict[int, int] = {}
+    for label in labels:
+        videos_of[label] = videos_of.get(label, 0) + 1
+    rarest: dict[str, tuple[int, int]] = {}
+    for unit, label in zip(units, labels, strict=True):
+        rarity = (videos_of[label], label)
+        rarest[unit] = min(rarity, rarest.get(unit, rarity))
+    key = blake2b(str(seed).encode()).digest()
+    strata: dict[tuple[int, int], list[tuple[bytes, str]]] = {}
+    for unit, stratum in rarest.items():
+        drawn = blake2b(unit.encode(), digest_size=16, key=key).digest()
+        strata.setdefault(stratum, []).append((drawn, unit))
+    first: set[str] = set()
+    for drawn_units in strata.values():
+        n, wanted = len(drawn_units), round(fraction * len(drawn_units))
+        taken = sorted(drawn_units)[: min(max(wanted, 1), n - 1) if n > 1 else wanted]
+        first.update(unit for _, unit in taken)
+    if len(first) in (0, len(rarest)):
+        raise CatalogError(
+            f"a split by {fraction} leaves one side empty: no class has two {what} "
+            f"({len(rarest)} {what}, {len(strata)} classes)"
+        )
+    return first

@@ -1,0 +1,208 @@
+"""What a model is to learn of each video, where that is no class. Pure.
+
+A catalog's *targets* are one column, or several with names. A column is an array with a row for
+each video, or `PerFrame`: for each video an array with a row for each of its source frames, of
+which a batch gets those of the frames that its clips show. Targets are looked up in the trainer
+when a batch is handed over; no worker ever sees one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import CatalogError, SpecError
+
+Ints = npt.NDArray[np.int64]
+_KINDS = "biufc"  # besides text
+_ONLY = "targets"  # what a column without a name is called in messages
+
+
+class PerFrame:
+    """Targets of each source frame: where an action begins, where a hand is.
+
+        catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
+
+    A batch has the rows of the frames that its clips show, [B, T, ...].
+
+    Args:
+        arrays: One for each video, in the catalog's order: [frames of the file, ...], a row for
+            each source frame of the whole file in display order, all of one type and row shape.
+
+    Raises:
+        CatalogError: The arrays are not as described.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, arrays: Iterable[npt.ArrayLike]) -> None:
+        self._arrays = tuple(_array(f"array {i}", array) for i, array in enumerate(arrays))
+        kinds = {(array.shape[1:], array.dtype) for array in self._arrays}
+        if len(kinds) != 1:
+            raise CatalogError(
+                "per-frame targets need an array for each video, all of one type and row shape"
+                + (f", not {len(kinds)}" if kinds else "")
+            )
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+Column = npt.NDArray[Any] | PerFrame
+Targets = Column | dict[str, Column]
+
+
+def checked(targets: object, videos: int) -> Targets:
+    """The targets as a catalog keeps them: read-only, of types that TensorFlow knows. Raises
+    CatalogError."""
+    if not isinstance(targets, Mapping):
+        return _column(_ONLY, targets, videos)
+    if not targets or not all(isinstance(name, str) and name for name in targets):
+        raise CatalogError(f"targets need names that are text, at least one: {list(targets)}")
+    return {name: _column(name, column, videos) for name, column in targets.items()}
+
+
+def subset(targets: Targets, indices: Ints) -> Targets:
+    """The targets of some of the videos."""
+    return _each(targets, lambda column: _rows(column, indices))
+
+
+def joined(parts: Sequence[Targets]) -> Targets:
+    """The targets of several catalogs, one after the other. Raises CatalogError."""
+    if len({_kind(part) for part in parts}) != 1:
+        raise CatalogError(
+            "catalogs can be joined whose targets have the same names, shapes and types, not "
+            + " and ".join(sorted({str(_kind(part)) for part in parts}))
+        )
+    first = parts[0]
+    if isinstance(first, dict):
+        return {name: _one([part[name] for part in parts]) for name in first}  # type: ignore[index]
+    return _one(list(parts))  # type: ignore[arg-type]
+
+
+def batch(
+    targets: Targets, videos: Ints, frames: Ints, path_of: Callable[[int], str]
+) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """The targets of a batch: of these videos, int64 [B], of which these source frames are shown,
+    int64 [B, T]. Raises SpecError where a video has no target for one of them."""
+    if isinstance(targets, dict):
+        return {name: _batch(column, videos, frames, path_of) for name, column in targets.items()}
+    return _batch(targets, videos, frames, path_of)
+
+
+def shapes(
+    targets: Targets, frames: tuple[int, ...]
+) -> tuple[tuple[int, ...], str] | dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of one clip's targets; a clip has as many ``frames``. Text is "str"."""
+
+    def shape(column: Column) -> tuple[tuple[int, ...], str]:
+        if isinstance(column, PerFrame):
+            row = column._arrays[0]
+            return (*frames, *row.shape[1:]), _name(row.dtype)
+        return column.shape[1:], _name(column.dtype)
+
+    if isinstance(targets, dict):
+        return {name: shape(column) for name, column in targets.items()}
+    return shape(targets)
+
+
+def equal(one: Targets | None, other: Targets | None) -> bool:
+    """Whether they are the same."""
+    if one is None or other is None:
+        return one is other
+    return one is other or digest(one) == digest(other)
+
+
+def has_frames(targets: Targets | None) -> bool:
+    """Whether any of them is `PerFrame`."""
+    columns = targets.values() if isinstance(targets, dict) else (targets,)
+    return any(isinstance(column, PerFrame) for column in columns)
+
+
+def digest(targets: Targets) -> bytes:
+    """Differs where the targets differ."""
+    found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
+    for column in targets.values() if isinstance(targets, dict) else (targets,):
+        for array in column._arrays if isinstance(column, PerFrame) else (column,):
+            found.update(str(array.shape).encode())
+            text = repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes()
+            found.update(text)
+    return found.digest()
+
+
+def _array(name: str, values: object) -> npt.NDArray[Any]:
+    """A read-only array; what can be written to is copied, so that a memory map is not."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise CatalogError(f"{name} is no array of one shape: {error}") from None
+    if array.dtype.kind == "U":
+        array = array.astype(object)
+    if array.dtype.kind == "O" and not all(isinstance(text, str) for text in array.flat):
+        raise CatalogError(f"{name} must be numbers or text, not objects")
+    if array.dtype.kind not in _KINDS + "O":
+        raise CatalogError(f"{name} must be numbers or text, not {array.dtype}")
+    if array.ndim < 1:
+        raise CatalogError(f"{name} must have a row for each video, not be one value")
+    if not array.dtype.isnative or array.flags.writeable:
+        array = array.astype(array.dtype.newbyteorder("="))
+        array.flags.writeable = False
+    return array
+
+
+def _column(name: str, values: object, videos: int) -> Column:
+    column = values if isinstance(values, PerFrame) else _array(name, values)
+    if len(column) != videos:
+        raise CatalogError(f"{name} has {len(column)} rows, and there are {videos} videos")
+    return column
+
+
+def _rows(column: Column, indices: Ints) -> Column:
+    if isinstance(column, PerFrame):
+        return PerFrame([column._arrays[i] for i in indices.tolist()])
+    rows = column[indices]
+    rows.flags.writeable = False
+    return rows
+
+
+def _one(columns: Sequence[Column]) -> Column:
+    per_frame = [column for column in columns if isinstance(column, PerFrame)]
+    if per_frame:
+        return PerFrame([array for column in per_frame for array in column._arrays])
+    return _array(_ONLY, np.concatenate([c for c in columns if not isinstance(c, PerFrame)]))
+
+
+def _batch(
+    column: Column, videos: Ints, frames: Ints, path_of: Callable[[int], str]
+) -> npt.NDArray[Any]:
+    if not isinstance(column, PerFrame):
+        return column[videos]
+    rows = []
+    for video, shown in zip(videos.tolist(), frames, strict=True):
+        array, last = column._arrays[video], int(shown.max())
+        if last >= len(array):
+            raise SpecError(
+                f"{path_of(video)} has per-frame targets for {len(array)} frames, and frame {last} "
+                "is shown"
+            )
+        rows.append(array[shown])
+    return np.stack(rows)
+
+
+def _each(targets: Targets, call: Callable[[Column], Column]) -> Targets:
+    if isinstance(targets, dict):
+        return {name: call(column) for name, column in targets.items()}
+    return call(targets)
+
+
+def _kind(targets: Targets) -> tuple[object, ...]:
+    columns = targets.items() if isinstance(targets, dict) else ((_ONLY, targets),)
+    return tuple((name, type(column).__name__, *shapes(column, ())) for name, column in columns)
+
+
+def _name(dtype: np.dtype[Any]) -> str:
+    return "str" if dtype.kind == "O" else dtype.name

@@ -1,0 +1,69 @@
+"""Whose turn it is, where several parts share one stream. Pure, by random access.
+
+``turns[i]`` is the part that stands at place i of an endless sequence, and how often it stood
+there before. The sequence goes in blocks in which each part has as many places as its weight says.
+Within a block, the k-th of a part's w places lies somewhere in the k-th w-th of it: drawn there
+(stratified sampling: Cochran 1977, Sampling Techniques), or in the middle. So the shares hold in
+every stretch, to within a place or two of each part, and not only on average; and parts of one
+weight stand in a new order in each block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache, partial
+from hashlib import shake_256
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import SpecError
+
+Ints = npt.NDArray[np.int64]
+_LONGEST_EXACT = 1000  # blocks up to this length are tried for shares that come out exactly
+_BLOCK = 10_000  # else shares are right to a ten-thousandth
+
+
+def weights(shares: Sequence[float]) -> list[int]:
+    """Places of each part in a block, at least one. Raises SpecError where a share is so small that
+    it would not be kept."""
+    total = math.fsum(shares)
+    wanted = [share / total for share in shares]
+    for block in (*range(len(shares), _LONGEST_EXACT + 1), _BLOCK):
+        found = [round(share * block) for share in wanted]
+        if min(found) and all(
+            abs(share * block - n) < 1e-9 * block for share, n in zip(wanted, found, strict=True)
+        ):
+            return found
+    if not min(found):
+        raise SpecError(f"a share of {min(wanted):g} is too small: at least 1 in {_BLOCK}")
+    return found
+
+
+class Turns:
+    """``turns[i]``: (part, how often it had its turn before). ``key`` None: nothing is drawn."""
+
+    def __init__(self, weights: Sequence[int], key: bytes | None) -> None:
+        self._weights = list(weights)
+        self._size = sum(weights)
+        part = np.repeat(np.arange(len(weights)), weights)
+        nth = np.concatenate([np.arange(weight) for weight in weights])
+        self._block = lru_cache(4)(partial(_block, part, nth, np.repeat(weights, weights), key))
+
+    def __getitem__(self, at: int) -> tuple[int, int]:
+        block, place = divmod(at, self._size)
+        part, nth = (row[place] for row in self._block(block))
+        return part, block * self._weights[part] + nth
+
+
+def _block(
+    part: Ints, nth: Ints, weight: Ints, key: bytes | None, block: int
+) -> tuple[list[int], list[int]]:
+    """Which part stands at each place of a block, and how often it stood in it before."""
+    offset: npt.NDArray[np.float64] | float = 0.5
+    if key is not None:
+        drawn = shake_256(key + block.to_bytes(16, "little")).digest(8 * len(part))
+        offset = (np.frombuffer(drawn, "<u8") >> 11) / (1 << 53)  # [0, 1)
+    order = np.lexsort((part, (nth + offset) / weight))
+    return part[order].tolist(), nth[order].tolist()

@@ -1,0 +1,255 @@
+"""A picture of batches, for a person: each clip a row of its frames, or all of them moving.
+
+Pixels are those of the batch, one to one. Only what would be wider than a screen can show is made
+smaller, by a whole number, and the sheet says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import SpecError, VideoloadError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+from videoload.spec.items import Spec
+from videoload.spec.plan import BatchWithInfo
+from videoload.trainer.waiting import count
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+
+_PAPER, _INK, _GREY = (255, 255, 255), (20, 20, 20), (120, 120, 120)
+_MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
+_TEXT = 260  # pixels, for label and file beside a row
+_TILE = 120  # ... and below a tile of an animation, at least
+_WIDEST = 4096  # of all frames of a row; above, they are made smaller
+_RATE = 25.0  # frames per second of a source whose rate the batch does not tell
+
+
+class Row(NamedTuple):
+    """A clip to be drawn: uint8 ``pictures`` [T, H, W, 3], and what stands beside them."""
+
+    pictures: npt.NDArray[np.uint8]
+    label: str
+    path: str
+    frames: tuple[int, ...]
+    place: str
+
+
+def check(path: str | Path, spec: Spec) -> ClipSpec:
+    """The spec, if clips of it can be drawn into ``path``. Raises SpecError, and VideoloadError
+    where Pillow is missing."""
+    if not isinstance(spec, ClipSpec):
+        raise SpecError("a preview is of clips, and these are items")
+    if Path(path).suffix.lower() not in (".png", ".webp"):
+        raise SpecError(f"a preview is a .png, or a .webp that moves, not {path}")
+    try:
+        import PIL  # noqa: F401
+    except ImportError:
+        raise VideoloadError("a preview needs Pillow: pip install 'videoload[preview]'") from None
+    return spec
+
+
+def save(
+    path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: ClipSpec
+) -> int:
+    """Draw ``batches`` into a file: a contact sheet (.png), or an animation (.webp). Returns how
+    many clips it shows. Raises VideoloadError where it cannot be written."""
+    rows = [row for batch in batches for row in rows_of(batch, catalog, spec)]
+    if not rows:
+        raise VideoloadError("there is no batch to show")
+    file = Path(path)
+    try:
+        if file.suffix.lower() == ".webp":
+            first, *others = animation(rows, title(rows, spec))
+            first.save(
+                file, save_all=True, append_images=others, duration=frame_ms(spec), loop=0,
+                quality=85,
+            )  # fmt: skip
+        else:
+            sheet(rows, title(rows, spec)).save(file)
+    except OSError as error:
+        raise VideoloadError(f"cannot write {file}: {error.strerror or error}") from None
+    return len(rows)
+
+
+def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec) -> Iterator[Row]:
+    """The rows of a batch: one for each clip, several of a sample that has several views."""
+    clips, labels, info = batch
+    one = 3 if spec.pixels == "yuv420p" else 4  # dimensions of a clip
+    flat = clips.reshape(-1, *clips.shape[-one:])
+    frames = np.asarray(info.frames).reshape(-1, flat.shape[1])
+    views = len(flat) // len(info.video)
+    for at, clip in enumerate(flat):
+        sample, view = divmod(at, views)
+        shown = frames[at * len(frames) // len(flat)]
+        yield Row(
+            _rgb(clip, spec.pixels),
+            label_text(labels, sample, catalog.classes),
+            catalog[int(info.video[sample])].path,
+            tuple(shown.tolist()),
+            f"step {info.step}, clip {sample}" + (f", view {view}" if views > 1 else ""),
+        )
+
+
+def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
+    """What a sample is: the name of its class, or its targets in short."""
+    if isinstance(labels, dict):
+        return ", ".join(
+            f"{name} {label_text(values, sample, ())}" for name, values in labels.items()
+        )
+    value = labels[sample]
+    if np.ndim(value) == 0 and np.issubdtype(labels.dtype, np.integer) and value < len(classes):
+        return classes[int(value)]
+    return np.array2string(np.asarray(value), precision=3, threshold=6, edgeitems=2)
+
+
+def title(rows: Sequence[Row], spec: ClipSpec) -> str:
+    """The line at the top."""
+    _, height, width, _ = rows[0].pictures.shape
+    parts = [
+        f"{count(len(rows), 'clip')} of {count(spec.frames, 'frame')}",
+        f"{width}x{height} {spec.pixels}",
+    ]
+    shrunk = _shrink(rows)
+    return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
+
+
+def frame_ms(spec: ClipSpec) -> int:
+    """How long an animation shows a frame, in milliseconds."""
+    return max(10, round(1000 / (spec.fps or _RATE / spec.stride)))
+
+
+def sheet(rows: Sequence[Row], head: str) -> Image:
+    """The contact sheet: label and file beside each row, the number of each source frame above
+    it."""
+    shrunk = _shrink(rows)
+    frames, height, width = _size(rows, shrunk)
+    tall = max(_LINE + height, max(len(_lines(row)) for row in rows) * _LINE) + 3 * _GAP
+    image, draw, font = _paper(
+        2 * _MARGIN + _TEXT + frames * (width + _GAP), 2 * _MARGIN + 2 * _LINE + len(rows) * tall
+    )
+    draw.text((_MARGIN, _MARGIN), head, _INK, font)
+    for number, row in enumerate(rows):
+        top = _MARGIN + 2 * _LINE + number * tall
+        _write(draw, font, (_MARGIN, top), _lines(row))
+        for at, picture in enumerate(row.pictures):
+            left = _MARGIN + _TEXT + at * (width + _GAP)
+            if at < len(row.frames):
+                draw.text((left, top), str(row.frames[at]), _GREY, font)
+            image.paste(_picture(picture, shrunk), (left, top + _LINE))
+    return image
+
+
+def animation(rows: Sequence[Row], head: str) -> Iterator[Image]:
+    """All clips side by side, moving: an image for each frame."""
+    shrunk = _shrink(rows)
+    frames, height, width = _size(rows, shrunk)
+    across = math.ceil(math.sqrt(len(rows)))
+    wide, tall = max(width, _TILE) + 2 * _GAP, height + 3 * _LINE
+    for at in range(frames):
+        image, draw, font = _paper(
+            2 * _MARGIN + across * wide, 2 * _MARGIN + _LINE + math.ceil(len(rows) / across) * tall
+        )
+        draw.text((_MARGIN, _MARGIN), head, _INK, font)
+        for number, row in enumerate(rows):
+            left = _MARGIN + number % across * wide
+            top = _MARGIN + _LINE + 4 + number // across * tall
+            image.paste(_picture(row.pictures[at], shrunk), (left, top))
+            below = [row.label, row.path.rpartition("/")[2]]
+            shown = [_cut(line, max(width, _TILE)) for line in below]
+            _write(draw, font, (left, top + height), shown)
+        yield image
+
+
+def _lines(row: Row) -> list[str]:
+    """Label, file and place, no line of them wider than the column."""
+    return [_cut(row.label, _TEXT), *_fold(row.path, _TEXT), row.place]
+
+
+def _fold(path: str, pixels: int) -> list[str]:
+    """A path in lines, broken after a ``/``."""
+    lines = [""]
+    for part in path.replace("/", "/\n").split("\n"):
+        if lines[-1] and _width(lines[-1] + part) > pixels - _MARGIN:
+            lines.append("")
+        lines[-1] += part
+    return [_cut(line, pixels) for line in lines]
+
+
+def _cut(text: str, pixels: int) -> str:
+    """As much of ``text`` as fits, with its middle left out where it does not: both ends tell."""
+    if _width(text) <= pixels - _MARGIN:
+        return text
+    keep = len(text) - 1
+    while keep > 2 and _width(_elided(text, keep)) > pixels - _MARGIN:
+        keep -= 1
+    return _elided(text, keep)
+
+
+def _elided(text: str, keep: int) -> str:
+    return text[: keep // 2] + "…" + text[len(text) - (keep - keep // 2) :]
+
+
+def _width(text: str) -> float:
+    return float(_font().getlength(text))
+
+
+@cache
+def _font() -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.load_default(_FONT)
+
+
+def _size(rows: Sequence[Row], shrunk: int) -> tuple[int, int, int]:
+    """Frames of a clip, height and width of each as it is drawn."""
+    frames, height, width, _ = rows[0].pictures.shape
+    return frames, -(-height // shrunk), -(-width // shrunk)
+
+
+def _shrink(rows: Sequence[Row]) -> int:
+    frames, _, width, _ = rows[0].pictures.shape
+    return max(1, -(-int(frames * width) // _WIDEST))
+
+
+def _picture(pixels: npt.NDArray[np.uint8], shrunk: int) -> Image:
+    from PIL import Image
+
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    return image.reduce(shrunk) if shrunk > 1 else image
+
+
+def _paper(width: int, height: int) -> tuple[Image, ImageDraw, Any]:
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (width, height), _PAPER)
+    return image, ImageDraw.Draw(image), _font()
+
+
+def _write(draw: ImageDraw, font: Any, at: tuple[int, int], lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines):
+        draw.text((at[0], at[1] + number * _LINE), line, _INK if not number else _GREY, font)
+
+
+def _rgb(clip: npt.NDArray[np.uint8], pixels: str) -> npt.NDArray[np.uint8]:
+    """A clip as red, green and blue: uint8 [T, H, W, 3]."""
+    if pixels == "gray":
+        return np.repeat(clip, 3, axis=-1)
+    if pixels == "rgb24":
+        return clip
+    frames, rows, width = clip.shape
+    height = rows * 2 // 3
+    chroma = clip[:, height:].reshape(frames, 2, height // 2, width // 2).astype(np.float32) - 128
+    blue, red = chroma.repeat(2, axis=2).repeat(2, axis=3).transpose(1, 0, 2, 3)
+    luma = 1.164 * (clip[:, :height].astype(np.float32) - 16)  # ITU-R BT.601, 16 to 235
+    planes = (luma + 1.596 * red, luma - 0.392 * blue - 0.813 * red, luma + 2.017 * blue)
+    return np.stack(planes, axis=-1).round().clip(0, 255).astype(np.uint8)

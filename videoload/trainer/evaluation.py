@@ -1,0 +1,122 @@
+"""A test by many clips and crops of each video, averaged by video. Pure but for the loop.
+
+The usual protocols (10 clips x 3 crops of Wang et al. 2018, Non-local Neural Networks) score a
+video by the mean of what the model says of its clips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import SpecError
+from videoload.trainer.stream import Stream
+
+Floats = npt.NDArray[np.float64]
+
+
+class Evaluation(NamedTuple):
+    """What a model says of each video.
+
+    Attributes:
+        video: Index in the catalog of each video of which a clip was decoded, int64 [V], rising.
+        scores: Mean of its clips' scores, float64 [V, classes].
+        labels: Label of each, int64 [V].
+        clips: How many of its clips (times crops) are in the mean, int64 [V].
+    """
+
+    video: npt.NDArray[np.int64]
+    scores: Floats
+    labels: npt.NDArray[np.int64]
+    clips: npt.NDArray[np.int64]
+
+    def accuracy(self, top: int = 1) -> float:
+        """Share of the videos whose label is among the classes with the ``top`` highest scores.
+
+        Args:
+            top: How many count. Default 1.
+
+        Returns:
+            0 to 1. Of equal scores, the class with the lower number is the higher.
+        """
+        best = np.argsort(-self.scores, axis=1, kind="stable")[:, :top]
+        return float((best == self.labels[:, None]).any(axis=1).mean())
+
+
+def evaluate(
+    predict: Callable[[Any], Any],
+    stream: Stream,
+    *,
+    average: Literal["scores", "softmax"] = "scores",
+) -> Evaluation:
+    """Test a model on one epoch of a stream, averaged by video.
+
+        clip = vl.ClipSpec(frames=32, stride=2, resize=256, size=(256, 256),
+                           sampling="uniform", clips_per_video=10)
+        test = client.stream(catalog, clip, batch_size=8, drop_remainder=False, on_error="skip")
+        print(vl.evaluate(model.predict_on_batch, test).accuracy())
+
+    Args:
+        predict: Called with the clips of a batch, [B, *clip.shape]; returns the scores (logits or
+            probabilities) of each, [B, classes]: ``model.predict_on_batch`` of a Keras model.
+        stream: Of all clips of each video: ``drop_remainder=False``, ``on_error`` "skip" or
+            "raise", and of all ranks.
+        average: What is averaged: ``"scores"``, the default, as they are; ``"softmax"`` of them.
+
+    Returns:
+        The mean scores of each video.
+
+    Raises:
+        SpecError: The stream would leave out clips or take others, or ``average`` is none of these.
+        VideoloadError: What reading the stream raises.
+    """
+    options = stream.options
+    if options.drop_remainder or options.on_error == "substitute" or options.shard[1] > 1:
+        raise SpecError(
+            "an evaluation needs each clip once: make its stream with drop_remainder=False and "
+            'on_error="skip" or "raise", and without shard='
+        )
+    if options.balance is not None or stream.catalog.parts:
+        raise SpecError("an evaluation needs each clip once: no balance= and no mixture")
+    if average not in ("scores", "softmax"):
+        raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
+    means = VideoMeans(len(stream.catalog))
+    for clips, _, info in stream.batches(info=True):
+        scores = np.asarray(predict(clips), np.float64)
+        means.add(info.video, softmax(scores) if average == "softmax" else scores)
+    return means.read(stream.catalog.labels)
+
+
+class VideoMeans:
+    """Sums of scores by video."""
+
+    def __init__(self, videos: int) -> None:
+        self._sums = np.empty((videos, 0))
+        self._clips = np.zeros(videos, np.int64)
+
+    def add(self, video: npt.NDArray[np.int64], scores: Floats) -> None:
+        """Scores [B, classes] of clips of these videos, int64 [B]. Raises SpecError."""
+        if scores.ndim != 2 or len(scores) != len(video):
+            raise SpecError(
+                f"predict returned {list(scores.shape)} for {len(video)} clips, not "
+                f"[{len(video)}, classes]"
+            )
+        if not self._clips.any():
+            self._sums = np.zeros((len(self._clips), scores.shape[1]))
+        np.add.at(self._sums, video, scores)
+        np.add.at(self._clips, video, 1)
+
+    def read(self, labels: npt.NDArray[np.int64]) -> Evaluation:
+        """The means of those videos that have clips."""
+        video = np.flatnonzero(self._clips)
+        clips = self._clips[video]
+        return Evaluation(video, self._sums[video] / clips[:, None], labels[video], clips)
+
+
+def softmax(scores: Floats) -> Floats:
+    """Probabilities of logits, [B, classes]."""
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

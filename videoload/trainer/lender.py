@@ -1,0 +1,93 @@
+"""A batch on its way into a consumer's hands: the slot itself, lent until the last array that looks
+into it dies, or a copy where too many slots are held."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+
+from videoload.spec.plan import BatchWithInfo, batch_info
+from videoload.trainer.engine import Engine
+from videoload.trainer.leases import Ready
+from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
+from videoload.transport.slots import aligned_copy
+
+_log = logging.getLogger(__name__)
+
+_WAIT_S = 0.2  # a waiting consumer sees Ctrl-C after this long at most
+_IDLE_WAIT_S = 0.05  # the same with a call to make meanwhile
+_KEPT = 2  # so many slots are never lent: a consumer that holds all others gets copies
+
+
+class Lender:
+    """Waits for the batches of a stream, and hands them over."""
+
+    def __init__(self, engine: Engine, source: OpenStream) -> None:
+        self._engine = engine
+        self._source = source
+
+    def wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
+        """The reader's next batch. ``idle`` is called every 50 ms, and before that where a worker
+        waits for a slot. Raises what ended the stream."""
+        engine = self._engine
+        starved = engine.has_credit  # some worker waits as well, maybe for a slot
+        while True:
+            # Again and again: what was ready may go back when another reader has its turn.
+            engine.post(lambda: engine.want(reader_id), about_leases=True)
+            if idle is not None and starved:
+                idle()
+            batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
+            starved = True  # by now, probably
+            if batch is None and engine.stopped:
+                batch = queue.take(_WAIT_S)  # it, or the error, may just have come
+            if batch is not None:
+                return batch
+            engine.check()
+
+    def hand_over(
+        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None
+    ) -> BatchWithInfo:
+        """A batch for the consumer. ``idle`` is called before a copy is made: it may end a loan.
+
+        A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
+        queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
+        source, engine = self._source, self._engine
+        shape = (len(batch.samples), source.spec.clip_bytes)
+        slot = batch.slot
+        if batch.rows is not None:  # close the gaps: nobody else writes into this slot any more
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.spec.clip_bytes))
+            for to, row in enumerate(batch.rows):
+                if to != row:
+                    whole[to] = whole[row]
+
+        def give_back() -> None:
+            engine.post(lambda: engine.give_back(source, batch), about_leases=True)
+
+        most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
+        if self._held() >= most and idle is not None:
+            idle()
+        if self._held() >= most:
+            rows = aligned_copy(source.arena.view(slot, 0, shape))
+            give_back()
+            source.meter.copied += 1
+            if source.meter.copied == 1:
+                _log.warning(
+                    "%d of %d batches in memory are still referenced; the stream goes on with "
+                    "copies (keep fewer, or give more slots=)",
+                    self._held(), source.arena.slots,
+                )  # fmt: skip
+        else:
+            rows = source.arena.lend(slot, shape, give_back)
+            assert rows.base is not None
+            source.loans[slot] = Loan(batch, weakref.ref(rows.base))
+        queue.handed_over()
+        rates = source.rates[[sample.video for sample in batch.samples]]
+        frames = batch.frames.reshape(len(batch.samples), *source.spec.frames_shape)
+        info = batch_info(batch.step, batch.samples, source.catalog, frames, rates)
+        targets = source.catalog.targets_of(info.video, info.frames)
+        return source.spec.arrays(rows), targets, info
+
+    def _held(self) -> int:
+        """How many slots consumers reference arrays of."""
+        return sum(loan.array() is not None for loan in list(self._source.loans.values()))

@@ -1,0 +1,142 @@
+"""What a training was fed, kept: a line for each batch, with its step and a digest of its bytes.
+
+The stream is a pure function of its arguments, so a receipt need not hold a batch: its arguments,
+which the file begins with, and the step make it again, and the digest tells whether it is the same.
+
+    {"videoload": "0.1.0", "kind": "clip", "spec": ..., "options": ..., "videos": ..., ...}
+    {"step": 0, "digest": "9c1f..."}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from videoload.errors import VideoloadError
+from videoload.spec import call_text
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+from videoload.spec.items import ItemSpec, Spec
+from videoload.spec.plan import BatchWithInfo, StreamOptions
+
+
+class Receipt(NamedTuple):
+    """A file of receipts, read: what the stream was, and the digest of each step in it."""
+
+    catalog: Catalog
+    spec: Spec
+    options: StreamOptions
+    digests: dict[int, str]
+
+
+class Receipts:
+    """Appends to a file of receipts until it is collected."""
+
+    def __init__(
+        self, path: str | Path, catalog: Catalog, spec: Spec, options: StreamOptions
+    ) -> None:
+        """Begin the file, or go on with it. Raises VideoloadError where it is another stream's, or
+        cannot be written."""
+        self._path = Path(path)
+        head = json.dumps(_head(catalog, spec, options))
+        self._cut = ""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists():
+                with self._path.open() as lines:
+                    if lines.readline().rstrip("\n") != head:
+                        raise VideoloadError(f"{path} has the receipts of another stream")
+                self._cut = "\n"  # what a kill may have left is no part of the next line
+            else:
+                self._path.write_text(head + "\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise VideoloadError(f"cannot write {path}: {error}") from None
+
+    def add(self, step: int, clips: Any, labels: Any) -> None:
+        """Note a batch, in a line that begins anew: the one before may have been cut off."""
+        line = json.dumps({"step": step, "digest": digest(clips, labels)})
+        cut, self._cut = self._cut, ""
+        with self._path.open("a") as out:
+            out.write(f"{cut}{line}\n")
+
+
+def digest(clips: Any, labels: Any) -> str:
+    """64 bits of SHA-256, in hex, over clips and labels: their names, types, shapes and bytes."""
+    sha = hashlib.sha256()
+    for name, array in (*_arrays("clips", clips), *_arrays("labels", labels)):
+        sha.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        told = str(array.tolist()).encode() if array.dtype.hasobject else None  # text
+        sha.update(np.ascontiguousarray(array).data if told is None else told)
+    return sha.hexdigest()[:16]
+
+
+def with_digest(batch: BatchWithInfo) -> BatchWithInfo:
+    """The batch, whose info has its digest."""
+    clips, labels, info = batch
+    return clips, labels, info._replace(digest=digest(clips, labels))
+
+
+def read(path: str | Path, root: str | Path | None) -> Receipt:
+    """A file of receipts, for videos under ``root``. Raises VideoloadError."""
+    wrong = VideoloadError(f"{path} is not a file of receipts")
+    try:
+        with Path(path).open() as lines:
+            head = json.loads(lines.readline())
+            found = list(_entries(lines))
+    except OSError as error:
+        raise VideoloadError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise wrong from None
+    kinds: dict[str, type[ClipSpec] | type[ItemSpec]] = {"clip": ClipSpec, "item": ItemSpec}
+    try:
+        kind, options = kinds[head["kind"]], head["options"]
+        spec: Any = kind(**call_text.parse(head["spec"], _names(kind), str(path)))
+        paths, labels, starts, ends = zip(*head["videos"], strict=True)
+        catalog = Catalog(paths, labels, head["classes"], root, starts, ends)
+        asked = StreamOptions(**call_text.parse(options, _names(StreamOptions), str(path)))
+    except (KeyError, TypeError, AttributeError):
+        raise wrong from None
+    return Receipt(catalog, spec, asked, dict(found))
+
+
+def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, object]:
+    from videoload import __version__
+
+    return {
+        "videoload": __version__,
+        "kind": "clip" if isinstance(spec, ClipSpec) else "item",
+        "spec": call_text.write(_fields(spec)),
+        "options": call_text.write(_fields(options)),
+        "classes": catalog.classes,
+        "videos": [(v.path, int(v.label), v.start, v.end) for v in catalog],
+    }
+
+
+def _entries(lines: Any) -> Iterator[tuple[int, str]]:
+    for line in lines:
+        with suppress(ValueError, KeyError, TypeError):  # one that was cut off by a kill
+            entry = json.loads(line)
+            yield int(entry["step"]), str(entry["digest"])
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def _fields(value: Any) -> Mapping[str, object]:
+    return {name: getattr(value, name) for name in _names(type(value))}
+
+
+def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield from _arrays(f"{name}.{key}", value[key])
+    else:
+        yield name, np.asarray(value)

@@ -1,0 +1,61 @@
+"""What the worker processes of a host did, as Prometheus wants it. Pure: plain data in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from videoload.transport.metrics_port import Metric
+
+HANGS_S = 10.0  # a process that makes no progress for so long, or a supervisor that looks no more
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A supervisor's children at one ``time`` (of `time.monotonic`): what each counted (by
+    `counters.COUNTED`) and for how long it has made no progress, by process id; what those that are
+    gone had counted, and how many there were."""
+
+    time: float
+    counted: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    still_s: Mapping[int, float] = field(default_factory=dict)
+    gone: Mapping[str, float] = field(default_factory=dict)
+    restarts: int = 0
+
+
+def families(state: State) -> Iterable[Metric]:
+    """The figures of the processes of one ``videoload worker`` together: one that is replaced takes
+    none of them with it."""
+    total = {
+        name: state.gone.get(name, 0.0) + sum(each[name] for each in state.counted.values())
+        for name in ("clips", "failures", "decode_seconds")
+    }
+    trainers = max((each["trainers"] for each in state.counted.values()), default=0.0)
+    yield _counter("clips_total", "Clips decoded.", total["clips"])
+    yield _counter("failures_total", "Leases of which a clip failed.", total["failures"])
+    yield _counter(
+        "decode_seconds_total", "Seconds of decoding, of all processes.", total["decode_seconds"]
+    )
+    yield _counter("restarts_total", "Processes that ended and were replaced.", state.restarts)
+    yield _gauge("processes", "Worker processes that run.", len(state.counted))
+    yield _gauge("trainers", "Trainers that are being served.", trainers)
+
+
+def ailment(state: State, now: float) -> str:
+    """What is wrong with the processes, or with whoever looks after them; "" if nothing is."""
+    if now - state.time > HANGS_S:
+        return f"nobody has looked after the worker processes for {now - state.time:.0f} s"
+    if not state.counted:
+        return "no worker process"
+    hanging = {pid: still for pid, still in state.still_s.items() if still >= HANGS_S}
+    return "; ".join(
+        f"worker process {pid} has done nothing for {still:.0f} s" for pid, still in hanging.items()
+    )
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return Metric(f"videoload_worker_{name}", "counter", text, [({}, value)])
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return Metric(f"videoload_worker_{name}", "gauge", text, [({}, value)])
