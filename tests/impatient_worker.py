@@ -36,7 +36,7 @@ def main() -> int:
         port = urlsplit(name).port
         return [f"tcp://{host}:{port}" for host in asked.hosts.read_text().split()]
 
-    with mock.patch.multiple(
+    with mock.patch("videoload.decoding.fetching.GIVE_UP_S", SOON_S), mock.patch.multiple(
         "videoload.worker.trainers",
         _REST_S=0.1, _REST_MAX_S=0.1, _WELCOME_S=SOON_S, _RESOLVE_S=SOON_S, _UNREACHABLE_S=SOON_S,
     ):  # fmt: skip

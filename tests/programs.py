@@ -109,13 +109,13 @@ class Programs:
         """``videoload arguments``."""
         return self.python("-m", "videoload", *arguments, **options)
 
-    def worker(self, endpoint: str, root: Path, *arguments: str, **options: Any) -> Program:
+    def worker(self, endpoint: str, root: Path | str, *arguments: str, **options: Any) -> Program:
         """``videoload worker``, dialling ``endpoint``: one process, if ``arguments`` do not say
         otherwise."""
         flags = ("--connect", endpoint, "--root", str(root), "--processes", "1")
         return self.videoload("worker", *flags, *arguments, **options)
 
-    def impatient_worker(self, endpoint: str, root: Path, *arguments: str) -> Program:
+    def impatient_worker(self, endpoint: str, root: Path | str, *arguments: str) -> Program:
         """See `tests.impatient_worker`."""
         return self.python("-m", "tests.impatient_worker", endpoint, str(root), *arguments)
 

@@ -5,6 +5,7 @@
     ├── SpecError           a ClipSpec, ItemSpec or stream argument out of range, or two that
     │                       contradict each other (also a ValueError)
     ├── TransformError      a transform or load function that cannot be used, or that failed
+    ├── StorageError        a bucket or web server that cannot be used, or does not answer
     ├── VideoError          one video cannot be decoded: .path, .reason
     ├── TooManyBadVideos    more of them than the stream accepts: .videos
     ├── ProtocolError       a message that is not of this protocol, or breaks it
@@ -72,6 +73,10 @@ class VideoError(VideoloadError):
 
     def __reduce__(self) -> tuple[type[VideoError], tuple[str, str]]:
         return type(self), (self.path, self.reason)
+
+
+class StorageError(VideoloadError):
+    """The bucket or web server of a root cannot be used, or does not answer."""
 
 
 class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a kind of error

@@ -47,7 +47,7 @@ def held(path: Path, opened: Callable[[], None]) -> Iterator[None]:
 def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert catalog.root is not None
+    assert isinstance(catalog.root, Path)
     with Client(workers=1) as client:
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         workers = children_of(os.getpid())
@@ -67,7 +67,7 @@ def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
 def test_a_file_of_which_nothing_comes_is_named_and_no_other_size_is_taken(
     catalog: Catalog,
 ) -> None:
-    assert catalog.root is not None
+    assert isinstance(catalog.root, Path)
     with Client(workers=1, stall_s=0.5 * SECOND) as client:
         began = time.monotonic()
         with (

@@ -56,6 +56,9 @@ NOT_RUN = [
     *(("docs/how-to/kubernetes.md", f"kubectl {command}",
        "needs a cluster; test_kubernetes.py runs what the files say")
       for command in ("kustomize mine", "apply -k mine", "logs")),
+    ("docs/how-to/bucket.md", "pip install", "installs packages"),
+    ("docs/how-to/bucket.md", "videoload worker",
+     "needs a bucket; integration/test_remote.py starts one"),
     ("docs/how-to/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
     ("docs/how-to/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
@@ -70,6 +73,7 @@ HERE = {
 # Pages that need what the `dev` extra does not install.
 QUICK = "docs/index.md"  # is run by the quick tests, too
 NEEDS = {
+    "docs/how-to/bucket.md": "obstore",
     "docs/how-to/pytorch.md": "torch",
     "docs/how-to/jax.md": "jax",
     "docs/how-to/augment.md": "torchvision",

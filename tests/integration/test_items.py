@@ -92,7 +92,7 @@ def test_their_number_changes_nothing(workers: int, catalog: Catalog) -> None:
 
 
 def test_the_reference_gives_what_the_function_returns(catalog: Catalog, names: Catalog) -> None:
-    assert catalog.root is not None
+    assert isinstance(catalog.root, Path)
     item = spec("load")
     for batch, labels, info in decode_serially(catalog, item, info=True, **HOW):
         assert batch.dtype == np.float32

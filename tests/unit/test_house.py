@@ -32,13 +32,14 @@ PACKAGES = {
     "native": (),
     "spec": (
         "arguments", "call_text", "layouts", "regions", "clips", "clip_params", "items", "table",
-        "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining", "turns",
-        "permutation", "plan", "quarantine",
+        "roots", "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining",
+        "turns", "permutation", "plan", "quarantine",
     ),
     "decoding": (
-        "storage", "stopwatch", "pictures", "h264_headers", "mpeg4_headers", "mpeg12_headers",
-        "picture_headers", "open_files", "packets", "index", "complete_decode", "cache_folder",
-        "index_cache", "frames", "crop", "scaling", "software", "functions", "items", "decoder",
+        "storage", "stopwatch", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers",
+        "mpeg12_headers", "picture_headers", "open_files", "packets", "index", "fetching", "remote",
+        "complete_decode", "cache_folder", "index_cache", "frames", "crop", "scaling", "software",
+        "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
@@ -114,6 +115,7 @@ QUICK = {
 HOMES = {
     "msgspec": {"transport.messages"},
     "ctypes": {"native"},
+    "obstore": {"spec.roots", "decoding.fetching"},
     "av": {
         "decoding.complete_decode",
         "decoding.open_files",
@@ -176,8 +178,8 @@ PURE = (
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
     "trainer.copies", "trainer.waiting", "trainer.accounts", "trainer.verdict",
     "trainer.auto_workers", "trainer.metrics", "worker.restarts", "worker.metrics",
-    "decoding.pictures", "decoding.h264_headers", "decoding.mpeg4_headers",
-    "decoding.mpeg12_headers", "decoding.picture_headers",
+    "decoding.pictures", "decoding.spans", "decoding.looks", "decoding.h264_headers",
+    "decoding.mpeg4_headers", "decoding.mpeg12_headers", "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",

@@ -87,11 +87,15 @@ app.command()(cli_workers.healthy)
 @app.command()
 def scan(
     videos: Annotated[
-        Path,
-        typer.Argument(metavar="DIR|CATALOG", help="A folder, a CSV file or a UCF-101 split file."),
+        str,
+        typer.Argument(
+            metavar="DIR|CATALOG",
+            help="A folder (or the URL of one in a bucket), a CSV file or a UCF-101 split file.",
+        ),
     ],
     root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What a catalog's paths are relative to.")
+        str | None,
+        typer.Option(metavar="DIR|URL", help="What a catalog's paths are relative to."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -170,7 +174,9 @@ def scan(
             say(f"{done}: {known}, and the same command goes on with the others")
             raise
     if form == "table":
-        tables.show_scan(rows, journal, catalog.root, every=every)
+        # Of a bucket, no file is read a second time for what is told of them all.
+        folder = catalog.root if isinstance(catalog.root, Path) else None
+        tables.show_scan(rows, journal, folder, every=every)
         print(notice, end="\n" if notice else "")
     else:
         tables.write_rows(rows, form, sys.stdout)

@@ -22,15 +22,19 @@ _ENDLESS = 1 << 40  # epochs
 
 def preview(
     videos: Annotated[
-        Path,
-        typer.Argument(metavar="DIR|CATALOG", help="A folder, a CSV file or a UCF-101 split file."),
+        str,
+        typer.Argument(
+            metavar="DIR|CATALOG",
+            help="A folder (or the URL of one in a bucket), a CSV file or a UCF-101 split file.",
+        ),
     ],
     output: Annotated[
         Path,
         typer.Option(metavar="FILE", help="A .png, or a .webp in which the clips move."),
     ] = Path("preview.png"),
     root: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What a catalog's paths are relative to.")
+        str | None,
+        typer.Option(metavar="DIR|URL", help="What a catalog's paths are relative to."),
     ] = None,
     clip: Annotated[
         str, typer.Option(metavar="TEXT", help="Arguments of ClipSpec, as in your script.")
@@ -71,7 +75,7 @@ def replay(
     ],
     step: Annotated[int, typer.Option(min=0, help="The batch to make again.")],
     root: Annotated[
-        Path, typer.Option(metavar="DIR", help="The videos; what the catalog's root was.")
+        str, typer.Option(metavar="DIR|URL", help="The videos; what the catalog's root was.")
     ],
     output: Annotated[
         Path | None,

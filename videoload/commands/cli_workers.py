@@ -24,7 +24,12 @@ def worker(
         ),
     ],
     root: Annotated[
-        Path, typer.Option(metavar="DIR", help="The videos; nothing outside of it is opened.")
+        str,
+        typer.Option(
+            metavar="DIR|URL",
+            help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
+            "opened.",
+        ),
     ],
     processes: Annotated[
         int | None,
@@ -85,6 +90,8 @@ def worker(
     """
     from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
+    from videoload.spec.catalog_files import open_root
+    from videoload.spec.roots import is_url
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.supervisor import keep_running
@@ -92,13 +99,13 @@ def worker(
 
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)
-    if not root.is_dir():
+    if not is_url(root) and not Path(root).is_dir():
         raise VideoloadError(f"--root {root}: no such folder")
     for module in allow or []:
         _check_module(module)
     settings = WorkerSettings(
         connect,
-        root=os.path.realpath(root),
+        root=str(open_root(root)),
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],

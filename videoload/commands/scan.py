@@ -26,9 +26,10 @@ from typing import Any
 from videoload.decoding.complete_decode import Report
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.index import VideoIndex
-from videoload.errors import CatalogError, VideoError, VideoloadError
+from videoload.errors import CatalogError, StorageError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.catalog_files import SUFFIXES, kind, tell_passed_over
+from videoload.spec.roots import is_url
 from videoload.worker.supervisor import start
 
 _BEAT_S = 1.0
@@ -72,16 +73,22 @@ class Row:
         return max(self.start or 0, (self.end or 0) - 1) < self.frames
 
 
-def load(source: Path, root: Path | None) -> Catalog:
+def load(source: Path | str, root: Path | str | None) -> Catalog:
     """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without class
     sub-folders is taken as one class. Raises CatalogError."""
+    if is_url(source):
+        return Catalog.from_folder(source, root=root)
+    source = Path(source)
     if source.is_dir():
         try:
             return Catalog.from_folder(source, root=root)
         except CatalogError:
+            if root is not None and is_url(root):
+                raise
+            top = root or source
             files = sorted(path for path in source.rglob("*") if path.is_file())
             loose = [
-                path.relative_to(root or source).as_posix()
+                path.relative_to(top).as_posix()
                 for path in files
                 if path.suffix.lower() in SUFFIXES
             ]
@@ -91,16 +98,16 @@ def load(source: Path, root: Path | None) -> Catalog:
                 kind(path.name) for path in files if path.suffix.lower() not in SUFFIXES
             )
             tell_passed_over(source, others, SUFFIXES)
-            return Catalog(loose, [0] * len(loose), [source.resolve().name], root or source)
+            return Catalog(loose, [0] * len(loose), [source.resolve().name], top)
     if source.suffix.lower() == ".csv":
         return Catalog.from_csv(source, root or source.parent)
     return Catalog.from_list(source, root or source.parent)
 
 
-def parts(source: Path, catalog: Catalog) -> list[str]:
+def parts(source: Path | str, catalog: Catalog) -> list[str]:
     """The parts of a data set (train, test) that a folder holds in the place of classes."""
     found = {name.lower() for name in catalog.classes}
-    ours = source.is_dir() and len(found) > 1 and found <= _PARTS
+    ours = Path(source).is_dir() and len(found) > 1 and found <= _PARTS
     return list(catalog.classes) if ours else []
 
 
@@ -121,27 +128,24 @@ class Journal:
             for row in _read(part)
         }
 
-    def check(self, root: Path, paths: Collection[str]) -> None:
+    def check(self, root: Path | str, paths: Collection[str]) -> None:
         """Raises VideoloadError where `finish` would lose the rows of other videos than those that
         were here and are gone: of another folder, or of more of this one."""
         others = [path for path in self.rows if path not in paths]
         if not others:
             return
         same_folder = any(self.has(root, path) for path in paths)
-        if not same_folder or any((root / path).exists() for path in others):
+        if not same_folder or any(_status(root, path) for path in others):
             raise VideoloadError(
                 f"{self.file} has rows of {len(others)} other videos, and {others[0]} is the first"
                 " of them: write to another file, or delete that one"
             )
 
-    def has(self, root: Path, path: str) -> Row | None:
+    def has(self, root: Path | str, path: str) -> Row | None:
         """The row of a file that has not changed since."""
         row = self.rows.get(path)
-        with suppress(OSError):
-            status = (root / path).stat()
-            if row and (row.file_bytes, row.modified_ns) == (status.st_size, status.st_mtime_ns):
-                return row
-        return None
+        status = None if row is None else _status(root, path)
+        return row if row and (row.file_bytes, row.modified_ns) == status else None
 
     def add(self, row: Row) -> None:
         """Write a row at once."""
@@ -231,7 +235,7 @@ def scan(
 class _Child:
     """A decoder process and the file that it is at."""
 
-    def __init__(self, root: Path, path: str, cache: str | None) -> None:
+    def __init__(self, root: Path | str, path: str, cache: str | None) -> None:
         mine, theirs = socket.socketpair()
         self.pipe = Connection(mine.detach())
         self.process = start("videoload.commands.scan", theirs)
@@ -257,7 +261,7 @@ class _Child:
 
 
 def _decode_all(
-    root: Path, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
+    root: Path | str, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
 ) -> Iterator[Row]:
     waiting = iter(paths)
     children: list[_Child] = []
@@ -324,6 +328,9 @@ def _serve(pipe: Connection) -> None:
             except VideoError as error:
                 say({"damage": error.reason})
                 continue
+            except StorageError as error:
+                say({"damage": f"it was not read: {error}"})
+                continue
             say({
                 "frames": index.info.frames, "width": index.info.width,
                 "height": index.info.height, "fps": round(float(index.info.fps), 4),
@@ -344,11 +351,17 @@ def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
         yield f"{report.frames} of {index.info.frames} pictures come out"
 
 
-def _row(root: Path, path: str, label: str, facts: dict[str, Any]) -> Row:
-    size, modified = 0, 0
-    with suppress(OSError):
-        status = os.stat(root / path)
-        size, modified = status.st_size, status.st_mtime_ns
+def _status(root: Path | str, path: str) -> tuple[int, int] | None:
+    """Bytes, and time of the last change; None where the file is not on this host."""
+    if isinstance(root, Path):
+        with suppress(OSError):
+            status = os.stat(root / path)
+            return status.st_size, status.st_mtime_ns
+    return None
+
+
+def _row(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Row:
+    size, modified = _status(root, path) or (0, 0)
     return Row(path, label, **facts, file_bytes=size, modified_ns=modified)
 
 

@@ -11,8 +11,9 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +22,15 @@ from av.video.frame import VideoFrame
 from videoload import native
 from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import StaleIndexError, read_frames
-from videoload.decoding.functions import Function, Functions
+from videoload.decoding.functions import Function, Functions, apply
 from videoload.decoding.index import Tick, VideoIndex, prove_index
 from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
 from videoload.decoding.scaling import Buffer, Chains, Scaled, Scaler
 from videoload.decoding.stopwatch import Stopwatch
-from videoload.decoding.storage import Storage, VideoFile
-from videoload.errors import SpecError, TransformError, VideoError
+from videoload.decoding.storage import Storage, VideoFile, open_storage
+from videoload.errors import SpecError, StorageError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clip_params import ClipParams, clip_params
 from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
@@ -89,7 +90,8 @@ class Decoder:
         """``transforms``: the modules whose functions a spec may name; None: any. ``cache``: the
         folder of an `IndexCache`."""
         native.silence_ffmpeg()
-        self._storage = Storage(root)
+        self._storage = open_storage(root)
+        self._remote = None if isinstance(self._storage, Storage) else self._storage
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._functions = Functions(transforms)
         self._files = OpenFiles()
@@ -128,6 +130,14 @@ class Decoder:
         """
         if isinstance(spec, ItemSpec):
             return self._prepare_items(path, spec, requests, out)
+        if self._remote is None:
+            return self._prepare(path, spec, requests, out, tick)
+        prepare = partial(self._prepare, path, spec, requests, out, tick)
+        return self._remote.run(path, prepare, tick)
+
+    def _prepare(
+        self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick
+    ) -> PreparedClips:
         out = out.reshape(len(requests), spec.clip_bytes)
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", name)
@@ -136,11 +146,7 @@ class Decoder:
         with self.watch.phase("index"):
             index, opened = self._index(path, file, tick)
         try:
-            params = [
-                clip_params(spec, index.info, *request, view=view)
-                for request in requests
-                for view in range(spec.views)
-            ]
+            params = _params(spec, index, requests)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
         shape = (len(params), *spec.decoded_shape)
@@ -150,6 +156,8 @@ class Decoder:
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
+        if file.content is not None:
+            file.content.want_frames(index, places)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, clips, params, places
         )
@@ -161,6 +169,14 @@ class Decoder:
         if isinstance(prepared, PreparedItems):
             with self.watch.phase("transform"):
                 return load_items(prepared, tick)
+        if self._remote is None:
+            return self._decode(prepared, tick)
+        path, file = prepared.path, prepared.file
+        decode = partial(self._decode, prepared, tick)
+        anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
+        return self._remote.run(path, decode, tick, file, anew)
+
+    def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
         enter = self.watch.enter
 
@@ -186,14 +202,36 @@ class Decoder:
             made = spec.arrays(prepared.out).reshape(len(prepared.params), *spec.clip_shape)
             with self.watch.phase("transform"):
                 for drawn, clip, place in zip(prepared.params, prepared.clips, made, strict=True):
-                    _apply(prepared.transform, spec, path, clip, place, drawn.seed)
+                    apply(prepared.transform, spec, path, clip, place, drawn.seed)
         frames = np.array([drawn.frames for drawn in prepared.params])
         return frames.reshape(len(prepared.requests), -1)
 
     @property
     def root(self) -> str:
-        """The folder that paths are relative to, resolved."""
+        """The folder that paths are relative to, resolved; or the URL."""
         return self._storage.root
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether files come from another host, so that it is worth to `expect` them."""
+        return self._remote is not None
+
+    def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
+        """These clips will be asked for soon: what is known to be needed of a remote file is
+        fetched meanwhile. What is wrong, `prepare` raises."""
+        if self._remote is None or isinstance(spec, ItemSpec):
+            return
+        with suppress(VideoError, StorageError, UnfitError):
+            file = self._remote.expect(path)
+            if file is None or file.content is None or self._remote.is_busy:
+                return
+            index = self._indexes.get(path, file)
+            if index is None:
+                file.content.want_beginning()
+                return
+            params = _params(spec, index, requests)
+            frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
+            file.content.want_frames(index, frames)
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether no module is to be imported for clips of ``spec``, which may take long."""
@@ -206,11 +244,20 @@ class Decoder:
                 self._functions.find(*named)
 
     def index(self, path: str, tick: Tick = lambda: None) -> VideoIndex:
-        """The index of ``path`` (relative to the root). Raises VideoError."""
-        return self._index(path, self._storage.resolve(path), tick)[0]
+        """The index of ``path`` (relative to the root). Raises VideoError, StorageError."""
+
+        def find() -> VideoIndex:
+            return self._index(path, self._storage.resolve(path), tick)[0]
+
+        return find() if self._remote is None else self._remote.run(path, find, tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
-        """The index of ``path``, and what a complete decode tells of it. Raises VideoError."""
+        """The index of ``path``, and what a complete decode tells of it. Raises VideoError,
+        StorageError."""
+        report = partial(self._report, path, tick)
+        return report() if self._remote is None else self._remote.run(path, report, tick)
+
+    def _report(self, path: str, tick: Tick) -> tuple[VideoIndex, Report]:
         file = self._storage.resolve(path)
         try:
             opened = OpenedVideo(file)
@@ -219,6 +266,8 @@ class Decoder:
             decoded, report = decode_index(file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
+        if file.content is not None:
+            file.content.check()
         if proven is None:
             self._indexes.remember(path, file, decoded)
         return proven or decoded, report
@@ -236,6 +285,11 @@ class Decoder:
     ) -> PreparedItems:
         function = self._functions.find("load function", spec.load)
         if spec.files:
+            if self._remote is not None:
+                raise TransformError(
+                    f"load function {spec.load} reads files, and {self.root} is no folder: copy "
+                    "them to one, or have the function fetch them (files=False)"
+                )
             given = self._storage.resolve(path).path
         else:
             given = path if self._functions.allowed is None else checked_name(path)
@@ -252,6 +306,8 @@ class Decoder:
         recalled = False
         try:
             opened = self._open(file)
+            if file.content is not None:
+                file.content.is_open()
             index = prove_index(opened, tick)
             if index is None:
                 index = self._indexes.recall(path, file)
@@ -260,6 +316,8 @@ class Decoder:
                 index = self._decode_whole(path, file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
+        if file.content is not None:
+            file.content.check()
         self._indexes.put(path, file, index, recalled=recalled)
         return index, opened
 
@@ -270,6 +328,8 @@ class Decoder:
     def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
         began = time.perf_counter()
         index, report = decode_index(file, tick)
+        if file.content is not None:
+            file.content.check()
         seconds = time.perf_counter() - began
         _log.log(
             logging.WARNING if seconds > _LONG_S else logging.INFO,
@@ -278,6 +338,15 @@ class Decoder:
         )  # fmt: skip
         self._indexes.remember(path, file, index)
         return index
+
+
+def _params(spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]) -> list[ClipParams]:
+    """What is drawn for each view of each clip. Raises UnfitError."""
+    return [
+        clip_params(spec, index.info, *request, view=view)
+        for request in requests
+        for view in range(spec.views)
+    ]
 
 
 def _named(spec: Spec) -> tuple[str, str] | None:
@@ -307,30 +376,6 @@ def native_size(catalog: Catalog, spec: Spec) -> Spec:
         return spec.at_native_size(*info.shown_size(spec))
     assert failed is not None
     raise failed
-
-
-def _apply(
-    transform: Function,
-    spec: ClipSpec,
-    path: str,
-    clip: Buffer,
-    place: npt.NDArray[Any],
-    seed: int,
-) -> None:
-    """Put what the user's function makes of a clip into its place, which may be the clip's."""
-    try:
-        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
-    except Exception as error:
-        raise TransformError(
-            f"transform {spec.transform} failed on a clip of {path}: {error!r}"
-        ) from error
-    wanted = (place.shape, place.dtype)
-    if not isinstance(made, np.ndarray) or (made.shape, made.dtype) != wanted:
-        what = f"{made.dtype}{list(made.shape)}" if isinstance(made, np.ndarray) else repr(made)
-        raise TransformError(
-            f"transform {spec.transform} returned {what[:80]}, not {place.dtype}{list(place.shape)}"
-        )
-    np.copyto(place, made)
 
 
 class ShortVideoError(VideoError):

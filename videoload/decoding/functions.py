@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
+
+from videoload.decoding.scaling import Buffer
 from videoload.errors import TransformError
+from videoload.spec.clips import ClipSpec
 
 Function = Callable[..., object]
 
@@ -54,3 +59,27 @@ class Functions:
         if not callable(found):
             raise TransformError(f"{kind} {name} is not a function")
         return cast(Function, found)
+
+
+def apply(
+    transform: Function,
+    spec: ClipSpec,
+    path: str,
+    clip: Buffer,
+    place: npt.NDArray[Any],
+    seed: int,
+) -> None:
+    """Put what the user's function makes of a clip into its place, which may be the clip's."""
+    try:
+        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
+    except Exception as error:
+        raise TransformError(
+            f"transform {spec.transform} failed on a clip of {path}: {error!r}"
+        ) from error
+    wanted = (place.shape, place.dtype)
+    if not isinstance(made, np.ndarray) or (made.shape, made.dtype) != wanted:
+        what = f"{made.dtype}{list(made.shape)}" if isinstance(made, np.ndarray) else repr(made)
+        raise TransformError(
+            f"transform {spec.transform} returned {what[:80]}, not {place.dtype}{list(place.shape)}"
+        )
+    np.copyto(place, made)

@@ -123,7 +123,7 @@ class OpenedVideo:
         self.taken = self.refused = 0
         self._tables: frozenset[tuple[int, int]] | None = None  # that all pictures so far brought
         self._header = b""  # of the last one of them
-        self.container = _container(self.file.path)
+        self.container = _container(self.file)
         try:
             self.stream = _video_stream(self.container, strict=self._strict)
         except UnreadableError:
@@ -234,21 +234,23 @@ def packets(container: InputContainer, stream: VideoStream) -> Iterator[VideoPac
         yield cast("VideoPacket", Packet())
 
 
-def _container(path: str) -> InputContainer:
+def _container(file: VideoFile) -> InputContainer:
     try:
-        if path[-4:].lower() == ".avi":
+        if file.path[-4:].lower() == ".avi":
             # To ask all of FFmpeg's formats takes as long as the rest of opening such a file.
             with suppress(*REFUSALS):
-                return _open_as("avi", path)
-        return _open_as(None, path)
+                return _open_as("avi", file)
+        return _open_as(None, file)
     except REFUSALS as error:
         why = getattr(error, "strerror", None) or error
         raise UnreadableError(f"is not a video that can be opened ({why})") from None
 
 
-def _open_as(format_: str | None, path: str) -> InputContainer:
+def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
+    # PyAV tells apart what is read and what is written by the type of a path alone.
+    source = cast(str, file.path if file.content is None else file.content.open())
     return av.open(
-        path,
+        source,
         format=format_,
         metadata_errors="replace",  # a Latin-1 title is no reason to refuse the pictures
         container_options={"format_whitelist": _CONTAINERS, "protocol_whitelist": "file"},

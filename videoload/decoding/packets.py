@@ -10,14 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.decoding.looks import Flags, bear_out, choose
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import PROVABLE, prove
 from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Packets, Pictures
+from videoload.decoding.spans import Range
+
+if TYPE_CHECKING:
+    from videoload.decoding.remote import RemoteFile
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -26,6 +31,8 @@ _WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
 _MAX_PASS_BYTES = 256 << 20  # of all of them
 _MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
+_MAX_CHECKED_REMOTE = 64  # ... where each of them is a request
+_GAP_BYTES = 8192  # of a gap, enough for most
 _MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
 _HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
@@ -62,14 +69,16 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         return None  # they index key frames at most
     if opened.tag == "VSSH":
         return None  # FFmpeg puts other packets together
-    file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
+    remote = opened.file.content
+    file = -1 if remote else os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = _Content(file, opened.file.status.st_size)
+        pread = remote.open().pread if remote else partial(os.pread, file)
+        content = _Content(pread, opened.file.status.st_size, remote)
         entries = _of_idx1(opened, content) if container == "avi" else None
         entries = _of_ffmpeg(opened) if entries is None else entries
         if entries is None:
             return None
-        positions, sizes, times = entries
+        positions, sizes, times, flags = entries
         if sizes.min() < 1 or positions.min() < 0:
             return None
         headed = _CHUNK_BYTES if container == "avi" else 0  # bytes before each packet
@@ -88,27 +97,59 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
             return content.read(positions.item(i), min(sizes.item(i), most))
 
         context = opened.codec
-        pictures = prove(Packets(
+        packets = Packets(
             context.name, context.extradata or b"", (context.width, context.height),
             context.has_b_frames, sizes,
             lambda: (read_heads() if heads is None else heads)[:, headed:],
             data, partial(data, most=content.size),
-        ))  # fmt: skip
+        )  # fmt: skip
+        pictures = None
+        if remote and not content.is_small:
+            pictures = _by_some_looks(packets, content, positions, (flags & _IDX1_KEY) > 0)
+        pictures = pictures or prove(packets)
     finally:
-        os.close(file)
+        if not remote:
+            os.close(file)
     return positions, times, pictures
 
 
-def _of_ffmpeg(opened: OpenedVideo) -> tuple[Ints, Ints, Ints] | None:
-    """Positions, sizes and times of the container's index, as FFmpeg has read it."""
+def _by_some_looks(
+    packets: Packets, content: _Content, positions: Ints, keys: Flags
+) -> Pictures | None:
+    """What a few packets prove of a long file on another host, if they suffice."""
+    looks = choose(keys, packets.sizes)
+    if looks is None:
+        return None
+    looked, like = looks
+    content.want(positions[looked], np.minimum(packets.sizes[looked], DATA_BYTES))
+    used = False
+
+    def heads() -> Bytes:
+        nonlocal used
+        used = True
+        return content.heads(positions[looked], packets.sizes[looked], HEAD_BYTES)[like]
+
+    pictures = prove(packets._replace(
+        heads=heads,
+        data=lambda i, most: packets.data(int(looked[like[i]]), most),
+        whole=lambda i: None,
+    ))  # fmt: skip
+    return pictures if bear_out(pictures, keys, used=used) else None
+
+
+def _of_ffmpeg(opened: OpenedVideo) -> tuple[Ints, Ints, Ints, npt.NDArray[Any]] | None:
+    """Positions, sizes, times and flags (of an idx1) of the container's index, as FFmpeg has it."""
     entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    return None if (flags > 1).any() else (positions, sizes, times)  # some are to be discarded
+    # Some are to be discarded.
+    return None if (flags > 1).any() else (positions, sizes, times, flags * _IDX1_KEY)
 
 
-def _of_idx1(opened: OpenedVideo, content: _Content) -> tuple[Ints, Ints, Ints] | None:
+def _of_idx1(
+    opened: OpenedVideo, content: _Content
+) -> tuple[Ints, Ints, Ints, npt.NDArray[Any]] | None:
     """The same, where FFmpeg has read an ``idx1`` and nothing else: in a tenth of the time, since
     there is no object for each entry.
 
@@ -147,17 +188,22 @@ def _of_idx1(opened: OpenedVideo, content: _Content) -> tuple[Ints, Ints, Ints] 
         told = positions[at], sizes[at], first.timestamp + at, is_key
         if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
             return None
-    return positions, sizes, first.timestamp + np.arange(count)
+    return positions, sizes, first.timestamp + np.arange(count), lines[:, 1]
 
 
 class _Content:
-    """The bytes of a file, a small one's in memory."""
+    """The bytes of a file, a small one's in memory; of one on ``remote``, those that are wanted
+    next are fetched side by side."""
 
-    def __init__(self, file: int, size: int) -> None:
+    def __init__(
+        self, pread: Callable[[int, int], bytes], size: int, remote: RemoteFile | None = None
+    ) -> None:
         self.size = size
-        self._file = file
+        self._remote = remote
+        self.max_checked = _MAX_CHECKED if remote is None else _MAX_CHECKED_REMOTE
+        self._pread = pread
         self.is_small = size <= _WHOLE_BYTES
-        self._all = os.pread(file, size, 0) if self.is_small else None
+        self._all = pread(size, 0) if self.is_small else None
         if self._all is not None:
             self.size = len(self._all)
 
@@ -171,7 +217,18 @@ class _Content:
         """``length`` bytes from ``at`` on, fewer at the end of the file."""
         if self._all is not None:
             return self._all[at : at + length]
-        return os.pread(self._file, length, at)
+        return self._pread(length, at)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read may be a request to another host."""
+        return self._remote is not None
+
+    def want(self, positions: Ints, lengths: Ints) -> None:
+        """So many bytes will be read at each position."""
+        if self._remote is not None:
+            ends = positions + lengths
+            self._remote.want(map(Range, positions.tolist(), ends.tolist()))
 
     def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
         """The first ``length`` bytes of what lies at each position, zeros behind its size, and
@@ -202,7 +259,9 @@ def _is_whole(
     stream, streams = opened.stream.index, len(opened.container.streams)
     rows: slice | Ints = slice(None)
     if heads is None:
-        rows = _spread(len(positions))
+        rows = _spread(len(positions), content.max_checked)
+        if content.is_remote:
+            content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
     told = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<i8")[:, 0] - (sizes[rows] << 32)
     dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
@@ -211,7 +270,9 @@ def _is_whole(
     begin, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
     gaps = np.flatnonzero(ends[:-1] != begin[1:])
     if not content.is_small:
-        gaps = gaps[_spread(len(gaps))]
+        gaps = gaps[_spread(len(gaps), content.max_checked)]
+        if content.is_remote:
+            content.want(ends[gaps], np.minimum(begin[gaps + 1] - ends[gaps], _GAP_BYTES))
     between = zip(ends[gaps].tolist(), begin[gaps + 1].tolist(), strict=True)
     hops = _MAX_HOPS + 4 * len(gaps)
     for end, goal in ((movi + 4, begin.item(0)), *between, (ends.item(-1), content.size)):
@@ -233,9 +294,9 @@ def _is_whole(
     return True
 
 
-def _spread(count: int) -> Ints:
+def _spread(count: int, most: int) -> Ints:
     """So many of ``count`` numbers as are looked at."""
-    return np.linspace(0, count - 1, min(count, _MAX_CHECKED)).astype(np.int64)
+    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
 def _behind(content: _Content, at: int, stream: int, streams: int) -> int:

@@ -1,32 +1,77 @@
-"""Files by their paths, inside one root and nowhere else."""
+"""Files by their paths, inside one root and nowhere else.
+
+A root is a folder of this host, or a URL: `open_storage` tells which. Of a local file FFmpeg and
+the index read by its path; of one below a URL, through its ``content``, which fetches what they
+ask for.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
 from cachetools import LRUCache
 
 from videoload.errors import VideoError
+from videoload.spec.roots import is_url
+
+if TYPE_CHECKING:
+    from videoload.decoding.remote import RemoteFile, RemoteStorage
 
 _SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
 _FINGERPRINTS_KEPT = 4096
 NO_FOLDER = os.devnull  # the root of what has no files: nothing lies in it
 
 
+class Status(Protocol):
+    """What the file system says of a file, as far as it is asked."""
+
+    @property
+    def st_mode(self) -> int: ...
+    @property
+    def st_dev(self) -> int: ...
+    @property
+    def st_ino(self) -> int: ...
+    @property
+    def st_size(self) -> int: ...
+    @property
+    def st_mtime_ns(self) -> int: ...
+
+
 class VideoFile(NamedTuple):
-    """A file, and what the file system just said of it."""
+    """A file, and what the file system just said of it; ``content`` of one below a URL."""
 
     path: str
-    status: os.stat_result
+    status: Status
+    content: RemoteFile | None = None
 
     @property
     def identity(self) -> tuple[int, ...]:
         """Differs where it has become another file, or has changed."""
         status = self.status
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def open_storage(root: str | os.PathLike[str]) -> AnyStorage:
+    """The files under a folder, or below a URL; nothing is asked of its host yet."""
+    if is_url(root):
+        from videoload.decoding.remote import RemoteStorage  # few processes need it
+
+        return RemoteStorage(str(root))
+    return Storage(root)
+
+
+def sample(size: int, pread: Callable[[int, int], bytes]) -> int:
+    """63 bits of a file that is read by ``pread``, (length, position) -> bytes; never 0."""
+    digest = blake2b(size.to_bytes(8, "little"), digest_size=8)
+    for i in range(_SAMPLES):
+        at = (size - _SAMPLE_BYTES) * i // (_SAMPLES - 1)
+        digest.update(pread(_SAMPLE_BYTES, max(0, at)))
+    return int.from_bytes(digest.digest(), "little") >> 1 or 1
 
 
 class Storage:
@@ -62,19 +107,14 @@ class Storage:
         return known
 
     def _sample(self, path: str, file: VideoFile) -> int:
-        size = file.status.st_size
-        digest = blake2b(size.to_bytes(8, "little"), digest_size=8)
         try:
             raw = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                for i in range(_SAMPLES):
-                    at = (size - _SAMPLE_BYTES) * i // (_SAMPLES - 1)
-                    digest.update(os.pread(raw, _SAMPLE_BYTES, max(0, at)))
+                return sample(file.status.st_size, partial(os.pread, raw))
             finally:
                 os.close(raw)
         except OSError as error:
             raise VideoError(path, f"cannot be read: {error.strerror}") from None
-        return int.from_bytes(digest.digest(), "little") >> 1 or 1
 
     def _plain(self, path: str) -> VideoFile | None:
         """The path as it stands, if there is no way up and no link in it. The root is resolved
@@ -94,3 +134,6 @@ class Storage:
         if os.path.commonpath((full, self.root)) != self.root:
             raise VideoError(path, f"lies outside of the root {self.root}")
         return VideoFile(full, os.stat(full))
+
+
+AnyStorage = Union[Storage, "RemoteStorage"]

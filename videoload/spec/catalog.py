@@ -28,9 +28,10 @@ from videoload.spec.catalog_files import (
     PathLike,
     checked_names,
     normal_path,
-    open_folder,
+    open_root,
     read_folder,
     read_list,
+    train_and_test,
 )  # fmt: skip
 from videoload.spec.csv_files import TargetColumns, read_csv
 from videoload.spec.splitting import By, first_side, groups
@@ -48,7 +49,8 @@ class Catalog:
             resolved, and none may lead out of the root.
         labels: Index into ``classes`` of each video, int [N].
         classes: Names of the classes, each once, at least one.
-        root: Folder that the paths are relative to; it must exist. None, the default: the files
+        root: Folder that the paths are relative to; it must exist. Or a URL (``s3://``, ``gs://``,
+            ``az://``, ``http://``), of which nothing is asked here. None, the default: the files
             are on the workers' hosts only.
         starts: First source frame of each segment, int [N]. Default None: all 0. A value of None
             stands for its default here, in ``ends`` and in ``frames``.
@@ -83,7 +85,7 @@ class Catalog:
         if not len(paths):
             raise CatalogError("there are no videos: a catalog needs at least one")
         normal = [normal_path(path, where, i) for i, path in enumerate(paths)]
-        self._root = None if root is None else open_folder(root)
+        self._root = None if root is None else open_root(root)
         self._classes = checked_names(classes, "classes")
         self._table = Table(
             normal, labels, starts, ends, frames,
@@ -109,7 +111,7 @@ class Catalog:
         would open it.
 
         Args:
-            folder: Holds a sub-folder for each class.
+            folder: Holds a sub-folder for each class; it may lie in a bucket (``s3://...``).
             root: Folder that paths are relative to: ``folder`` or a parent of it. None, the
                 default: ``folder``.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order; no
@@ -213,15 +215,16 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
         """
-        home = Path(folder)
-        if not ((home / "train").is_dir() and (home / "test").is_dir()):
-            return cls.from_folder(home).split(0.8, seed)
-        train = cls.from_folder(home / "train", root=home)
-        return train, cls.from_folder(home / "test", root=home, classes=train.classes)
+        parts = train_and_test(folder)
+        if parts is None:
+            return cls.from_folder(folder).split(0.8, seed)
+        train = cls.from_folder(parts[0], root=folder)
+        return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 
     @property
-    def root(self) -> Path | None:
-        """The folder that paths are relative to, absolute and resolved; None: on workers only."""
+    def root(self) -> Path | str | None:
+        """The folder that paths are relative to, absolute and resolved, or the URL, a str; None: on
+        workers only."""
         return self._root
 
     @property

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import CatalogError
+from videoload.errors import CatalogError, StorageError
+from videoload.spec.roots import files_below, folders_in, is_url, normal_url
 
 PathLike = str | os.PathLike[str]
 SUFFIXES = (".avi", ".mp4", ".mkv", ".mov")  # of videos, wherever a folder is looked through
@@ -47,16 +48,19 @@ def read_folder(
     folder: PathLike, root: PathLike | None, classes: ClassNames | None, suffixes: Sequence[str]
 ) -> Columns:
     """The videos ``folder/<class>/**/*``; see `Catalog.from_folder`."""
-    home = open_folder(folder)
-    top = home if root is None else open_folder(root)
-    if not home.is_relative_to(top):
-        raise CatalogError(f"{home} does not lie in the root {top}: give a parent as root")
+    home = open_root(folder)
+    top = home if root is None else open_root(root)
+    base = _base(home, top)
     endings = tuple(s.lower() for s in ([suffixes] if isinstance(suffixes, str) else suffixes))
     if not endings or not all(len(s) > 1 and s.startswith(".") for s in endings):
         raise CatalogError(f"suffixes must be like '.avi', not {suffixes!r}")
-    base = "" if home == top else f"{home.relative_to(top).as_posix()}/"
     passed: Counter[str] = Counter()
-    found, loose = _listing(top, base, endings, passed)
+    below: dict[str, list[str]] = {}  # of a URL, all is listed at once
+    if isinstance(top, str):
+        below, loose = _objects(top, base, endings, passed)
+        found = set(below)
+    else:
+        found, loose = _listing(top, base, endings, passed)
     names = tuple(sorted(found)) if classes is None else class_names(classes)
     if strange := sorted(found.difference(names)):
         raise CatalogError(
@@ -66,7 +70,10 @@ def read_folder(
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(names):
-        videos = sorted(_videos(top, base + name, endings, passed)) if name in found else []
+        if isinstance(top, str):
+            videos = below.get(name, [])
+        else:
+            videos = sorted(_videos(top, base + name, endings, passed)) if name in found else []
         paths += videos
         labels += [label] * len(videos)
     if not paths:
@@ -79,7 +86,7 @@ def read_folder(
     return Columns(paths, labels, names, top, None, None, None, lambda _: str(home))
 
 
-def tell_passed_over(folder: Path, passed: Counter[str], suffixes: Sequence[str]) -> None:
+def tell_passed_over(folder: Path | str, passed: Counter[str], suffixes: Sequence[str]) -> None:
     """Say in the log what of a folder is not in its catalog: how many of which kind."""
     if kinds := [f"{n} {kind}" for kind, n in passed.most_common() if n]:
         more = f", {len(kinds) - 5} more kinds" if len(kinds) > 5 else ""
@@ -94,8 +101,7 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
     if classes is not None:
         names = class_names(classes)
     elif root is not None:
-        found, _ = _listing(open_folder(root), "")
-        names = checked_names(sorted(found), f"sub-folders of {root}")
+        names = checked_names(sub_folders(root), f"sub-folders of {root}")
     else:
         raise CatalogError(f"{list_file}: without a root, give classes (classInd.txt or names)")
     label_of = {name: label for label, name in enumerate(names)}
@@ -129,6 +135,38 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
     if not paths:
         raise CatalogError(f"{list_file} lists no videos")
     return Columns(paths, labels, names, root, None, None, None, where)
+
+
+def open_root(root: PathLike) -> Path | str:
+    """The root as a catalog keeps it: a folder that is there, or a URL, of which nothing is asked.
+    Raises CatalogError."""
+    if not is_url(root):
+        return open_folder(root)
+    try:
+        return normal_url(str(root))
+    except ValueError as error:
+        raise CatalogError(str(error)) from None
+
+
+def sub_folders(root: PathLike) -> list[str]:
+    """The names of the visible folders in a root, sorted. Raises CatalogError."""
+    top = open_root(root)
+    if not isinstance(top, str):
+        return sorted(_listing(top, "")[0])
+    try:
+        return [name for name in folders_in(top) if not name.startswith(".")]
+    except StorageError as error:
+        raise CatalogError(str(error)) from None
+
+
+def train_and_test(folder: PathLike) -> tuple[str, str] | None:
+    """The parts of a data set, where its folder has both. Raises CatalogError."""
+    train, test = (os.path.join(folder, part) for part in ("train", "test"))
+    if is_url(folder):
+        has_both = {"train", "test"}.issubset(sub_folders(folder))
+    else:
+        has_both = Path(train).is_dir() and Path(test).is_dir()
+    return (train, test) if has_both else None
 
 
 def open_folder(path: PathLike) -> Path:
@@ -245,6 +283,39 @@ def _listing(
     except OSError as error:
         raise CatalogError(f"{root / folder} cannot be listed: {error.strerror}") from error
     return folders, videos
+
+
+def _base(home: Path | str, top: Path | str) -> str:
+    """What leads from the root to a folder in it, with a ``/`` behind it. Raises CatalogError."""
+    if home == top:
+        return ""
+    if isinstance(home, str) and isinstance(top, str) and home.startswith(f"{top}/"):
+        return f"{home[len(top) + 1 :]}/"
+    if isinstance(home, Path) and isinstance(top, Path) and home.is_relative_to(top):
+        return f"{home.relative_to(top).as_posix()}/"
+    raise CatalogError(f"{home} does not lie in the root {top}: give a parent as root")
+
+
+def _objects(
+    url: str, base: str, suffixes: tuple[str, ...], passed: Counter[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """The videos below each folder of ``base``, relative to the URL, and those in none. What else
+    is visible is counted in ``passed``."""
+    found: dict[str, list[str]] = {}
+    loose: list[str] = []
+    try:
+        for path in files_below(url, base.rstrip("/")):
+            first, *rest = path.removeprefix(base).split("/")
+            if any(name.startswith(".") for name in (first, *rest)):
+                continue
+            videos = found.setdefault(first, []) if rest else loose
+            if path.lower().endswith(suffixes):
+                videos.append(path)
+            else:
+                passed[kind(path)] += 1
+    except StorageError as error:
+        raise CatalogError(str(error)) from None
+    return found, loose
 
 
 def kind(name: str) -> str:

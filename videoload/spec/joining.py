@@ -139,7 +139,7 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
             )
 
 
-def _common_root(roots: Sequence[Path | None]) -> tuple[Path | None, list[str]]:
+def _common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:
     """The folder that holds all roots, and what the paths of each begin with from there. Raises
     CatalogError where only some are known, or where they are on different storages."""
     if len(set(roots)) == 1:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from videoload import native
 from videoload.decoding.cache_folder import cache_folder
-from videoload.decoding.storage import Storage
+from videoload.decoding.storage import open_storage
 from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.native import cores
 from videoload.spec.arguments import real, whole
@@ -243,7 +243,7 @@ class Client:
             Arena(held, batch_bytes),
             ordered,
             Copies(len(catalog)),
-            Storage(catalog.root) if catalog.root and clip.files else None,
+            open_storage(catalog.root) if catalog.root and clip.files else None,
             Meter(lambda video: catalog[video].path),
         )
         stream = Stream(self, self._engine, source, options)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.storage import Storage
+from videoload.decoding.storage import AnyStorage
 from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
@@ -53,7 +53,7 @@ class OpenStream:
     arena: Arena
     ordered: bool
     copies: Copies
-    storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
+    storage: AnyStorage | None  # where the trainer's own copy of the videos is, if it has one
     meter: Meter
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     # The batch in each slot that was put into a queue and did not come back.

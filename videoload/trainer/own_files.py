@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
-from videoload.decoding.storage import Storage
-from videoload.errors import VideoError
+from videoload.decoding.storage import AnyStorage
+from videoload.errors import StorageError, VideoError
 from videoload.trainer.copies import MISSING
 
 _END_S = 0.5  # for a file that is being read; a disk that hangs is not waited for
@@ -20,11 +20,14 @@ Told = Callable[[dict[int, int]], None]
 _LOOKS, _LOOK_BYTES = 5, 4096  # at a file, to find out whether its storage answers
 
 
-def storage_answers(storage: Storage, path: str) -> bool:
+def storage_answers(storage: AnyStorage, path: str) -> bool:
     """Whether a file can be read now, from where it is and not from memory; where storage is away,
     this may take until it is back."""
     try:
-        file = os.open(storage.resolve(path).path, os.O_RDONLY | os.O_CLOEXEC)
+        found = storage.resolve(path)
+        if found.content is not None:
+            return True  # who waits for a bucket says so with heartbeats, and is not silent
+        file = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(file).st_size
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -32,7 +35,7 @@ def storage_answers(storage: Storage, path: str) -> bool:
                 os.pread(file, _LOOK_BYTES, size * look // _LOOKS)
         finally:
             os.close(file)
-    except (VideoError, OSError):
+    except (VideoError, StorageError, OSError):
         return False
     return True
 
@@ -45,19 +48,19 @@ class OwnFiles:
         self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
         self._thread.start()
 
-    def ask(self, storage: Storage, paths: dict[int, str], told: Told) -> None:
+    def ask(self, storage: AnyStorage, paths: dict[int, str], told: Told) -> None:
         """Have ``told`` called, in that thread, with the fingerprint of each of ``paths``."""
 
         def look() -> None:
             found = dict.fromkeys(paths, MISSING)
             for video, path in paths.items():
-                with suppress(VideoError):
+                with suppress(VideoError, StorageError):
                     found[video] = storage.fingerprint(path)
             told(found)
 
         self._asked.put(look)
 
-    def ask_storage(self, storage: Storage, paths: list[str], told: Callable[[], None]) -> None:
+    def ask_storage(self, storage: AnyStorage, paths: list[str], told: Callable[[], None]) -> None:
         """Have ``told`` called, in that thread, when all of ``paths`` were read; never, if one of
         them cannot be."""
 

@@ -1,12 +1,18 @@
-"""The clips of a lease by their videos, each of which is gone through once."""
+"""The clips of a lease by their videos, each of which is gone through once: what is asked of the
+decoder, before a lease's turn as well, and what is said of a clip that it cannot decode."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from videoload.decoding.decoder import Request
-from videoload.transport.messages import Clip, Lease
+from videoload.decoding.decoder import Decoder, Request, ShortVideoError
+from videoload.errors import TransformError, VideoError, VideoloadError
+from videoload.transport.messages import Clip, Failed, Lease
+from videoload.worker.trainers import TrainerConnection
+
+_log = logging.getLogger(__name__)
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:
@@ -23,3 +29,41 @@ def runs(lease: Lease) -> Iterator[tuple[int, int]]:
 def requests(clips: list[Clip]) -> list[Request]:
     """What a decoder is asked for."""
     return [Request(clip.seed, clip.clip, clip.start, clip.end, clip.crop) for clip in clips]
+
+
+def look_ahead(
+    trainers: Iterable[TrainerConnection], decoder_of: Callable[[Lease], Decoder | None]
+) -> None:
+    """Have what waiting leases need fetched meanwhile, where files come from another host."""
+    for trainer in trainers:
+        for lease in trainer.leases:
+            if lease.lease <= trainer.expected:
+                continue
+            trainer.expected = lease.lease
+            decoder = decoder_of(lease)
+            if decoder is None or not decoder.is_remote:
+                continue
+            for first, last in runs(lease):
+                clips = lease.clips[first:last]
+                decoder.expect(clips[0].path, lease.spec_of(first), requests(clips))
+
+
+class ClipError(Exception):
+    """Clip ``at`` of the lease cannot be decoded."""
+
+    def __init__(self, at: int, why: VideoError) -> None:
+        super().__init__(at, why)
+        self.at = at
+        self.why = why
+
+
+def failure(lease: Lease, at: int, error: Exception) -> Failed:
+    """What is said of a clip that cannot be decoded."""
+    if isinstance(error, VideoError):
+        dropped = isinstance(error, ShortVideoError)
+        return Failed(lease.lease, at, error.reason[:4096], dropped)
+    if isinstance(error, TransformError):
+        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
+    if not isinstance(error, VideoloadError):
+        _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
+    return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])

@@ -26,7 +26,7 @@ from fractions import Fraction
 from itertools import islice
 
 from videoload import native
-from videoload.errors import SpecError, VideoError, WorkerError
+from videoload.errors import SpecError, StorageError, VideoError, WorkerError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, VideoInfo
 from videoload.worker.supervisor import start
@@ -42,9 +42,10 @@ def native_size(
 ) -> ClipSpec:
     """The spec with the size that the catalog's first good video gives it.
 
-    ``cache`` is the folder of an `IndexCache`. Raises SpecError where the videos are not on this
-    host; VideoError if none of the first ones can be decoded, or nothing comes of one for
-    ``silence_s``; WorkerError if no process can be started.
+    ``cache`` is the folder of an `IndexCache`. Raises SpecError where the catalog has no
+    root; VideoError if none of the first ones can be decoded, or nothing comes of one for
+    ``silence_s``; StorageError if the root does not answer; WorkerError if no process can be
+    started.
     """
     if catalog.root is None:
         raise SpecError("size=None needs the videos on this host (root=); give size=")
@@ -86,6 +87,8 @@ def _ask(
                         return
                     answer = json.loads(line)
                     mine.settimeout(silence_s)
+                if isinstance(answer, dict):
+                    raise StorageError(answer["storage"])
                 yield answer if isinstance(answer, str) else _info(answer)
     finally:
         child.kill()
@@ -125,7 +128,7 @@ def _serve(trainer: socket.socket) -> None:
         decoder = Decoder(root, cache=cache)
         said = time.monotonic()
 
-        def say(answer: list[int] | str | None) -> None:
+        def say(answer: list[int] | str | dict[str, str] | None) -> None:
             nonlocal said
             lines.write(json.dumps(answer).encode() + b"\n")
             lines.flush()
@@ -142,6 +145,9 @@ def _serve(trainer: socket.socket) -> None:
             except VideoError as error:
                 say(error.reason)
                 continue
+            except StorageError as error:
+                say({"storage": str(error)})
+                return
             say(_told(info))
             return
 

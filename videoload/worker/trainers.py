@@ -239,6 +239,7 @@ class TrainerConnection:
         self.dealer: Dealer | None = None
         self.leases: deque[Lease] = deque()
         self.comparisons: deque[Compare] = deque(maxlen=_QUEUED)
+        self.expected = -1  # the last lease whose files were asked for before its turn
         self.used_s = 0.0  # of decoding time; what counts is the difference to others
         self._context = context
         self._label = label
@@ -310,16 +311,19 @@ class TrainerConnection:
             self._warn_at = now + _UNREACHABLE_S
             self._hang_up()
 
-    def say(
-        self, message: FromWorker,
-        pixels: npt.NDArray[np.uint8] | None = None,
-    ) -> bool:  # fmt: skip
+    def say(self, message: FromWorker, pixels: npt.NDArray[np.uint8] | None = None) -> bool:
         """Send a message; False if the trainer is not connected now. An answer is then dropped, and
         not missed: the trainer grants the lease's clips to another worker."""
         if self.dealer is None or not self.dealer.send(message, pixels):
             return False
         self._said = time.monotonic()
         return True
+
+    def give_back(self, reason: str) -> None:
+        """Hand all leases back, for others to take, and dial again after a rest."""
+        _log.warning("trainer %s: its leases are handed back: %s", self._label, reason)
+        self.say(Bye(reason[:500]))
+        self._rest(drain=True)
 
     def close(self, *, drain: bool = False) -> None:
         """Disconnect."""
@@ -373,16 +377,17 @@ class TrainerConnection:
         _log.warning("trainer %s %s", self._label, what)
         self._warn_at = now + _REMIND_S
 
-    def _rest(self) -> None:
-        self._hang_up()
+    def _rest(self, *, drain: bool = False) -> None:
+        self._hang_up(drain=drain)
         now = time.monotonic()
         again = now - self._rest_until < _REMIND_S
         self._rest_s = min(2 * self._rest_s, _REST_MAX_S) if again else _REST_S
         # Many that were refused together are not to come back together.
         self._rest_until = now + random.uniform(0.5, 1) * self._rest_s
 
-    def _hang_up(self) -> None:
-        self.close()
+    def _hang_up(self, *, drain: bool = False) -> None:
+        self.close(drain=drain)
+        self.expected = -1
         self._greeted = self._beat_s = None
 
 

@@ -27,14 +27,13 @@ import numpy.typing as npt
 import zmq
 
 from videoload import native
-from videoload.decoding.decoder import Decoder, PreparedClips, ShortVideoError
+from videoload.decoding.decoder import Decoder, PreparedClips
 from videoload.decoding.items import PreparedItems
-from videoload.errors import ProtocolError, TransformError, VideoError, VideoloadError
+from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     Bye,
     Compared,
-    Failed,
     Lease,
     Result,
     Share,
@@ -45,7 +44,7 @@ from videoload.transport.messages import (
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
 from videoload.worker.counters import SIZE, Counters
-from videoload.worker.lease_runs import requests, runs
+from videoload.worker.lease_runs import ClipError, failure, look_ahead, requests, runs
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 
 _log = logging.getLogger(__name__)
@@ -87,6 +86,7 @@ class Worker:
         self._channel = channel
         self._transforms = settings.transforms
         self._cache = settings.cache
+        self._is_remote = False  # some files: leases are looked at before their turn comes
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
@@ -145,6 +145,8 @@ class Worker:
         if channel is not None and channel.fileno() in ready:
             self._read_channel()
         self._compare()
+        if self._is_remote:
+            look_ahead(self._trainers, self._decoder_of)
         got = self._trainers.next_lease(time.monotonic())
         if got is not None:
             self._work(*got)
@@ -166,13 +168,7 @@ class Worker:
             decoder, out, shared = self._place(lease)
             imported_s = self._import(decoder, lease)
             decoder.watch.start()
-            ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(runs(lease))
-            took: list[float] = []
-            for run in ready:
-                since = time.perf_counter()
-                with suppress(Exception):  # raised again, and reported, by `_decode`
-                    ready[run] = self._prepare(decoder, lease, out, *run)
-                took.append(time.perf_counter() - since)
+            ready, took = self._prepare_all(decoder, lease, out)
             for (at, last), prepared_s in zip(list(ready), took, strict=True):
                 since = time.perf_counter()
                 # Popped, so that it and its file go as soon as it is done.
@@ -185,12 +181,14 @@ class Worker:
                     files += [decoder.fingerprint(lease.clips[at].path)] * (last - at)
         except _HungUp:
             pass
-        except _ClipError as error:
+        except StorageError as error:  # no video's fault: others may have them elsewhere
+            trainer.give_back(str(error))
+        except ClipError as error:
             self._counters.add("failures", 1)
-            trainer.say(_failure(lease, error.at, error.why))
+            trainer.say(failure(lease, error.at, error.why))
         except Exception as error:  # whatever a file can do to a decoder, it is that file's fault
             self._counters.add("failures", 1)
-            trainer.say(_failure(lease, at, error))
+            trainer.say(failure(lease, at, error))
         else:
             seconds = time.perf_counter() - began
             spent = Spent(
@@ -228,9 +226,26 @@ class Worker:
                 files = dict.fromkeys(asked.paths, 0)
                 for video, path in asked.paths.items():
                     if self._dial_in is not None:
-                        with suppress(VideoError):
+                        with suppress(VideoError, StorageError):
                             files[video] = self._dial_in.fingerprint(path)
                 trainer.say(Compared(asked.stream, files))
+
+    def _prepare_all(
+        self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8]
+    ) -> tuple[dict[tuple[int, int], _Prepared | None], list[float]]:
+        """Prepare each run of the lease; the seconds that each took."""
+        ready: dict[tuple[int, int], _Prepared | None] = dict.fromkeys(runs(lease))
+        took: list[float] = []
+        for run in ready:
+            since = time.perf_counter()
+            try:
+                ready[run] = self._prepare(decoder, lease, out, *run)
+            except StorageError:
+                raise
+            except Exception:  # raised again, and reported, by `_decode`
+                pass
+            took.append(time.perf_counter() - since)
+        return ready, took
 
     def _prepare(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], first: int, last: int
@@ -254,7 +269,7 @@ class Worker:
             frames: list[list[int]] = decoder.decode_prepared(prepared, self._tick).tolist()
         except VideoError as error:
             if last - first == 1:
-                raise _ClipError(first, error) from None
+                raise ClipError(first, error) from None
             # Which of them is it? One at a time tells.
             each = [self._decode(decoder, lease, out, at, at + 1) for at in range(first, last)]
             return [row for rows, _ in each for row in rows], each[0][1]
@@ -279,7 +294,15 @@ class Worker:
         return decoder, window.view(lease.place.offset, shape), True
 
     def _decoder(self, root: str) -> Decoder:
-        return Decoder(root, transforms=self._transforms, cache=self._cache)
+        decoder = Decoder(root, transforms=self._transforms, cache=self._cache)
+        self._is_remote |= decoder.is_remote
+        return decoder
+
+    def _decoder_of(self, lease: Lease) -> Decoder | None:
+        """Whose files a waiting lease is of, if that is known by now."""
+        if lease.place is None:
+            return self._dial_in
+        return self._shares.get(lease.place.arena, (None, None))[1]
 
     def _read_channel(self, wait_for: int | None = None) -> None:
         """Take what came over the private channel. Raises Orphaned when its other end is closed."""
@@ -312,28 +335,11 @@ class Worker:
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._trainers.beat(now, self._frames)
+        if self._is_remote:
+            self._trainers.read()
+            look_ahead(self._trainers, self._decoder_of)
         if self._decoding_for is not None and self._decoding_for.dealer is None:
             raise _HungUp
-
-
-class _ClipError(Exception):
-    """Clip ``at`` of the lease cannot be decoded."""
-
-    def __init__(self, at: int, why: VideoError) -> None:
-        super().__init__(at, why)
-        self.at = at
-        self.why = why
-
-
-def _failure(lease: Lease, at: int, error: Exception) -> Failed:
-    if isinstance(error, VideoError):
-        dropped = isinstance(error, ShortVideoError)
-        return Failed(lease.lease, at, error.reason[:4096], dropped)
-    if isinstance(error, TransformError):
-        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
-    if not isinstance(error, VideoloadError):
-        _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
-    return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
 
 
 def serve(

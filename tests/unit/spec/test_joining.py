@@ -72,6 +72,18 @@ def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
         join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
 
 
+def test_urls_are_joined_where_they_are_the_same(tmp_path: Path) -> None:
+    one, two, other = (
+        Catalog([f"{i}.avi"], [0], ["jump"], root)
+        for i, root in enumerate(("s3://clips/a", "s3://clips/a/", "s3://clips/b"))
+    )
+    assert join([one, two]).root == "s3://clips/a"
+    assert mix({"one": (one, 1), "two": (two, 1)}).root == "s3://clips/a"
+    for wrong in (other, Catalog(["b.avi"], [0], ["jump"], tmp_path), catalog("a", 1)):
+        with refused("or the same root", "s3://clips/a", str(wrong.root)):
+            join([one, wrong])
+
+
 def test_a_segment_of_two_catalogs_is_refused_unless_it_is_wanted() -> None:
     one = catalog("a", 3)
     with refused("'a1.avi'", "same segment", "duplicates=True"):

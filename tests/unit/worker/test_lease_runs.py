@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from videoload.decoding.decoder import Request
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from videoload.decoding.decoder import Request, ShortVideoError
+from videoload.errors import TransformError, VideoError
 from videoload.spec.clips import ClipSpec
-from videoload.transport.messages import Clip, Lease
-from videoload.worker.lease_runs import requests, runs
+from videoload.transport.messages import Clip, Failed, Lease
+from videoload.worker.lease_runs import failure, look_ahead, requests, runs
 
 SPEC, OTHER = (ClipSpec(frames=4, size=(8, 8), stride=stride) for stride in (1, 2))
 
@@ -25,3 +31,44 @@ def test_clips_that_are_cut_by_other_specs_are_another_run() -> None:
 
 def test_a_request_has_all_that_a_clip_says_but_its_path() -> None:
     assert requests([Clip("a.avi", 5, 1, 10, 40, 2)]) == [Request(5, 1, 10, 40, 2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (VideoError("a", "is cut off"), Failed(1, 0, "is cut off")),
+        (ShortVideoError("a", "is short"), Failed(1, 0, "is short", dropped=True)),
+        (TransformError("no such function"), Failed(1, 0, "no such function", fatal=True)),
+        (KeyError("x"), Failed(1, 0, "KeyError: 'x'")),
+    ],
+)
+def test_a_clip_that_cannot_be_decoded_has_a_reason(error: Exception, said: Failed) -> None:
+    assert failure(lease("a"), 0, error) == said
+
+
+class Expecting:
+    """Notes what it is asked to expect, in the place of a decoder of remote files."""
+
+    def __init__(self, *, is_remote: bool = True) -> None:
+        self.is_remote = is_remote
+        self.asked: list[tuple[Any, ...]] = []
+
+    def expect(self, *asked: Any) -> None:
+        self.asked.append(asked)
+
+
+def test_a_waiting_lease_is_looked_at_once_and_each_clip_by_its_own_spec() -> None:
+    decoder: Any = Expecting()
+    trainer: Any = SimpleNamespace(leases=[lease("aab", [0, 1, 0])], expected=-1)
+    look_ahead([trainer], lambda _: decoder)
+    look_ahead([trainer], lambda _: decoder)
+    assert decoder.asked == [
+        ("a", SPEC, [Request(0)]), ("a", OTHER, [Request(1)]), ("b", SPEC, [Request(2)]),
+    ]  # fmt: skip
+
+
+def test_of_local_files_nothing_is_expected() -> None:
+    decoder: Any = Expecting(is_remote=False)
+    trainer: Any = SimpleNamespace(leases=[lease("a")], expected=-1)
+    look_ahead([trainer], lambda _: decoder)
+    assert decoder.asked == []

@@ -1,0 +1,203 @@
+"""A web server, and a bucket of S3 that everybody may read, of the files in one folder.
+
+It answers to GET and HEAD with ranges, as late as it is told and with the faults that it is told,
+and counts. It costs 0.1 ms a request, which is why it is no framework.
+
+    http://127.0.0.1:PORT/PATH            the file PATH of the folder, or of S3 its key
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import threading
+from email.utils import formatdate
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import unquote
+from zlib import crc32
+
+_RANGE = re.compile(rb"(?i)\r\nrange: *bytes=(\d+)-(\d*)")
+_MATCH = re.compile(rb"(?i)\r\nif-match: *([^\r]+)")
+COUNTS = "/counts"
+
+
+class ObjectServer:
+    """Serves ``folder`` from a thread while it is entered.
+
+    ``latency_s`` is added to each answer. ``fault``: None; a status such as 503 for every request;
+    ``"silence"``: no answer; ``"cut"``: the connection is closed in the middle of an answer.
+    """
+
+    def __init__(self, folder: Path, latency_s: float = 0.0, *, bucket: str = "") -> None:
+        self.folder = folder
+        self.latency_s = latency_s
+        self.bucket = bucket
+        self.fault: int | str | None = None
+        self.requests: list[tuple[str, int]] = []  # the path, and how many bytes were sent
+        self.port = 0
+        self._kept: dict[str, tuple[tuple[int, int], bytes]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(sent for _, sent in self.requests)
+
+    def __enter__(self) -> ObjectServer:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.listen(), self._loop).result(10)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def listen(self, port: int = 0) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self._server
+
+    def answer(self, head: bytes) -> bytes | None:
+        """The whole answer to a request; None: there is none."""
+        line = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
+        path = unquote(line[1].partition("?")[0]).lstrip("/")
+        if line[1] == COUNTS:
+            told = json.dumps([len(self.requests), self.bytes_sent]).encode()
+            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
+        if self.fault == "silence":
+            self.requests.append((path, 0))
+            return None
+        if isinstance(self.fault, int):
+            self.requests.append((path, 0))
+            return _status(self.fault)
+        if self.bucket:
+            bucket, _, path = path.partition("/")
+            if bucket != self.bucket:
+                return _status(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        data = self._content(path)
+        if data is None:
+            self.requests.append((path, 0))
+            return _status(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        tag = b'"%08x%x"' % (crc32(data[:4096]), self._kept[path][0][1])
+        wanted = _MATCH.search(head)
+        if wanted and wanted[1] != tag:
+            return _status(412)
+        changed = formatdate(self._kept[path][0][0] / 1e9, usegmt=True).encode()
+        described = b"ETag: %b\r\nLast-Modified: %b\r\nAccept-Ranges: bytes\r\n" % (tag, changed)
+        part = _RANGE.search(head)
+        if part is not None:
+            begin, size = int(part[1]), len(data)
+            end = min(size, int(part[2]) + 1) if part[2] else size
+            if begin >= size:
+                return _status(416)
+            data = data[begin:end]
+            first = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes %d-%d/%d\r\n" % (
+                begin, end - 1, size,
+            )  # fmt: skip
+        else:
+            first = b"HTTP/1.1 200 OK\r\n"
+        is_head = line[0] == "HEAD"
+        self.requests.append((path, 0 if is_head else len(data)))
+        length = b"Content-Length: %d\r\n\r\n" % len(data)
+        return b"".join((first, described, length, b"" if is_head else data))
+
+    def _content(self, path: str) -> bytes | None:
+        file = self.folder / path
+        if ".." in path.split("/") or not file.is_file():
+            return None
+        status = file.stat()
+        known = (status.st_mtime_ns, status.st_size)
+        if self._kept.get(path, (None, b""))[0] != known:
+            self._kept[path] = known, file.read_bytes()
+        return self._kept[path][1]
+
+    async def _end(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for connection in list(self._connections):
+            connection.close()
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, server: ObjectServer) -> None:
+        self._server = server
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._server._connections.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server._connections.discard(self)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while b"\r\n\r\n" in self._buffer:
+            head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
+            answer = self._server.answer(head)
+            if answer is None:
+                continue
+            if self._server.latency_s:
+                loop = asyncio.get_running_loop()
+                loop.call_later(self._server.latency_s, self._send, answer)
+            else:
+                self._send(answer)
+
+    def _send(self, answer: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._server.fault == "cut":
+            self._transport.write(answer[: len(answer) // 2])
+            self._transport.close()
+        else:
+            self._transport.write(answer)
+
+
+def _status(number: int, body: bytes = b"") -> bytes:
+    names = {403: "Forbidden", 404: "Not Found", 412: "Precondition Failed", 503: "Slow Down"}
+    name = names.get(number, "Fault").encode()
+    return b"HTTP/1.1 %d %b\r\nContent-Length: %d\r\n\r\n%b" % (number, name, len(body), body)
+
+
+def main() -> None:
+    """``python -m benchmarks.object_server FOLDER LATENCY_S``: prints its port, and serves."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("latency_s", type=float)
+    parser.add_argument("--bucket", default="")
+    told = parser.parse_args()
+
+    async def serve() -> None:
+        server = ObjectServer(told.folder, told.latency_s, bucket=told.bucket)
+        listening = await server.listen()
+        print(server.port, flush=True)
+        await listening.serve_forever()
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

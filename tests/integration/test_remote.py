@@ -1,0 +1,156 @@
+"""Streams of files that lie behind a URL: the same bytes, whoever decodes and whatever fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.object_server import ObjectServer
+from tests.catalogs import refused
+from tests.digests import digest
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.commands.scan import load
+
+pytest.importorskip("obstore", reason="needs videoload[remote]")
+
+SPEC = ClipSpec(frames=6, stride=2, resize=40, size=(32, 32), sampling="random", short="hold")
+
+
+@pytest.fixture(scope="module")
+def server(videos: Videos) -> Iterator[ObjectServer]:
+    with ObjectServer(videos.root, 0.01) as made:
+        yield made
+
+
+def at(videos: Videos, root: str | Path) -> Catalog:
+    catalog = videos.catalog
+    paths = [video.path for video in catalog]
+    return Catalog(paths, catalog.labels, catalog.classes, root)
+
+
+def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
+    videos: Videos, server: ObjectServer
+) -> None:
+    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=2, info=True))
+    with Client(workers=1) as client:
+        stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True)
+        server.fault = 503
+
+        def repair() -> None:
+            server.fault = None
+
+        healing = threading.Timer(0.5 * SECOND, repair)
+        healing.start()
+        try:
+            assert digest(stream.batches(epochs=2, info=True)) == reference
+        finally:
+            healing.join()
+        assert stream.quarantine == []
+
+
+@pytest.mark.slow
+def test_hosts_may_have_the_same_data_in_different_places(
+    videos: Videos, server: ObjectServer, programs: Programs
+) -> None:
+    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=6))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], videos.root)
+        programs.worker(client.endpoints[0], server.url)
+        client.wait_for_workers(2, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
+        before = len(server.requests)
+        assert digest(stream.batches(epochs=6)) == reference
+        assert len(server.requests) > before
+        assert stream.quarantine == []
+
+
+@pytest.mark.slow
+def test_a_worker_whose_server_stays_away_hands_its_leases_back(
+    videos: Videos, server: ObjectServer, programs: Programs
+) -> None:
+    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        server.fault = 503
+        try:
+            away = programs.impatient_worker(client.endpoints[0], server.url)
+            client.wait_for_workers(1, timeout_s=20 * SECOND)
+            stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
+            batches = iter(stream)
+            got: list[object] = []
+            reader = threading.Thread(target=lambda: got.append(digest(batches)))
+            reader.start()
+            away.wait_for("its leases are handed back", 20 * SECOND)
+            programs.worker(client.endpoints[0], videos.root)
+            reader.join(30 * SECOND)
+        finally:
+            server.fault = None
+        assert got == [reference]
+        assert stream.quarantine == []
+
+
+@pytest.mark.slow
+def test_the_native_size_is_looked_up_behind_a_url(videos: Videos, server: ObjectServer) -> None:
+    catalog = at(videos, server.url).subset([0])
+    with Client(workers=1) as client:
+        found = client.stream(catalog, ClipSpec(frames=2), 1).clip
+    assert isinstance(found, ClipSpec)
+    local = next(decode_serially(videos.catalog.subset([0]), ClipSpec(frames=2), 1))
+    assert found.shape == local[0].shape[1:]
+
+
+@pytest.mark.slow
+def test_a_scan_of_a_url_finds_what_that_of_a_folder_finds(
+    videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
+) -> None:
+    table = tmp_path / "videos.csv"
+    lines = [f"{v.path},{videos.catalog.classes[v.label]}" for v in videos.catalog]
+    table.write_text("\n".join(["path,label", *lines, "run/none.avi,run"]))
+    shown = []
+    for root in (str(videos.root), server.url):
+        done = programs.videoload("scan", str(table), "--root", root, "--all")
+        assert done.wait(60 * SECOND) == 0
+        shown.append(done.out)
+    assert "none.avi" in shown[0]
+    # Of a folder, files are read again to tell more of them.
+    assert shown[0].startswith(shown[1].rstrip())
+
+
+@pytest.mark.slow
+def test_a_batch_of_a_folder_is_made_again_and_drawn_from_a_url(
+    videos: Videos, server: ObjectServer, programs: Programs, client: Client, tmp_path: Path
+) -> None:
+    pytest.importorskip("PIL", reason="needs videoload[preview]")
+    stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
+    stream.keep_receipts(tmp_path / "kept.jsonl")
+    for _ in stream.batches(epochs=1):
+        pass
+    arguments = ("replay", str(tmp_path / "kept.jsonl"), "--step", "1", "--root", server.url)
+    done = programs.videoload(*arguments, "--output", str(tmp_path / "batch.png"))
+    assert done.wait(20 * SECOND) == 0, done.err
+    assert done.out.startswith("step 1 is the same batch: ")
+    assert (tmp_path / "batch.png").stat().st_size > 0
+
+
+def test_a_folder_is_not_looked_through_for_a_root_elsewhere(
+    videos: Videos, server: ObjectServer
+) -> None:
+    with refused("does not lie in the root", server.url):
+        load(videos.root, server.url)
+
+
+def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_one_line(
+    programs: Programs, server: ObjectServer
+) -> None:
+    done = programs.videoload("scan", server.url)
+    assert done.wait(20 * SECOND) == 1
+    assert f"videoload: {server.url} cannot be listed: a web server tells no names" in done.err
+    done = programs.worker("tcp://127.0.0.1:5555", "s3://me:hunter2@bucket/x")
+    assert done.wait(20 * SECOND) == 1
+    assert "put credentials into the environment" in done.err
+    assert "hunter2" not in done.err

@@ -1,0 +1,187 @@
+"""Files below a URL: the same index, fingerprints and frames as of the same bytes in a folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchmarks.long import make as make_long
+from benchmarks.object_server import ObjectServer
+from tests.servers import bucket
+from tests.videos import Videos, make_avi
+from videoload.decoding import fetching
+from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.remote import RemoteStorage
+from videoload.decoding.storage import Storage, open_storage
+from videoload.errors import StorageError, TransformError, VideoError
+from videoload.spec.catalog import Catalog
+from videoload.spec.clips import ClipSpec
+from videoload.spec.items import ItemSpec
+
+pytest.importorskip("obstore", reason="needs videoload[remote]")
+
+SPEC = ClipSpec(frames=6, stride=2, resize=40, size=(32, 32), sampling="random", short="hold")
+
+
+@pytest.fixture
+def folder(videos: Videos, tmp_path: Path) -> Path:
+    """Good videos, and bad ones."""
+    shutil.copytree(videos.root, tmp_path / "data")
+    whole = (videos.root / "jump/long.avi").read_bytes()
+    bad = tmp_path / "data/bad"
+    bad.mkdir()
+    (bad / "cut.avi").write_bytes(whole[: len(whole) // 2])
+    (bad / "damaged.avi").write_bytes(whole[:40_000] + bytes(500) + whole[40_500:])
+    (bad / "empty.avi").touch()
+    (bad / "text.avi").write_bytes(b"no video at all " * 100)
+    make_avi(bad / "palette.avi", frames=20, codec="cinepak", pixels="rgb24", size=(64, 64))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[ObjectServer]:
+    with ObjectServer(folder) as made:
+        yield made
+
+
+def decoded(decoder: Decoder, path: str, seed: int) -> tuple[bytes, bytes] | str:
+    """Pixels and frames of a clip, or what is wrong with it."""
+    out: npt.NDArray[np.uint8] = np.zeros((1, *SPEC.shape), np.uint8)
+    try:
+        return decoder.decode(path, SPEC, [Request(seed)], out).tobytes(), out.tobytes()
+    except VideoError as error:
+        return str(error)
+
+
+def same(here: Decoder, there: Decoder, folder: Path) -> list[str]:
+    """Compares all files, twice; returns those that are good."""
+    good = []
+    paths = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.avi"))]
+    for seed, path in enumerate([*paths, *paths]):
+        found = decoded(here, path, seed)
+        assert decoded(there, path, seed) == found, path
+        assert there.fingerprint(path) == here.fingerprint(path)
+        if not isinstance(found, str):
+            good.append(path)
+            a, b = here.index(path), there.index(path)
+            assert (a.info, a.is_proven, a.reordered) == (b.info, b.is_proven, b.reordered)
+            assert np.array_equal(a.keyframes, b.keyframes)
+            for x, y in ((a.ordinals, b.ordinals), (a.sums, b.sums)):
+                assert (x is None and y is None) or np.array_equal(x, y)  # type: ignore[arg-type]
+    return good
+
+
+def test_a_web_server_gives_what_the_folder_gives(folder: Path, server: ObjectServer) -> None:
+    here = Decoder(folder)
+    good = same(here, Decoder(server.url), folder)
+    assert {"bad/palette.avi", "bad/damaged.avi", "walk/b_frames.avi"} <= set(good)
+    assert any(not here.index(path).is_proven for path in good)
+
+
+@pytest.mark.slow
+def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos: Videos) -> None:
+    with bucket(folder) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        there = Decoder("s3://clips/data")
+        assert same(Decoder(folder), there, folder)
+        with pytest.raises(
+            VideoError, match=r"gone\.avi: cannot be opened: No such file or direct"
+        ):
+            there.index("gone.avi")
+        catalog = Catalog.from_folder("s3://clips/data")
+        classes = [*videos.catalog.classes]
+        assert [name for name in catalog.classes if name != "bad"] == classes
+        assert [v.path for v in catalog if not v.path.startswith("bad/")] == [
+            v.path for v in videos.catalog
+        ]
+        train, held_back = Catalog.train_and_test("s3://clips/data")
+        assert (train.root, len(train) + len(held_back)) == (catalog.root, len(catalog))
+
+
+def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectServer) -> None:
+    storage = open_storage(f"{server.url}/jump")
+    assert isinstance(storage, RemoteStorage)
+    assert storage.resolve("./long.avi").status.st_size > 0
+    for path in ("../run/mjpeg.avi", "/etc/passwd", "..", "a/../../run/mjpeg.avi",
+                 f"{server.url}/run/mjpeg.avi", "s3://other/a.avi"):  # fmt: skip
+        with pytest.raises(VideoError, match="lies outside of the root"):
+            storage.resolve(path)
+    for path in ("a\nb", "\udc80"):
+        with pytest.raises(VideoError, match="cannot be a file name"):
+            storage.resolve(path)
+    for path in ("%2e%2e/run/mjpeg.avi", "long.avi?x", "long.avi#x"):
+        with pytest.raises(VideoError, match="No such file"):
+            storage.resolve(path)
+    assert {path.partition("/")[0] for path, _ in server.requests} == {"jump"}
+
+
+def test_a_folder_has_a_storage_of_its_own(folder: Path) -> None:
+    assert isinstance(open_storage(folder), Storage)
+
+
+def test_what_comes_late_is_asked_for_before_it_is_wanted(server: ObjectServer) -> None:
+    decoder = Decoder(server.url)
+    assert decoder.is_remote
+    asked = ["jump/long.avi", "walk/gop12.avi", "run/wide.avi"]
+    for path in asked:
+        decoder.expect(path, SPEC, [Request(0)])
+        decoder.expect(path, SPEC, [Request(0)])
+    decoder.expect("../outside", SPEC, [Request(0)])  # `decode` tells of it
+    for path in reversed(asked):
+        assert not isinstance(decoded(decoder, path, 0), str)
+    assert sorted(path for path, _ in server.requests) == sorted(asked)
+
+
+def test_a_file_that_has_changed_is_read_as_it_is_now(folder: Path, server: ObjectServer) -> None:
+    decoder = Decoder(server.url)
+    path = "jump/long.avi"
+    assert not isinstance(decoded(decoder, path, 0), str)
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    storage = decoder._remote
+    assert storage is not None
+    storage._kept.clear()  # what is in memory needs no request, and is as it was
+    assert decoded(decoder, path, 3) == decoded(Decoder(folder), path, 3)
+
+
+@pytest.mark.parametrize("path", ["jump/long.avi", "bad/palette.avi"])
+def test_a_server_that_is_away_is_no_bad_video(
+    path: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr("videoload.decoding.remote._FIRST_BYTES", 9000)
+    decoder = Decoder(server.url)
+    decoder.expect(path, SPEC, [Request(0)])
+    with pytest.raises(VideoError):
+        decoder.index("gone.avi")  # by then, its beginning is here
+    server.fault = 503
+    with pytest.raises(StorageError, match=r"does not answer for 0\.2 s: 503"):
+        decoder.decode(path, SPEC, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
+    server.fault = None
+    assert decoded(decoder, path, 0) == decoded(Decoder(server.folder), path, 0)
+
+
+def test_a_load_function_is_told_that_there_is_no_folder(server: ObjectServer) -> None:
+    item = ItemSpec(load="json:loads", shape=(1,), dtype="uint8")
+    with pytest.raises(TransformError, match=f"reads files, and {server.url} is no folder"):
+        Decoder(server.url).decode("x", item, [Request(0)], np.zeros((1, 1), np.uint8))
+
+
+@pytest.mark.slow
+def test_of_a_long_file_a_part_is_read_and_the_index_is_that_of_all_of_it(tmp_path: Path) -> None:
+    work = make_long("mpeg4", tmp_path, 7200)
+    path = Path(work.path(work.files[0])).name
+    size = (tmp_path / path).stat().st_size
+    with ObjectServer(tmp_path) as server:
+        here, there = Decoder(tmp_path), Decoder(server.url)
+        assert decoded(here, path, 0) == decoded(there, path, 0)
+        assert server.bytes_sent < 0.25 * size  # 5 % of an hour: see benchmarks.remote
+        first = server.bytes_sent
+        assert decoded(here, path, 1) == decoded(there, path, 1)
+        assert server.bytes_sent - first < 0.03 * size
+        assert np.array_equal(here.index(path).keyframes, there.index(path).keyframes)

@@ -1,0 +1,182 @@
+"""Requests for parts of objects: several in flight, in a thread of their own, made again until they
+are answered.
+
+A storage that does not answer is nobody's fault but its own. A request is made again, at growing
+intervals, for `GIVE_UP_S`, and people are told; only then it fails, as a StorageError. So does one
+that is denied: keys expire, and others take their place. What fails at once is what the storage
+says of the object itself: it is not there (FileNotFoundError), or is another by now (ChangedError).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as WaitTimeoutError
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from videoload.errors import StorageError
+from videoload.spec.roots import open_store, why
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+GIVE_UP_S = 30.0
+_IN_FLIGHT = 32
+_PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
+_TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
+_POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes are waited for
+_END_S = 1.0
+
+
+class Part(NamedTuple):
+    """Bytes of an object, how many it has in all, and what changes when it does."""
+
+    data: bytes
+    size: int
+    version: str
+
+
+class ChangedError(Exception):
+    """The object is not the one whose beginning was read."""
+
+
+class Fetcher:
+    """Fetches parts of the objects below ``url`` until it is stopped.
+
+    ``tick`` is called again and again while `wait` waits, in the thread that made this.
+    """
+
+    def __init__(self, url: str, *, give_up_s: float | None = None) -> None:
+        self.url = url
+        self.tick: Callable[[], None] = lambda: None
+        self.coming = self.came = 0  # bytes on their way; and those that came since someone looked
+        self._give_up_s = GIVE_UP_S if give_up_s is None else give_up_s
+        self._owner = threading.get_ident()
+        self._store: ObjectStore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._line = asyncio.Semaphore(_IN_FLIGHT)
+        self._tell_at = 0.0
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have ``work`` done in this thread. Raises StorageError."""
+        if self._loop is None:
+            try:
+                self._store = open_store(self.url)
+            except StorageError:
+                work.close()
+                raise
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="videoload-fetch", daemon=True
+            )
+            self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def wait(self, future: Future[T]) -> T:
+        """What comes of it. Raises what it raises, and what ``tick`` raises."""
+        is_owner = threading.get_ident() == self._owner
+        while True:
+            try:
+                return future.result(_POLL_S)
+            except WaitTimeoutError:
+                if future.done():
+                    return future.result()
+                if is_owner:
+                    self.tick()
+
+    async def get(self, name: str, begin: int, end: int, version: str | None = None) -> Part:
+        """The bytes [begin, end) of an object, or as many as it has. Raises StorageError,
+        FileNotFoundError, and ChangedError where it is not of this version."""
+        self.coming += end - begin
+        try:
+            part = await self._get(name, begin, end, version)
+            self.came += len(part.data)
+            return part
+        finally:
+            self.coming -= end - begin
+
+    async def _get(self, name: str, begin: int, end: int, version: str | None) -> Part:
+        from obstore.exceptions import BaseError, NotFoundError, PreconditionError
+
+        loop = asyncio.get_running_loop()
+        pause_s = _PAUSE_S
+        async with self._line:
+            began = loop.time()
+            while True:
+                try:
+                    return await self._ask(name, begin, end, version)
+                except (NotFoundError, FileNotFoundError) as error:
+                    if "NoSuchBucket" in str(error):
+                        raise StorageError(f"{self.url}: {why(error)}") from None
+                    raise FileNotFoundError(name) from None
+                except PreconditionError:
+                    raise ChangedError from None
+                except (BaseError, OSError, ValueError) as error:
+                    # obstore has classes of its own, and built-in ones for what comes on the way.
+                    now = loop.time()
+                    self._tell(error, now, now - began)
+                    if now - began > self._give_up_s:
+                        raise StorageError(
+                            f"{self.url} does not answer for {self._give_up_s:g} s: {why(error)}"
+                        ) from None
+                await asyncio.sleep(random.uniform(0.5, 1) * pause_s)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+
+    async def _ask(self, name: str, begin: int, end: int, version: str | None) -> Part:
+        import obstore
+
+        assert self._store is not None
+        options: GetOptions = {"range": (begin, end)}
+        if version is not None and version.startswith(('"', "W/")):
+            options["if_match"] = version
+        try:
+            got = await obstore.get_async(self._store, name, options=options)
+        except Exception as error:
+            if begin or "416" not in str(error):
+                raise
+            # There is no first byte, so no range of bytes: the object is empty.
+            got = await obstore.get_async(self._store, name)
+        now = _version(got)
+        if version is not None and now != version:
+            raise ChangedError
+        return Part(bytes(memoryview(await got.bytes_async())), got.meta["size"], now)
+
+    def _tell(self, error: Exception, now: float, failing_s: float) -> None:
+        if failing_s > _TELL_S and now > self._tell_at:
+            self._tell_at = now + _REMIND_S
+            _log.warning("%s: %s; still trying", self.url, why(error))
+
+    def stop(self) -> None:
+        """End: what was asked for does not come any more."""
+        loop, self._loop = self._loop, None
+        if loop is None or self._thread is None:
+            return
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(_END_S)
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join(_END_S)
+        if not self._thread.is_alive():
+            loop.close()
+
+
+def _version(got: GetResult) -> str:
+    """An ETag, or what else a server tells of a file."""
+    return got.meta.get("e_tag") or f"{got.meta['last_modified']} {got.meta['size']}"
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

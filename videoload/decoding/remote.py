@@ -1,0 +1,388 @@
+"""Files below a URL, of which only those parts are read that are needed.
+
+The first request for a file brings its first megabyte, its size and its version: all of a small
+file. Where its index is known, what is asked for is what opening it took the last time, and the
+groups of pictures that the clip needs, side by side. What nobody foresaw is fetched when FFmpeg
+asks for it, with more and more behind it as it goes on.
+
+Everything is asked for as early as it is known (`RemoteStorage.expect`), so that the next clips'
+bytes come while this one is decoded. What waits, waits in `Fetcher.wait`, where the worker's
+heartbeats go on.
+
+FFmpeg asks from within C, where no error may pass. So a reader that gets none keeps it as the
+file's ``failure``, and fails: whatever that led to, `RemoteFile.check` then raises the reason.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import stat
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+
+from cachetools import LRUCache
+
+from videoload.decoding.fetching import ChangedError, Fetcher, Part
+from videoload.decoding.spans import Range, Spans, requests, without
+from videoload.decoding.storage import VideoFile, sample
+from videoload.errors import VideoError
+
+if TYPE_CHECKING:
+    from videoload.decoding.index import VideoIndex  # the trainer has a storage too, and no FFmpeg
+
+T = TypeVar("T")
+
+_FIRST_BYTES = 1 << 20  # all of most short clips
+_AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what FFmpeg asks for
+_SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few packets of sound
+_FILE_BYTES = 32 << 20  # of one file that are kept
+_KEPT_BYTES, _FEWEST_KEPT = 64 << 20, 32  # of all files, but so many files in any case
+_COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
+_KNOWN = 100_000  # files whose size and version are known
+
+
+class RemoteStatus(NamedTuple):
+    """What `os.stat` tells of a local file, as far as it is asked for."""
+
+    st_size: int
+    st_mtime_ns: int  # a number that stands for the version
+    st_dev: int = 0
+    st_ino: int = 0
+    st_mode: int = stat.S_IFREG
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a file: and ``opening``, what FFmpeg reads of it to open it."""
+
+    size: int
+    version: str
+    opening: list[Range] = field(default_factory=list)
+    fingerprint: int = 0
+
+    @property
+    def status(self) -> RemoteStatus:
+        digest = blake2b(self.version.encode(), digest_size=7).digest()
+        return RemoteStatus(self.size, int.from_bytes(digest, "little"))
+
+
+class RemoteStorage:
+    """The files below ``root``, a URL; in the place of a `Storage`."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._fetcher = Fetcher(root)
+        self._finalizer = weakref.finalize(self, self._fetcher.stop)
+        self._known: LRUCache[str, _Known] = LRUCache(_KNOWN)
+        self._coming: dict[str, Future[Part]] = {}  # first parts
+        self._kept: OrderedDict[str, RemoteFile] = OrderedDict()
+        self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
+
+    def resolve(self, path: str) -> VideoFile:
+        """The file that ``path`` leads to, below the root. Raises VideoError, StorageError."""
+        name = self._name(path)
+        known = self._known.get(name)
+        if known is None:
+            known, part = self._first(path, name)
+        else:
+            part = None
+        content = self._alive.get(name)
+        if content is None or content.known is not known:
+            content = RemoteFile(name, known, self._fetcher)
+            self._alive[name] = content
+        if part is not None:
+            content.add(0, part.data)
+        self._kept[name] = content
+        self._kept.move_to_end(name)
+        self._make_room()
+        return VideoFile(f"{self.root}/{name}", known.status, content)
+
+    def expect(self, path: str) -> VideoFile | None:
+        """Ask for the beginning of a file that is wanted soon; the file, if it is known already.
+        Raises what `resolve` raises."""
+        name = self._name(path)
+        if name in self._known:
+            return self.resolve(path)
+        if name not in self._coming and not self.is_busy:
+            self._coming[name] = self._fetcher.start(self._fetcher.get(name, 0, _FIRST_BYTES))
+        return None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so much is on its way that no more is to be asked for ahead."""
+        return self._fetcher.coming > _COMING_BYTES
+
+    def run(
+        self,
+        path: str,
+        work: Callable[[], T],
+        tick: Callable[[], None],
+        file: VideoFile | None = None,
+        anew: Callable[[], T] | None = None,
+    ) -> T:
+        """What ``work`` makes of a file. Where bytes did not come, the reason is raised in the
+        place of whatever that led to; where the file has changed, ``anew`` (if None, ``work``) is
+        done upon it as it is now. ``tick`` is called while bytes are waited for."""
+        self._fetcher.tick = tick
+        try:
+            try:
+                return work()
+            finally:
+                for content in (file and file.content, self._alive.get(self._name(path))):
+                    if content is not None:
+                        content.check()
+        except ChangedError:
+            self._forget(path)
+        try:
+            return (anew or work)()
+        except ChangedError:
+            raise VideoError(path, "changes while it is read") from None
+
+    def fingerprint(self, path: str) -> int:
+        """As `Storage.fingerprint`: the same number for the same bytes. Raises StorageError too."""
+        return self.run(path, partial(self._fingerprint, path), self._fetcher.tick)
+
+    def _fingerprint(self, path: str) -> int:
+        content = self.resolve(path).content
+        assert content is not None
+        known = content.known
+        if not known.fingerprint:
+            ranges: list[Range] = []
+
+            def note(length: int, at: int) -> bytes:
+                ranges.append(Range(at, at + length))
+                return b""
+
+            sample(known.size, note)
+            content.want(ranges)
+            known.fingerprint = sample(known.size, content.pread)
+        return known.fingerprint
+
+    def _forget(self, path: str) -> None:
+        name = self._name(path)
+        self._known.pop(name, None)
+        self._kept.pop(name, None)
+        self._alive.pop(name, None)
+
+    def _name(self, path: str) -> str:
+        """The path in its plainest form. Raises VideoError."""
+        name = posixpath.normpath(path)
+        if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
+            raise VideoError(path, f"lies outside of the root {self.root}")
+        if not name.isprintable() or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise VideoError(path, "cannot be a file name")
+        return name
+
+    def _first(self, path: str, name: str) -> tuple[_Known, Part]:
+        asked = self._coming.pop(name, None)
+        asked = asked or self._fetcher.start(self._fetcher.get(name, 0, _FIRST_BYTES))
+        try:
+            part = self._fetcher.wait(asked)
+        except FileNotFoundError:
+            raise VideoError(path, "cannot be opened: No such file or directory") from None
+        except BaseException:
+            if not asked.done():  # who waits was called away, and may come back
+                self._coming[name] = asked
+            raise
+        known = self._known[name] = _Known(part.size, part.version)
+        return known, part
+
+    def _make_room(self) -> None:
+        if self._fetcher.came < _KEPT_BYTES // 8:
+            return  # nothing to speak of since the last look
+        self._fetcher.came = 0
+        held = sum(content.held for content in self._kept.values())
+        while held > _KEPT_BYTES and len(self._kept) > _FEWEST_KEPT:
+            _, content = self._kept.popitem(last=False)
+            held -= content.held
+            content.drop()
+
+
+class RemoteFile:
+    """One version of a file: its bytes at hand, and those on their way."""
+
+    def __init__(self, name: str, known: _Known, fetcher: Fetcher) -> None:
+        self.known = known
+        self.failure: BaseException | None = None
+        self.size = known.size
+        self._name = name
+        self._fetcher = fetcher
+        self._lock = threading.Lock()  # several threads may decode a file
+        self._spans = Spans(_FILE_BYTES)
+        self._coming: dict[Range, Future[None]] = {}
+        self._touched: list[Range] = []
+
+    @property
+    def held(self) -> int:
+        """Bytes at hand."""
+        return self._spans.bytes
+
+    def add(self, at: int, data: bytes) -> None:
+        """Bytes that came."""
+        with self._lock:
+            self._spans.add(at, data)
+
+    def drop(self) -> None:
+        """Keep no bytes."""
+        with self._lock:
+            self._spans.clear()
+
+    def want(self, ranges: Iterable[Range]) -> None:
+        """Ask for what is neither at hand nor on its way. Raises StorageError."""
+        with self._lock:
+            missing = [
+                gap
+                for begin, end in ranges
+                for span in self._spans.missing(max(0, begin), min(end, self.size))
+                for gap in without(span, self._coming)
+            ]
+            for part in requests(missing):
+                self._coming[part] = self._fetcher.start(self._get(part))
+
+    def want_frames(self, index: VideoIndex, frames: Iterable[int]) -> None:
+        """Ask for what it takes to open the file and to decode these frames."""
+        self.want([*self.known.opening, *ranges_of(index, frames, self.size)])
+
+    def want_beginning(self) -> None:
+        """Ask for all of a small file, and the first part of another."""
+        self.want([Range(0, _FIRST_BYTES)])
+
+    def pread(self, length: int, at: int) -> bytes:
+        """``length`` bytes from ``at`` on, fewer at the end of the file. Raises StorageError."""
+        end = min(at + length, self.size)
+        pieces = []
+        while at < end:
+            piece = self._read_some(at, end - at, end - at)
+            pieces.append(piece)
+            at += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def open(self) -> Reader:
+        """Something that FFmpeg can read from."""
+        return Reader(self)
+
+    def is_open(self) -> None:
+        """What FFmpeg has read by now is what opening takes."""
+        if not self.known.opening:
+            self.known.opening = requests(self._touched)
+        self._touched = []
+
+    def read_some(self, at: int, length: int, ahead: int) -> bytes:
+        """As `pread`, but fewer bytes if only those are here; ``ahead`` are asked for if none."""
+        data = self._read_some(at, length, ahead)
+        if not self.known.opening and len(self._touched) < 1000:
+            self._touched.append(Range(at, at + len(data)))
+        return data
+
+    def check(self) -> None:
+        """Raise what a reader was told in the place of bytes, if it was."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+
+    def _read_some(self, at: int, length: int, ahead: int) -> bytes:
+        while at < self.size:
+            with self._lock:
+                data = self._spans.read(at, length)
+                asked = next(
+                    (f for part, f in self._coming.items() if part.begin <= at < part.end), None
+                )
+            if data:
+                return data
+            if asked is None:
+                self.want([Range(at, at + max(length, ahead))])
+            else:
+                self._fetcher.wait(asked)
+        return b""
+
+    async def _get(self, part: Range) -> None:
+        try:
+            got = await self._fetcher.get(self._name, *part, self.known.version)
+            self.add(part.begin, got.data)
+            if len(got.data) < part.end - part.begin:
+                raise ChangedError
+        except FileNotFoundError:
+            raise ChangedError from None
+        finally:
+            with self._lock:
+                self._coming.pop(part, None)
+
+
+class Reader(io.RawIOBase):
+    """A remote file as FFmpeg reads it: one position, and more asked for ahead where it goes on
+    from there."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.name = file._name
+        self._file = file
+        self._at = self._began = self._ask_at = 0
+
+    def read(self, length: int = -1) -> bytes:
+        """Some bytes from here on; none at the end. Raises OSError where none come."""
+        ahead = min(max(_AHEAD_BYTES, self._at - self._began), _MAX_AHEAD_BYTES)
+        try:
+            if self._file.failure is not None:
+                raise self._file.failure
+            if ahead > _AHEAD_BYTES and self._at >= self._ask_at:
+                self._file.want([Range(self._at, self._at + 2 * ahead)])
+                self._ask_at = self._at + ahead // 2
+            data = self._file.read_some(self._at, length, ahead)
+        except BaseException as error:  # FFmpeg lets none pass
+            _fail(self._file, error)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go elsewhere."""
+        here = self._at
+        self._at = max(0, offset + (0, self._at, self._file.size)[whence])
+        if not 0 <= self._at - here <= _AHEAD_BYTES:
+            self._began = self._ask_at = self._at
+        return self._at
+
+    def pread(self, length: int, at: int) -> bytes:
+        """``length`` bytes from ``at`` on, fewer at the end of the file."""
+        self.seek(at)
+        pieces: list[bytes] = []
+        while length > 0 and (piece := self.read(length)):
+            pieces.append(piece)
+            length -= len(piece)
+        return b"".join(pieces)
+
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+
+def _fail(file: RemoteFile, error: BaseException) -> NoReturn:
+    file.failure = file.failure or error
+    raise OSError(5, "the storage does not answer") from None
+
+
+def ranges_of(index: VideoIndex, frames: Iterable[int], size: int) -> list[Range]:
+    """Where the groups of pictures lie that hold these frames, as far as an index tells."""
+    found = []
+    groups = {index.group_of(ordinal) for ordinal in frames}
+    for group in groups - {-1}:
+        begin = index.keyframe(group).position
+        is_last = group + 1 == len(index.keyframes)
+        end = size if is_last else index.keyframe(group + 1).position
+        if 0 <= begin < end:
+            found.append(Range(max(0, begin - _SLACK_BYTES), min(size, end + _SLACK_BYTES)))
+    return found
