@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.faults.narrow_line import NarrowLine
+from benchmarks.relay import line
 from tests.programs import Program, Programs
 from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
@@ -126,9 +126,9 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
     item = ItemSpec("tests.items:large", (500_000,), "uint8", files=False)
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
-        NarrowLine(client.endpoints[0], 1e7) as line,
+        line(client.endpoints[0], bytes_per_s=1e7) as narrow,
     ):
-        worker = remote(programs, line.endpoint, tmp_path, "far")
+        worker = remote(programs, narrow.endpoint, tmp_path, "far")
         client.wait_for_workers(1, 20 * SECOND)
         stats = train(client.stream(catalog(0), item, BATCH), 6, 0.01 * SECOND)
         worker.end()

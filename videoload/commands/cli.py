@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from videoload import __version__
 from videoload.commands import cli_batches, cli_workers
+from videoload.commands.cli_workers import CacheFolder
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 
@@ -112,14 +113,7 @@ def scan(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
     ] = False,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the indexes of videos are kept for later runs.",
-            show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
-        ),
-    ] = None,
+    cache: CacheFolder = None,
     every: Annotated[
         bool, typer.Option("--all", help="List every file, not only those with something to tell.")
     ] = False,

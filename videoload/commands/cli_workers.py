@@ -14,6 +14,15 @@ from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.native import REACHES
 
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where the indexes of videos are kept for later runs.",
+        show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
+    ),
+]
+
 
 def worker(
     connect: Annotated[
@@ -44,14 +53,7 @@ def worker(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Dial other hosts without keys.")
     ] = False,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the indexes of videos are kept for later runs.",
-            show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
-        ),
-    ] = None,
+    cache: CacheFolder = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
