@@ -130,7 +130,7 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
     ):
         worker = remote(programs, narrow.endpoint, tmp_path, "far")
         client.wait_for_workers(1, 20 * SECOND)
-        stats = train(client.stream(catalog(0), item, BATCH), 6, 0.01 * SECOND)
+        stats = train(client.stream(catalog(0), item, BATCH), 20, 0.01 * SECOND)
         worker.end()
     assert stats.bottleneck == "line", stats
     assert "host far's line is full (" in stats.verdict

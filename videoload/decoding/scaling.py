@@ -6,8 +6,9 @@ Interpolation, matrix and range are pinned, so that every worker gives the same 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 
 import av
 import numpy as np
@@ -82,7 +83,8 @@ class Scaler:
 FrameFormat = tuple[int, int, str, int, int]
 
 
-class _Chain(NamedTuple):
+@dataclass(eq=False, slots=True)  # it is found by itself, for each frame
+class _Chain:
     graph: Graph  # the contexts do not keep it
     source: FilterContext
     sink: FilterContext

@@ -12,7 +12,9 @@ for its line: for pixels that are on their way, or a lease that is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 from videoload.transport.messages import Result, Spent
@@ -25,8 +27,7 @@ _SLOW_FILE = 5.0  # times what a clip takes on average
 _FILE_LOOKS = 8  # the slowest files that are told
 
 
-@dataclass(eq=False, slots=True)
-class Work:
+class Work(NamedTuple):
     """What a worker did: clips, bytes of pixels that came by a line, and seconds.
 
     ``busy_s`` are those of the phases; ``free_s`` it had no lease, which is to say no slot;
@@ -48,10 +49,9 @@ class Work:
     scale_s: float = 0.0
     transform_s: float = 0.0
 
-    def add(self, other: Work) -> None:
-        """Count what the other did as well."""
-        for name in _NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+    def plus(self, other: Work) -> Work:
+        """What both did."""
+        return Work(*map(add, self, other))
 
     @property
     def clip_s(self) -> float:
@@ -59,15 +59,16 @@ class Work:
         return self.busy_s / self.clips if self.clips else 0.0
 
 
-_NAMES = tuple(field.name for field in fields(Work))
+_NOTHING = Work()
 
 
 def total(works: Iterable[Work]) -> Work:
     """All of it."""
-    found = Work()
-    for work in works:
-        found.add(work)
-    return found
+    return reduce(Work.plus, works, _NOTHING)
+
+
+def _count(works: dict[str, Work], worker: str, work: Work) -> None:
+    works[worker] = works.get(worker, _NOTHING).plus(work)
 
 
 class Account:
@@ -130,12 +131,12 @@ class Ledger:
 
     def add(self, now: float, worker: str, work: Work) -> None:
         """A worker did that."""
-        self.all.setdefault(worker, Work()).add(work)
+        _count(self.all, worker, work)
         if not self._buckets or now >= self._buckets[-1].begin + _BUCKET_S:
             self._buckets.append(_Bucket(now, now, 0, {}))
             self._merge()
         self._buckets[-1].end = now
-        self._buckets[-1].works.setdefault(worker, Work()).add(work)
+        _count(self._buckets[-1].works, worker, work)
 
     def read(self, since: float) -> dict[str, Work]:
         """The work since then, by worker."""
@@ -144,7 +145,7 @@ class Ledger:
             if bucket.end < since:
                 break
             for worker, work in bucket.works.items():
-                found.setdefault(worker, Work()).add(work)
+                _count(found, worker, work)
         return found
 
     def _merge(self) -> None:
@@ -157,7 +158,7 @@ class Ledger:
                 return
             older, newer = self._buckets[begin : begin + 2]
             for worker, work in newer.works.items():
-                older.works.setdefault(worker, Work()).add(work)
+                _count(older.works, worker, work)
             older.kind += 1
             older.end = newer.end
             del self._buckets[begin + 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -147,8 +148,8 @@ def test_a_host_that_is_slower_than_the_others_is_named_and_so_is_a_worker() -> 
 
 
 def test_a_worker_of_which_little_is_known_is_called_nothing() -> None:
-    new = worker(2, rate=1.0)
-    new.work.leases = 2
+    known = worker(2, rate=1.0)
+    new = replace(known, work=known.work._replace(leases=2))
     assert said(figures(0.4), [worker(1), new]).bottleneck == "decoding"
 
 
