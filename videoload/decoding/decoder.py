@@ -178,14 +178,15 @@ class Decoder:
 
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
-        enter = self.watch.enter
+        clock, scaling_s = self.watch.clock, 0.0
 
         def write(ordinal: int, frame: VideoFrame) -> None:
-            enter("scale")
+            nonlocal scaling_s
+            began = clock()
             scaled: Scaled = {}
             for scaler, place in places[ordinal]:
                 scaler.write(frame, place, scaled)
-            enter("decode")
+            scaling_s += clock() - began
 
         try:
             opened = prepared.opened or self._files.take(prepared.file)
@@ -198,6 +199,8 @@ class Decoder:
             if self._indexes.forget(path, prepared.known):
                 return self.decode(path, spec, prepared.requests, prepared.out, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
+        finally:
+            self.watch.move(scaling_s, "scale")
         if prepared.transform is not None:
             made = spec.arrays(prepared.out).reshape(len(prepared.params), *spec.clip_shape)
             with self.watch.phase("transform"):

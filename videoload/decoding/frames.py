@@ -129,7 +129,9 @@ def _read_strictly(
             if index.sums is not None:
                 if at == target and checksum(frames[0]) != index.sums[at]:
                     raise _ComplaintError
-            elif frames[0].is_corrupt or not _is_in_order(index, at, frames[0]):
+            elif frames[0].is_corrupt or not (
+                a_frame_a_packet or _is_in_order(index, at, frames[0])
+            ):
                 raise _ComplaintError
             if at == target:
                 use(left.popleft(), frames[0])
@@ -139,8 +141,6 @@ def _read_strictly(
 
 def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
     """Whether a frame is the one that should come now, as far as its packet's number tells."""
-    if index.gives_a_frame_a_packet:
-        return True
     packet = frame.opaque
     if not isinstance(packet, int):
         return False

@@ -130,6 +130,7 @@ class OpenedVideo:
             self.close()
             raise
         self.codec = self.stream.codec_context
+        self._has_tables = self._strict and self.codec.name == "mjpeg"  # in each picture, its own
         self.packets = packets(self.container, self.stream)
 
     @property
@@ -164,7 +165,7 @@ class OpenedVideo:
     def decode(self, packet: VideoPacket) -> list[VideoFrame]:
         """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
         self.used = True
-        if self._strict and packet.size and self.codec.name == "mjpeg":
+        if self._has_tables and packet.size:
             self._check_tables(memoryview(packet))
         return self.codec.decode(packet if packet.size else None)
 

@@ -13,18 +13,18 @@ class Stopwatch:
     """Of one thread. Begins in "decode"."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+        self.clock = clock
         self.start()
 
     def start(self) -> None:
         """Begin anew."""
         self._spent = dict.fromkeys(PHASES, 0.0)
-        self._phase, self._since = "decode", self._clock()
+        self._phase, self._since = "decode", self.clock()
 
     def enter(self, phase: str) -> str:
         """A phase begins, and another ends: that one is returned. For what is done for each frame:
         a context manager would take three times as long."""
-        now = self._clock()
+        now = self.clock()
         before = self._phase
         self._spent[before] += now - self._since
         self._phase, self._since = phase, now
@@ -33,6 +33,12 @@ class Stopwatch:
     def phase(self, name: str) -> _Phase:
         """A phase within another one, which goes on after it: for ``with``."""
         return _Phase(self, name)
+
+    def move(self, seconds: float, phase: str) -> None:
+        """So many seconds of the phase that goes on were another one's: for what comes so often
+        that entering it would take part of the time."""
+        self._spent[self._phase] -= seconds
+        self._spent[phase] += seconds
 
     def read(self) -> dict[str, float]:
         """Seconds by phase, since `start`."""

@@ -11,7 +11,7 @@ for its line: for pixels that are on their way, or a lease that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -181,6 +181,9 @@ class FileTime(NamedTuple):
     seconds: float
 
 
+_NO_FILE = FileTime(-1, 0, 0.0)
+
+
 class SlowFiles(NamedTuple):
     """So many files of those that were ``met``, of which a clip takes five times as long as others,
     and the share of all decoding that they take; and of which a clip takes longest."""
@@ -197,18 +200,22 @@ class FileTimes:
 
     def __init__(self) -> None:
         self._files: dict[int, FileTime] = {}
-        self._all = FileTime(-1, 0, 0.0)
+        self._all = _NO_FILE
         self._workers: dict[str, FileTime] = {}
 
-    def add(self, worker: str, video: int, seconds: float) -> None:
-        """A worker took so long for a clip."""
-        mine = _more(self._workers.get(worker, FileTime(-1, 0, 0.0)), seconds)
-        self._workers[worker] = mine
-        everybody = _more(self._all, seconds)
-        self._all = everybody
-        if mine.seconds > 0:
-            seconds *= everybody.seconds / everybody.clips * mine.clips / mine.seconds
-        self._files[video] = _more(self._files.get(video, FileTime(video, 0, 0.0)), seconds)
+    def add(self, worker: str, clips: Sequence[tuple[int, float]]) -> None:
+        """A worker took so many seconds for a clip of each of these videos."""
+        count, spent_s = len(clips), sum(seconds for _, seconds in clips)
+        if not spent_s:
+            return
+        _, my_clips, my_s = self._workers.get(worker, _NO_FILE)
+        self._workers[worker] = mine = FileTime(-1, my_clips + count, my_s + spent_s)
+        _, all_clips, all_s = self._all
+        self._all = everybody = FileTime(-1, all_clips + count, all_s + spent_s)
+        pace = everybody.seconds / everybody.clips * mine.clips / mine.seconds
+        for video, seconds in clips:
+            _, before, before_s = self._files.get(video, _NO_FILE)
+            self._files[video] = FileTime(video, before + 1, before_s + seconds * pace)
         if len(self._files) > _FILES:
             heavy = sorted(self._files.values(), key=_seconds)[_FILES // 2 :]
             self._files = {file.video: file for file in heavy}
@@ -228,10 +235,6 @@ class FileTimes:
         share = min(1.0, sum(map(_seconds, slow)) / seconds)
         slowest = sorted(self._files.values(), key=lambda file: -file.seconds / file.clips)
         return SlowFiles(len(slow), len(self._files), share, tuple(slowest[:_FILE_LOOKS]))
-
-
-def _more(time: FileTime, seconds: float) -> FileTime:
-    return FileTime(time.video, time.clips + 1, time.seconds + seconds)
 
 
 def _seconds(file: FileTime) -> float:

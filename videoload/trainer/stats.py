@@ -269,9 +269,8 @@ class Meter:
         """A worker did that; ``clips``: the video of each, and what it took, as the worker says."""
         with self._lock:
             self._ledger.add(now, worker, work)
-            for video, seconds in clips:
-                if 0 < seconds <= work.busy_s:
-                    self._files.add(worker, video, seconds)
+            # A worker may say anything.
+            self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
 
     def work(self, since: float) -> dict[str, Work]:
         """What each worker did since then."""

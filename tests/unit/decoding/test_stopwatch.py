@@ -32,6 +32,19 @@ def test_what_is_within_a_phase_counts_for_the_inner_one_alone() -> None:
     assert sum(watch.read().values()) == 63, "to read it changes nothing"
 
 
+def test_what_was_timed_apart_is_moved() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+    clock.now += 10
+    watch.move(4, "scale")
+    assert (watch.read()["decode"], watch.read()["scale"]) == (6, 4)
+    with watch.phase("transform"):
+        clock.now += 3
+        watch.move(1, "scale")
+    assert (watch.read()["transform"], watch.read()["scale"]) == (2, 5)
+    assert sum(watch.read().values()) == 13
+
+
 def test_a_phase_ends_with_an_error_and_a_start_forgets() -> None:
     clock = Clock()
     watch = Stopwatch(clock)

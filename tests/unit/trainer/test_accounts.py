@@ -117,7 +117,7 @@ def test_a_few_files_that_take_long_are_seen() -> None:
     files = FileTimes()
     for turn in range(3):
         for video in range(60):
-            files.add(f"worker{(turn + video) % 2}", video, 0.06 if video < 4 else 0.01)
+            files.add(f"worker{(turn + video) % 2}", [(video, 0.06 if video < 4 else 0.01)])
     found = files.read()
     assert (found.slow, found.met) == (4, 60)
     assert found.share == pytest.approx(0.24 / 0.80, rel=0.15)
@@ -128,23 +128,23 @@ def test_the_files_of_a_slow_worker_are_not_slow() -> None:
     files = FileTimes()
     for video in range(200):
         slow = video % 10 == 0
-        files.add("slow" if slow else "quick", video, 0.2 if slow else 0.01)
+        files.add("slow" if slow else "quick", [(video, 0.2 if slow else 0.01)])
     assert files.read().share < 0.05, "that of the first one, before its worker was known"
 
 
 def test_files_that_are_alike_are_not_slow_and_none_are_none() -> None:
     files = FileTimes()
     assert files.read() == SlowFiles()
-    files.add("a", 1, 0.0)
+    files.add("a", [(1, 0.0)])
     assert files.read() == SlowFiles()
     for video in range(100):
-        files.add("a", video, 0.01 * (1 + video % 3))
+        files.add("a", [(video, 0.01 * (1 + video % 3))])
     assert files.read().slow == 0
 
 
 def test_of_very_many_files_the_heavy_ones_are_kept() -> None:
     files = FileTimes()
     for video in range(40_000):
-        files.add("a", video, 5.0 if video == 7 else 0.001)
+        files.add("a", [(video, 5.0 if video == 7 else 0.001)])
     assert len(files._files) <= 1 << 14
     assert files.read().slowest[0].video == 7
