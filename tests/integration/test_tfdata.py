@@ -56,6 +56,7 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
     """So many slots come back: a pass of which one batch is read has the workers fill that many
     more, and then no more."""
     collect_garbage()
+    wait_until(lambda: all_idle(client), 10 * SECOND, "the workers are through with what was left")
     before = decoded(client)
     batches = stream.batches(epochs=SLOTS)
     next(batches)
@@ -65,6 +66,10 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
         return decoded(client) == before + (1 + slots) * stream.options.batch_size
 
     wait_until(filled, 30 * SECOND, f"{slots} slots are free again")
+
+
+def all_idle(client: Client) -> bool:
+    return all(worker.state == "idle" for worker in client.workers)
 
 
 def decoded(client: Client) -> int:
@@ -449,7 +454,7 @@ def test_what_ended_a_stream_can_be_had_as_it_is(
     with pytest.raises(tf.errors.OpError) as caught:
         small_model(tf).fit(stream.dataset(), **FIT)
     assert isinstance(stream.error, TooManyBadVideos)
-    assert len(stream.error.videos) == 4
+    assert len(stream.error.videos) in (4, 5)  # by now, the other worker may have met the fifth
     small_model(tf).fit(good.dataset(), **FIT)
     assert good.error is None
     del caught

@@ -7,8 +7,9 @@ slot therefore blocks the very release that it waits for. So while it waits, it 
 tiny tensor every 50 ms.
 
 The generator runs ahead of the trainer, in TensorFlow's prefetch: what it costs to hand a batch
-over is no part of the trainer's step. But its waiting is not the trainer's either. So two small
-functions around the prefetch note when the trainer asks for a batch, and when it gets it.
+over is no part of the trainer's step. But its waiting is not the trainer's either. So a small
+function behind the prefetch notes when the trainer asks for a batch. It has got it when it has
+asked and the batch is there, whichever comes last.
 
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
@@ -20,11 +21,13 @@ from __future__ import annotations
 import atexit
 import logging
 import sys
+import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +48,7 @@ _log = logging.getLogger(__name__)
 
 _PREFETCH = 1  # more only takes slots: reading ahead is theirs
 _LEAVE_S = 2.0
+_FIRST = np.int64(0)
 _BEGINS_ANEW = (
     "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
     "each of its epochs; give steps_per_epoch=%d as well, or a dataset of one epoch"
@@ -106,18 +110,15 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
         return tf.ensure_shape(tf.numpy_function(reading.begin, [], tf.int64), ())
 
     def asked(reader: tf.Tensor) -> tf.Tensor:
-        return tf.numpy_function(reading.asked, [reader], tf.int64)
+        return tf.ensure_shape(tf.numpy_function(reading.asked, [reader], tf.int64), ())
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         questions = tf.data.Dataset.from_tensors(reader).repeat().map(as_it_is(asked))
         batches = tf.data.Dataset.from_generator(
             reading.batches, args=(reader,), output_signature=signature
         )
-        return tf.data.Dataset.zip(questions, batches.prefetch(_PREFETCH)).map(as_it_is(got))
-
-    def got(reader: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
-        tf.numpy_function(reading.got, [reader, tf.shape(tf.nest.flatten(batch[1])[0])[0]], [])
-        return batch
+        # The answer to each question is which dataset is to be asked. There is one.
+        return tf.data.Dataset.choose_from_datasets([batches.prefetch(_PREFETCH)], questions)
 
     made = tf.data.Dataset.from_tensors(0).map(as_it_is(begin)).flat_map(as_it_is(iteration))
     made.stream = stream  # as long as there is the dataset
@@ -131,19 +132,20 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
 
 @dataclass
 class _Iteration:
-    """``turn``: how many were complete when it began. So many batches were ``read``, and so many of
-    them ``taken`` by the trainer; each is counted in one thread. ``over``: no more are read."""
+    """``turn``: how many were complete when it began. Of its batches so many were ``taken``,
+    so many more are ``asked`` for; those ``there`` have so many clips. ``over``: no more come."""
 
     turn: int
-    read: int = 0
     taken: int = 0
+    asked: int = 0
+    there: deque[int] = field(default_factory=deque)
     over: bool = False
 
 
 class _Reading:
     """What TensorFlow calls: a generator of batches, in the thread that prefetches, and what notes
-    when the trainer asks for a batch and when it gets it. TensorFlow never frees its functions; so
-    only the dataset holds the stream."""
+    when the trainer asks for a batch. TensorFlow never frees its functions; so only the dataset
+    holds the stream."""
 
     def __init__(self, stream: Stream, steps: range, *, info: bool) -> None:
         self._stream = weakref.ref(stream)
@@ -152,6 +154,7 @@ class _Reading:
         self._finished = 0  # iterations of which the trainer has got all
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
+        self._lock = threading.Lock()  # questions and batches come in threads of their own
 
     def begin(self) -> np.int64:
         """An iteration begins: the number of its reader."""
@@ -161,23 +164,31 @@ class _Reading:
 
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
-        if (stream := self._stream()) is not None:
-            stream._meter.asked(int(reader))
-            self._forget_if_over(stream, int(reader))
-        return reader
-
-    def got(self, reader: np.int64, clips: np.int32) -> None:
-        """The trainer got one."""
         stream, iteration = self._stream(), self._iterations.get(int(reader))
-        if stream is None or iteration is None:
-            return
-        stream._meter.got(int(reader), int(clips))
-        step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
-        stream._tell_of_epoch(step)
-        iteration.taken += 1
-        if iteration.taken == len(self._steps):  # who knows how many there are asks for no more
-            self._finished = max(self._finished, iteration.turn + 1)
-        self._forget_if_over(stream, int(reader))
+        if stream is not None:
+            stream._meter.asked(int(reader))
+            if iteration is not None:
+                iteration.asked += 1
+            self._match(stream, int(reader), iteration)
+        return _FIRST
+
+    def _match(self, stream: Stream, reader: int, iteration: _Iteration | None) -> None:
+        """Whether the trainer has got the batch that it asked for, or nothing is left to get."""
+        with self._lock:
+            got = iteration is not None and iteration.asked > 0 and bool(iteration.there)
+            if iteration is not None and got:
+                iteration.asked -= 1
+                clips = iteration.there.popleft()
+                step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
+                iteration.taken += 1
+                if iteration.taken == len(self._steps):  # who knows how many there are asks no more
+                    self._finished = max(self._finished, iteration.turn + 1)
+        if got:
+            stream._meter.got(reader, clips)
+            stream._tell_of_epoch(step)
+        if iteration is None or (iteration.over and not iteration.there):
+            self._iterations.pop(reader, None)
+            stream._meter.left(reader)
 
     def batches(self, reader: np.int64) -> Iterator[tuple[Any, ...]]:
         """The batches of an iteration."""
@@ -187,7 +198,8 @@ class _Reading:
         idle = Idle()
 
         def counted(batch: BatchWithInfo) -> tuple[Any, ...]:
-            iteration.read += 1
+            iteration.there.append(len(batch[2].video))
+            self._match(stream, number, iteration)
             return (*batch[:2], _as_dict(batch[2])) if self._info else batch[:2]
 
         if iteration.turn and len(steps) > len(stream) and not self._warned:
@@ -211,17 +223,11 @@ class _Reading:
             _log.log(level, "the stream stopped: %s", str(error))
             raise
         except GeneratorExit:  # the iteration was left: nothing of it is taken any more
-            iteration.read = iteration.taken
+            iteration.there.clear()
             raise
         finally:
             iteration.over = True
-            self._forget_if_over(stream, number)
-
-    def _forget_if_over(self, stream: Stream, reader: int) -> None:
-        iteration = self._iterations.get(reader)
-        if iteration is None or (iteration.over and iteration.taken == iteration.read):
-            self._iterations.pop(reader, None)
-            stream._meter.left(reader)
+            self._match(stream, number, iteration)
 
     def _stream_now(self) -> Stream:
         if (stream := self._stream()) is None:
