@@ -563,7 +563,9 @@ class Engine:
 
     def _note_rates(self, stream: OpenStream, peer: Peer, result: Result) -> None:
         if result.rates:
-            stream.rates[list(self._table.videos(peer, result.lease))] = result.rates
+            videos = self._table.videos(peer, result.lease)
+            for video, rate in zip(videos, result.rates, strict=True):
+                stream.rates[video] = rate
 
     # Which copy of a video is taken
 

@@ -39,7 +39,7 @@ def head_room(stream: Stream, train: Callable[[Any, Any], object], steps: int = 
     steps = whole("steps", steps, 1)
     reader = stream._read(range(1), reader=stream._new_reader())
     try:
-        clips, labels, _ = next(reader)
+        clips, labels = next(reader)
     finally:
         reader.close()
     train(clips, labels)

@@ -7,7 +7,9 @@ import logging
 import weakref
 from collections.abc import Callable
 
-from videoload.spec.plan import BatchWithInfo, batch_info
+import numpy as np
+
+from videoload.spec.plan import Batch, BatchWithInfo, batch_info
 from videoload.trainer.engine import Engine
 from videoload.trainer.leases import Ready
 from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
@@ -46,9 +48,10 @@ class Lender:
             engine.check()
 
     def hand_over(
-        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None
-    ) -> BatchWithInfo:
-        """A batch for the consumer. ``idle`` is called before a copy is made: it may end a loan.
+        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool
+    ) -> Batch | BatchWithInfo:
+        """A batch for the consumer, with its ``info`` if that is wanted. ``idle`` is called before
+        a copy is made: it may end a loan.
 
         A Ctrl-C may strike between any two steps: the slot is given back all the same, by the
         queue's end until the array's end does it. Once is enough: see `Engine.give_back`."""
@@ -82,11 +85,13 @@ class Lender:
             assert rows.base is not None
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
-        rates = source.rates[[sample.video for sample in batch.samples]]
-        frames = batch.frames.reshape(len(batch.samples), *source.spec.frames_shape)
-        info = batch_info(batch.step, batch.samples, source.catalog, frames, rates)
-        targets = source.catalog.targets_of(info.video, info.frames)
-        return source.spec.arrays(rows), targets, info
+        videos = np.array([sample.video for sample in batch.samples], np.int64)
+        frames = batch.frames.reshape(len(videos), *source.spec.frames_shape)
+        clips, targets = source.spec.arrays(rows), source.catalog.targets_of(videos, frames)
+        if not info:
+            return clips, targets
+        told = batch_info(batch.step, batch.samples, source.catalog, frames, source.rates[videos])
+        return clips, targets, told
 
     def _held(self) -> int:
         """How many slots consumers reference arrays of."""

@@ -20,6 +20,7 @@ from videoload.trainer.waiting import Figures, Taken, count, figures
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
+_NEWS = 64  # answers of workers that are booked at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,7 @@ class Meter:
         self._first_batch_s: float | None = None
         self._lay: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # when, and how long
         self._ledger, self._files = Ledger(), FileTimes()
+        self._news: list[tuple[str, Work, Sequence[tuple[int, float]], float]] = []
         self._marks: dict[str, float] = {}
 
     # The readers
@@ -268,13 +270,22 @@ class Meter:
     def did(self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float) -> None:
         """A worker did that; ``clips``: the video of each, and what it took, as the worker says."""
         with self._lock:
+            self._news.append((worker, work, clips, now))
+            if len(self._news) >= _NEWS:
+                self._book()
+
+    def _book(self) -> None:
+        # Many in a row take a fifth of what each takes alone, between two messages.
+        for worker, work, clips, now in self._news:
             self._ledger.add(now, worker, work)
             # A worker may say anything.
             self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
+        self._news.clear()
 
     def work(self, since: float) -> dict[str, Work]:
         """What each worker did since then."""
         with self._lock:
+            self._book()
             if since > -math.inf:
                 return self._ledger.read(since)
             return {worker: total([work]) for worker, work in self._ledger.all.items()}
@@ -301,6 +312,7 @@ class Meter:
         """The figures so far, or of the last ``window_s`` seconds."""
         found, measured, works = self._measure(connected, window_s)
         with self._lock:
+            self._book()
             files = self._files.read()
         verdict = judge(found, measured, cores=cores(), files=files, ceiling=self.ceiling)
         batches, clips = self.batches, self.clips

@@ -15,8 +15,7 @@ import os
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from videoload.errors import BadVideo, VideoloadError
 from videoload.spec.arguments import real, whole
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from videoload.trainer.keras_sequence import StreamSequence
 
 _log = logging.getLogger(__name__)
-
-_PAIR = itemgetter(0, 1)  # (clips, labels) of (clips, labels, info)
 
 
 class Stream:
@@ -112,8 +109,7 @@ class Stream:
             ClosedError: The client is closed.
         """
         epoch = self._epoch
-        # Mapped, not looped over: a variable here would hold on to the batch's slot.
-        yield from map(_PAIR, self._read(range(epoch * len(self), (epoch + 1) * len(self))))
+        yield from self._read(range(epoch * len(self), (epoch + 1) * len(self)))
         self._epoch = max(self._epoch, epoch + 1)
 
     @overload
@@ -160,8 +156,9 @@ class Stream:
             WorkerError: The workers of this host end as soon as they are started.
             ClosedError: The client is closed.
         """
-        batches = self._read(self._steps(start_step, epochs))
-        return map(with_digest, batches) if info else map(_PAIR, batches)
+        batches = self._read(self._steps(start_step, epochs), info=info)
+        # Mapped, not looped over: a variable here would hold on to the batch's slot.
+        return map(with_digest, batches) if info else batches
 
     def dataset(
         self, start_step: int = 0, epochs: int = 1, *, info: bool = False
@@ -253,7 +250,7 @@ class Stream:
         start = whole("start_step", start_step, 0)
         stop = start + whole("batches", batches)
         # A reader that has its number is not metered.
-        shown = self._read(range(start, stop), reader=self._new_reader(), noted=False)
+        shown = self._read(range(start, stop), reader=self._new_reader(), noted=False, info=True)
         contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
@@ -329,10 +326,11 @@ class Stream:
         *,
         reader: int | None = None,
         noted: bool = True,
-    ) -> Generator[BatchWithInfo, None, None]:
-        """The batches of ``steps``. ``idle`` is called every 50 ms of a wait, and before it
-        where a worker waits for a slot. A ``reader`` that has its number already notes by itself
-        when it waits. Only what is ``noted`` has receipts.
+        info: bool = False,
+    ) -> Generator[Any, None, None]:
+        """The batches of ``steps``, with ``info`` if that is wanted. ``idle`` is called every 50 ms
+        of a wait, and before it where a worker waits for a slot. A ``reader`` that has its number
+        already notes by itself when it waits. Only what is ``noted`` has receipts.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -357,7 +355,10 @@ class Stream:
                 if meter is not None:
                     meter.got(reader_id, len(batch.samples))
                 if batch.samples:
-                    yield self._noted(self._lender.hand_over(batch, queue, idle), noted)
+                    # No variable here either.
+                    yield self._noted(
+                        batch.step, self._lender.hand_over(batch, queue, idle, info=info), noted
+                    )
                 else:  # all of it was left out
                     engine.post(partial(engine.give_back, source, batch), about_leases=True)
                     queue.handed_over()
@@ -371,10 +372,9 @@ class Stream:
             if meter is not None:
                 meter.left(reader_id)
 
-    def _noted(self, batch: BatchWithInfo, noted: bool) -> BatchWithInfo:
+    def _noted(self, step: int, batch: Batch | BatchWithInfo, noted: bool) -> Batch | BatchWithInfo:
         if noted and self._receipts is not None:
-            clips, targets, info = batch
-            self._receipts.add(info.step, clips, targets)
+            self._receipts.add(step, *batch[:2])
         return batch
 
     def _close_client(self) -> None:

@@ -41,7 +41,7 @@ from videoload.trainer import interrupts
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from videoload.spec.plan import BatchInfo, BatchWithInfo
+    from videoload.spec.plan import Batch, BatchInfo, BatchWithInfo
     from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
@@ -197,16 +197,16 @@ class _Reading:
         before = iteration.turn * len(steps)
         idle = Idle()
 
-        def counted(batch: BatchWithInfo) -> tuple[Any, ...]:
-            iteration.there.append(len(batch[2].video))
+        def counted(batch: Batch | BatchWithInfo) -> tuple[Any, ...]:
+            iteration.there.append(_rows(batch[1]))
             self._match(stream, number, iteration)
-            return (*batch[:2], _as_dict(batch[2])) if self._info else batch[:2]
+            return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
 
         if iteration.turn and len(steps) > len(stream) and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
         batches = stream._read(
-            range(steps.start + before, steps.stop + before), idle, reader=number
+            range(steps.start + before, steps.stop + before), idle, reader=number, info=self._info
         )
         try:
             with suppress(StopIteration):
@@ -295,6 +295,11 @@ def _info_signature(spec: Spec, rows: int | None) -> dict[str, tf.TensorSpec]:
         "frames": tf.TensorSpec(many, tf.int64),
         "times": tf.TensorSpec(many, tf.float64),
     }
+
+
+def _rows(labels: Any) -> int:
+    """How many of them: targets may be a dict."""
+    return len(next(iter(labels.values())) if isinstance(labels, dict) else labels)
 
 
 def _as_dict(info: BatchInfo) -> dict[str, Any]:
