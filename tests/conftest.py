@@ -4,8 +4,9 @@ order in which tests run.
 A test that starts processes must leave nothing behind. `_nothing_left_behind` looks after each test
 of integration/ and faults/; what it looks for stands in `tests.leaks`.
 
-Several processes run the tests (``-n auto``, pytest-xdist: one per core, four at most; none but
-this one where a single test is named), each taking the next one when it is done. What needs
+Several processes run the tests (``-n auto``, pytest-xdist: one more than there are cores, since
+many tests wait, and four at most; none but this one where a single test is named), each taking the
+next one when it is done. What needs
 TensorFlow in its own process is one ``xdist_group``, so that it is imported once, and goes first;
 the other slow ones follow; what measures time is a group as well, and goes last, when most of the
 machine is free.
@@ -62,7 +63,8 @@ _GROUPS = {"tensorflow": 0, "timing": 3}
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    return 0 if any("::" in argument for argument in config.args) else min(cores(), _MAX_PROCESSES)
+    one_test = any("::" in argument for argument in config.args)
+    return 0 if one_test else min(cores() + 1, _MAX_PROCESSES)
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not slow are chosen

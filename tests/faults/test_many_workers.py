@@ -26,6 +26,7 @@ PROCESSES = LIMIT // EACH  # of workers: as many as the limit
 FILES = 64  # that the trainer opens at once, as a checkpoint or an import may
 
 TRAINER = """
+    import errno
     import os
     import resource
     import sys
@@ -49,12 +50,24 @@ TRAINER = """
 
     seen = []
 
+    def open_soon():
+        until = time.monotonic() + 2
+        while True:
+            try:
+                return open(__file__)
+            except OSError as error:
+                # ZeroMQ accepts first and is asked then: of a crowd that dials again and again, for
+                # a moment more than there is room for.
+                if error.errno != errno.EMFILE or soft != hard or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+
     def opening(batches):
         for batch in batches:
             seen.append(len(os.listdir("/proc/self/fd")))
             with ExitStack() as opened:
                 for _ in range(int(files)):
-                    opened.enter_context(open(__file__))
+                    opened.enter_context(open_soon())
             yield batch
 
     root, soft, hard, files = sys.argv[1:]
