@@ -68,6 +68,7 @@ LOADERS = {
     for loader in (
         Loader(LIMIT, "limit"),
         Loader("videoload", "ours", ("tensorflow",)),
+        Loader("videoload watched", "ours", ("tensorflow",), "watched"),
         Loader("videoload tcp", "ours", ("tensorflow",), "tcp"),
         Loader("videoload tcp curve", "ours", ("tensorflow",), "tcp curve"),
         Loader("videoload tcp yuv420p", "ours", ("tensorflow",), "tcp yuv420p"),

@@ -1,19 +1,26 @@
 """videoload, end to end: what comes out of ``stream.dataset()``.
 
-Local workers; or workers that dial in over loopback tcp, real ``videoload worker`` processes, with
-CURVE or with yuv420p instead of rgb24 if the variant says so. Each item is a segment in a catalog,
-exactly as long as its clip, so "center" can choose nothing but the frames that were asked for.
+Local workers, watched by all there is if the variant says so: `videoload top` in a terminal, a
+scrape of ``/metrics`` and a line of `Stream.stats` every second, and the log at INFO. Or workers
+that dial in over loopback tcp, real ``videoload worker`` processes, with CURVE or with yuv420p
+instead of rgb24. Each item is a segment in a catalog, exactly as long as its clip, so "center" can
+choose nothing but the frames that were asked for.
 """
 
 from __future__ import annotations
 
 import csv
+import logging
+import os
+import pty
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import tensorflow  # noqa: F401  # `dataset` would import it under the clock
 
@@ -22,6 +29,13 @@ from benchmarks.loaders import Batches
 from benchmarks.work import Item, Work
 
 _STOP_S = 10
+_LOOK_S = 1.0
+_SCRAPE = """
+import sys, time, urllib.request
+while True:
+    urllib.request.urlopen(sys.argv[1]).read()
+    time.sleep(float(sys.argv[2]))
+"""
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
@@ -33,6 +47,8 @@ def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> 
         catalog = _catalog(folder / "items.csv", work, once)
         client = stack.enter_context(_client(folder, work, processes, variant))
         stream = client.stream(catalog, clip, work.batch, on_error="raise")
+        if variant == "watched":
+            stack.enter_context(_watched(client, stream, folder))
         epochs = -(-len(items) // len(once))
         for clips, labels in stream.dataset(epochs=epochs).take(len(items) // work.batch):
             yield labels, clips
@@ -50,7 +66,10 @@ def _catalog(file: Path, work: Work, items: Sequence[Item]) -> vl.Catalog:
 @contextmanager
 def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[vl.Client]:
     if "tcp" not in variant:
-        with vl.Client(workers=processes) as client:
+        doors: dict[str, Any] = {}
+        if variant == "watched":
+            doors = {"listen": "tcp://127.0.0.1:*", "metrics_port": 0}
+        with vl.Client(workers=processes, **doors) as client:
             yield client
         return
     command = [sys.executable, "-m", "videoload"]
@@ -67,3 +86,46 @@ def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[
         finally:
             host.terminate()
             host.wait(_STOP_S)
+
+
+@contextmanager
+def _watched(client: vl.Client, stream: vl.Stream, folder: Path) -> Iterator[None]:
+    logging.basicConfig(level=logging.INFO, filename=folder / "log", force=True)
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.wait(_LOOK_S):
+            logging.info("%s", stream.stats(since_last=True))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    terminal, its_end = pty.openpty()
+    url = f"http://127.0.0.1:{client.metrics_port}/metrics"
+    commands = (
+        [sys.executable, "-m", "videoload", "top", client.endpoints[0]],
+        [sys.executable, "-c", _SCRAPE, url, str(_LOOK_S)],
+    )
+    with (folder / "watchers").open("w") as errors:
+        watchers = [subprocess.Popen(each, stdout=its_end, stderr=errors) for each in commands]
+    drain = threading.Thread(target=_drain, args=(terminal,))
+    drain.start()
+    try:
+        yield
+    finally:
+        ended = [each.args for each in watchers if each.poll() is not None]
+        over.set()
+        for watcher in watchers:
+            watcher.terminate()
+            watcher.wait(_STOP_S)
+        os.close(its_end)
+        reader.join()
+        drain.join()
+        os.close(terminal)
+        if ended:  # nobody watched
+            raise RuntimeError(f"{ended} ended: {(folder / 'watchers').read_text()}")
+
+
+def _drain(terminal: int) -> None:
+    with suppress(OSError):  # the other end is closed
+        while os.read(terminal, 1 << 16):
+            pass
