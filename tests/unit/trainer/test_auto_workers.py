@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from videoload.trainer.auto_workers import AutoWorkers
@@ -23,6 +25,11 @@ def test_nobody_is_sent_away_before_it_was_found_three_times_in_a_row() -> None:
     assert decided(AutoWorkers(6), 6, [1.0] * 2) is None
     assert decided(AutoWorkers(6), 6, [1.0, 1.0, None, 1.0, 1.0]) is None
     assert decided(AutoWorkers(6), 6, [1.0, 4.0, 1.0]) == 5, "as many as were needed at most"
+
+
+def test_a_reader_of_which_no_step_was_seen_decides_nothing() -> None:
+    assert decided(AutoWorkers(6), 6, [math.inf] * 9) is None
+    assert decided(AutoWorkers(6), 6, [1.0, 1.0, math.inf, 1.0, 1.0]) is None
 
 
 def test_after_a_decision_it_is_looked_anew() -> None:
