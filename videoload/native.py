@@ -33,7 +33,7 @@ SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _MEMORY_BYTES = 4 << 30  # what a file can make a decoder allocate; shared slots do not count
-_MOST_DESCRIPTORS = 1 << 16  # 4096 workers and much else; some libraries go through all of them
+_MAX_DESCRIPTORS = 1 << 16  # 4096 workers and much else; some libraries go through all of them
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in there
 _MEMINFO = Path("/proc/meminfo")
@@ -120,9 +120,9 @@ def allow_descriptors() -> int:
     dials in takes one, and the usual 1024 are for programs that use select(2). Returns how many it
     may have open now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MOST_DESCRIPTORS, hard)
+    wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MAX_DESCRIPTORS, hard)
     if soft == resource.RLIM_INFINITY:
-        return _MOST_DESCRIPTORS
+        return _MAX_DESCRIPTORS
     if "descriptors" in _off or soft >= wanted:
         return soft
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -60,7 +60,7 @@ STALL_S = 1.5 * SECOND
 PATIENCE_S = 30 * SECOND  # the longest that anything here waits for anything
 # So that the script does not run away from the fleet, a consumer with more than so many faults
 # whose targets are on their way back (a refused worker rests) reads no further for a while.
-MOST_WAITING = 3
+MAX_WAITING = 3
 TARGET_S = 10 * SECOND
 # More than that at the end than after the warm-up is a leak. The allocator keeps the most that was
 # in use, by strangers and trainer together: 120 endless messages leave 40 MB, and 40 leave 35.
@@ -467,7 +467,7 @@ class Chaos:
         self._waiting += due
         self._try_all()
         deadline = now + TARGET_S
-        most = MOST_WAITING if batch < 0.97 * self._report.batches else 0
+        most = MAX_WAITING if batch < 0.97 * self._report.batches else 0
         while self._held_up() > most and batch >= self._patient_from:
             time.sleep(0.01)
             self._try_all()

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(100 * SECOND)
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
 SENT_MB = 600  # if nobody hangs up
-MOST_MB = 250
+MAX_MB = 250
 
 ENDLESS = """
     import os
@@ -138,7 +138,7 @@ def test_who_sends_a_message_without_an_end_is_hung_up_on(
         assert digests(stream.batches(info=True)) == serial
         grown_mb = grown()
     tell(f"{stranger.out.strip()} MB, the trainer had {grown_mb:.0f} MB more")
-    assert grown_mb < MOST_MB
+    assert grown_mb < MAX_MB
     assert any("bytes came and are no message yet" in line for line in caplog.messages)
 
 
@@ -158,7 +158,7 @@ def test_the_private_address_is_for_this_trainers_own_children_only(
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
         grown_mb = grown()
-    assert grown_mb < MOST_MB
+    assert grown_mb < MAX_MB
     if not user:  # others are turned away by ZeroMQ itself
         why = f"process {stranger.pid} is no worker of this trainer"
         assert any(why in line for line in caplog.messages)

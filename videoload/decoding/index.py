@@ -35,7 +35,7 @@ Ints = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<QQQIIIIIQ")
 _TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
-_MOST_STRETCHED = 8  # what is told of pixels that are longer is a mistake
+_MAX_STRETCHED = 8  # what is told of pixels that are longer is a mistake
 
 
 class KeyFrame(NamedTuple):
@@ -173,7 +173,7 @@ def frame_rate(opened: OpenedVideo) -> Fraction:
 def pixel_aspect(opened: OpenedVideo) -> Fraction:
     """Width of a pixel divided by its height, as container or codec says; 1 if they do not."""
     aspect = Fraction(opened.stream.sample_aspect_ratio or 1)
-    return aspect if 1 <= max(aspect, 1 / aspect) <= _MOST_STRETCHED else Fraction(1)
+    return aspect if 1 <= max(aspect, 1 / aspect) <= _MAX_STRETCHED else Fraction(1)
 
 
 def turns_of(opened: OpenedVideo, frame: VideoFrame) -> int:

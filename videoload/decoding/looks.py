@@ -31,7 +31,7 @@ class Looks(NamedTuple):
     like: Ints
 
 
-def choose(keys: Flags, sizes: Ints) -> Looks | None:
+def pick(keys: Flags, sizes: Ints) -> Looks | None:
     """What to look at; None: at everything, since too much is unusual."""
     small = np.flatnonzero(sizes < _SMALL_BYTES)
     kinds = [np.flatnonzero((keys == kind) & (sizes >= _SMALL_BYTES)) for kind in (True, False)]

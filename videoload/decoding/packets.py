@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.looks import Flags, bear_out, choose
+from videoload.decoding.looks import Flags, bear_out, pick
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import PROVABLE, prove
 from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Packets, Pictures
@@ -117,7 +117,7 @@ def _by_some_looks(
     packets: Packets, content: _Content, positions: Ints, keys: Flags
 ) -> Pictures | None:
     """What a few packets prove of a long file on another host, if they suffice."""
-    looks = choose(keys, packets.sizes)
+    looks = pick(keys, packets.sizes)
     if looks is None:
         return None
     looked, like = looks

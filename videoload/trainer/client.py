@@ -48,7 +48,7 @@ _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
 _HEALTHY_S = 5.0  # its I/O thread takes a turn within milliseconds
-_MOST_SHARE = 0.9  # ... even where slots= says so: with 0.98 of 3 GB the kernel killed the trainer
+_MAX_SHARE = 0.9  # ... even where slots= says so: with 0.98 of 3 GB the kernel killed the trainer
 
 
 class Client:
@@ -342,7 +342,7 @@ def _slots(
         wanted = _SLOTS + 4 * workers // batch_size
         most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
         slots = max(_FEWEST, min(wanted, most // batch_bytes))
-    if left is not None and slots * batch_bytes > _MOST_SHARE * left:
+    if left is not None and slots * batch_bytes > _MAX_SHARE * left:
         fewer = "" if slots == 2 else f", or give fewer slots= than {slots}"
         raise MemoryError(
             f"{slots} batches of {batch_bytes / 1e9:.2f} GB need {slots * batch_bytes / 1e9:.2f} "

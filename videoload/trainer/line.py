@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 
-MOST_LEASES = 32  # of a worker; as many answers wait at a socket before its sender has to
+MAX_LEASES = 32  # of a worker; as many answers wait at a socket before its sender has to
 _BRIEF_S = 0.001  # a lease that takes less costs its trainer as much as it brings
 _AMPLE = 2  # times what fills a round trip, since no two clips take equally long
 # An answer waits so long for the line before less is asked for. With less, a pause of the line's
@@ -33,7 +33,7 @@ def leases_on_the_way(trip_s: float, lease_s: float) -> int:
     take ``trip_s`` there and back, where a lease is ``lease_s`` of its work."""
     if lease_s <= 0:  # nothing is known
         return 0
-    return min(MOST_LEASES, round(_AMPLE * trip_s / max(lease_s, _BRIEF_S)))
+    return min(MAX_LEASES, round(_AMPLE * trip_s / max(lease_s, _BRIEF_S)))
 
 
 class Line:

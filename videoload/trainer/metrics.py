@@ -13,7 +13,7 @@ from videoload.trainer.stats import StreamStats, WorkerStats
 from videoload.transport.metrics_port import Metric
 
 WINDOW_S = 60.0  # what is told of the present is of so long
-_MOST_TIMES = 2  # so many times the workers that there are is the most that is asked for at once
+_MAX_TIMES = 2  # so many times the workers that there are is the most that is asked for at once
 
 
 class StreamFigures(NamedTuple):
@@ -78,7 +78,7 @@ def workers_wanted(streams: Sequence[StreamStats], workers: int) -> int:
     if not any(stats.clips_per_s or stats.wait_share for stats in streams):
         return 0
     wanted = sum(stats.workers_wanted or 0 for stats in streams) or workers
-    return max(1, min(wanted, _MOST_TIMES * workers))
+    return max(1, min(wanted, _MAX_TIMES * workers))
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

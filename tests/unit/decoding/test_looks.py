@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from videoload.decoding.looks import Looks, bear_out, choose
+from videoload.decoding.looks import Looks, bear_out, pick
 from videoload.decoding.pictures import INTER, INTRA, Pictures, by_types
 
 PACKETS = 5000
@@ -21,7 +21,7 @@ def sizes() -> npt.NDArray[np.int64]:
 
 
 def chosen(keys: npt.NDArray[np.bool_], of: npt.NDArray[np.int64]) -> Looks:
-    looks = choose(keys, of)
+    looks = pick(keys, of)
     assert looks is not None
     return looks
 
@@ -55,11 +55,11 @@ def test_one_key_frame_is_enough() -> None:
 def test_where_too_much_is_small_everything_is_looked_at(small: int) -> None:
     of = sizes()
     of[:small] = 20
-    assert choose(flags(), of) is None
+    assert pick(flags(), of) is None
 
 
 def test_without_a_key_frame_everything_is_looked_at() -> None:
-    assert choose(np.full(PACKETS, False), sizes()) is None
+    assert pick(np.full(PACKETS, False), sizes()) is None
 
 
 def test_what_was_found_holds_where_it_bears_out_the_flags() -> None:

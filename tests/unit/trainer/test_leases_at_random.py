@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(400)  # Hypothesis takes minutes to make a fail
 T = TypeVar("T")
 
 STALL_S, SILENCE_S = 10.0, 2.0
-MOST_WORKERS, MOST_READERS = 4, 3
+MAX_WORKERS, MAX_READERS = 4, 3
 
 
 class Failure(NamedTuple):
@@ -602,7 +602,7 @@ class Play:
     # Workers
 
     def a_worker_joins(self) -> None:
-        if len(self.world.workers) < MOST_WORKERS:
+        if len(self.world.workers) < MAX_WORKERS:
             self.world.join(local=self.draw(2) == 0)
 
     def a_worker_finishes_a_lease(self) -> None:
@@ -676,7 +676,7 @@ class Play:
 
     def a_worker_comes_back(self) -> None:
         cut_off = [worker for worker in self.world.gone if not worker.local]
-        if cut_off and len(self.world.workers) < MOST_WORKERS:
+        if cut_off and len(self.world.workers) < MAX_WORKERS:
             self.world.come_back(self.one_of(cut_off))
 
     # Time
@@ -695,7 +695,7 @@ class Play:
 
     def a_consumer_starts(self) -> None:
         stream = self.one_of(self.world.streams)
-        if not stream.stopped and len(self.world.readers) < MOST_READERS:
+        if not stream.stopped and len(self.world.readers) < MAX_READERS:
             start = self.draw(9)
             self.world.start(stream, range(start, start + self.draw(13)))
 

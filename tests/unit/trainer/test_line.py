@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from videoload.trainer.line import MOST_LEASES, Line, leases_on_the_way
+from videoload.trainer.line import MAX_LEASES, Line, leases_on_the_way
 
 MB = 1 << 20
 START_MB = 128
@@ -21,7 +21,7 @@ def test_a_worker_holds_twice_what_fills_a_round_trip(
 
 
 def test_nobody_holds_more_than_a_socket_has_room_for_nor_any_before_something_is_known() -> None:
-    assert leases_on_the_way(10.0, 1e-9) == MOST_LEASES
+    assert leases_on_the_way(10.0, 1e-9) == MAX_LEASES
     assert leases_on_the_way(10.0, 0.0) == 0
 
 
