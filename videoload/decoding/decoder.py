@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,12 @@ from videoload.decoding.scaling import Buffer, Chains, Scaled, Scaler
 from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile, open_storage
 from videoload.errors import SpecError, StorageError, TransformError, VideoError
-from videoload.spec.catalog import Catalog
 from videoload.spec.clip_params import ClipParams, clip_params
 from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.spec.items import ItemSpec, Spec
+
+if TYPE_CHECKING:
+    from videoload.spec.catalog import Catalog  # no worker reads one
 
 _log = logging.getLogger(__name__)
 
