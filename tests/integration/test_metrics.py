@@ -10,7 +10,6 @@ import signal
 import subprocess
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ import yaml
 
 from tests.ports import free_port, free_ports
 from tests.programs import Programs
+from tests.scrapes import get
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
@@ -33,15 +33,6 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 
 MONITORING = Path(__file__).parents[2] / "services/monitoring"
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as got:
-            return got.status, got.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def figures(port: int) -> dict[str, float]:

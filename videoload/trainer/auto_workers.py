@@ -28,9 +28,8 @@ class AutoWorkers:
     def decide(self, have: int, elsewhere: int, need: float | None) -> int | None:
         """How many workers to have on this host from now on, or None: as many as there are.
         ``have``: on this host now; ``elsewhere``: on others; ``need``: what all streams that are
-        read are worth, in workers, or None if that is not known now; infinity where no step was
-        seen between two waits, which tells as little."""
-        if need is None or math.isinf(need):
+        read are worth, in workers, or None if that is not known now."""
+        if need is None:
             self._found.clear()
             return None
         keep = min(self._most, max(1, math.ceil(need * _SPARE) - elsewhere))

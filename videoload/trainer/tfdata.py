@@ -165,30 +165,29 @@ class _Reading:
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
         stream, iteration = self._stream(), self._iterations.get(int(reader))
-        if stream is not None:
-            stream._meter.asked(int(reader))
-            if iteration is not None:
+        if stream is not None and iteration is not None:
+            with self._lock:
+                stream._meter.asked(int(reader))
                 iteration.asked += 1
             self._match(stream, int(reader), iteration)
         return _FIRST
 
-    def _match(self, stream: Stream, reader: int, iteration: _Iteration | None) -> None:
-        """Whether the trainer has got the batch that it asked for, or nothing is left to get."""
+    def _match(self, stream: Stream, reader: int, iteration: _Iteration) -> None:
+        """The trainer has got what it asked for, if that is there; or nothing is left to get."""
+        step = None
         with self._lock:
-            got = iteration is not None and iteration.asked > 0 and bool(iteration.there)
-            if iteration is not None and got:
+            if iteration.asked and iteration.there:
                 iteration.asked -= 1
-                clips = iteration.there.popleft()
+                stream._meter.got(reader, iteration.there.popleft())
                 step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
                 iteration.taken += 1
                 if iteration.taken == len(self._steps):  # who knows how many there are asks no more
                     self._finished = max(self._finished, iteration.turn + 1)
-        if got:
-            stream._meter.got(reader, clips)
+            if iteration.over and not iteration.there:
+                self._iterations.pop(reader, None)
+                stream._meter.left(reader)
+        if step is not None:
             stream._tell_of_epoch(step)
-        if iteration is None or (iteration.over and not iteration.there):
-            self._iterations.pop(reader, None)
-            stream._meter.left(reader)
 
     def batches(self, reader: np.int64) -> Iterator[tuple[Any, ...]]:
         """The batches of an iteration."""
@@ -223,7 +222,8 @@ class _Reading:
             _log.log(level, "the stream stopped: %s", str(error))
             raise
         except GeneratorExit:  # the iteration was left: nothing of it is taken any more
-            iteration.there.clear()
+            with self._lock:
+                iteration.there.clear()
             raise
         finally:
             iteration.over = True

@@ -72,7 +72,7 @@ def judge(
     passed_s = works.busy_s + works.free_s + works.wire_s
     utilisation = works.busy_s / passed_s if passed_s > 0 else 0.0
     need = workers_needed(found, workers)
-    wanted = None if need is None or math.isinf(need) else max(1, math.ceil(need))
+    wanted = None if need is None else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, sentence: str) -> Verdict:
         return Verdict(bottleneck, sentence, wanted, utilisation)
@@ -104,9 +104,10 @@ def judge(
 
 
 def workers_needed(found: Figures, workers: Iterable[Measured]) -> float | None:
-    """Workers that the demand is worth, if no more than a twentieth of the time may be waited."""
+    """Workers that the demand is worth, if no more than a twentieth of the time may be waited; None
+    where that is not known: without a step between two waits, the demand is infinite."""
     rates = [rate for worker in workers if (rate := _rate(worker.work)) > 0]
-    if not rates or not found.demand:
+    if not rates or not found.demand or math.isinf(found.demand):
         return None
     return (1 - _ENOUGH) * found.demand * len(rates) / sum(rates)
 

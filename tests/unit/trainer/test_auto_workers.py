@@ -6,7 +6,10 @@ import math
 
 import pytest
 
+from videoload.trainer.accounts import Work
 from videoload.trainer.auto_workers import AutoWorkers
+from videoload.trainer.verdict import Measured, workers_needed
+from videoload.trainer.waiting import Figures
 
 
 def decided(auto: AutoWorkers, have: int, needs: list[float | None], elsewhere: int = 0) -> object:
@@ -28,8 +31,11 @@ def test_nobody_is_sent_away_before_it_was_found_three_times_in_a_row() -> None:
 
 
 def test_a_reader_of_which_no_step_was_seen_decides_nothing() -> None:
-    assert decided(AutoWorkers(6), 6, [math.inf] * 9) is None
-    assert decided(AutoWorkers(6), 6, [1.0, 1.0, math.inf, 1.0, 1.0]) is None
+    no_step = Figures(1, 8, 8.0, 1.0, 0.0, demand=math.inf, first_s=1.0, reading_s=1.0)
+    worker = Measured("a:1", "a", True, True, Work(clips=8, leases=1, busy_s=1.0))
+    need = workers_needed(no_step, [worker])
+    assert decided(AutoWorkers(6), 6, [need] * 9) is None
+    assert decided(AutoWorkers(6), 6, [1.0, 1.0, need, 1.0, 1.0]) is None
 
 
 def test_after_a_decision_it_is_looked_anew() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
+from tests.scrapes import get
 from videoload import SpecError, TransportError
 from videoload.transport.metrics_port import Metric, MetricsPort
 
@@ -43,18 +42,9 @@ def port(told: Told) -> Iterator[MetricsPort]:
     made.close()
 
 
-def get(port: MetricsPort, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port.port}{path}", timeout=5) as got:
-            return got.status, got.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
 def test_a_scrape_gets_what_there_is(port: MetricsPort, told: Told) -> None:
     assert told.scrapes == 0, "nothing is worked out before it is asked for"
-    status, text = get(port, "/metrics")
+    status, text = get(port.port, "/metrics")
     assert (status, told.scrapes) == (200, 1)
     assert "# TYPE x_clips_total counter\n" in text
     assert 'x_clips_total{host="a"} 3.0\n' in text
@@ -63,9 +53,9 @@ def test_a_scrape_gets_what_there_is(port: MetricsPort, told: Told) -> None:
 
 
 def test_a_probe_hears_what_is_wrong(port: MetricsPort, told: Told) -> None:
-    assert get(port, "/healthz") == (200, "ok\n")
+    assert get(port.port, "/healthz") == (200, "ok\n")
     told.wrong = "worker process 7 has done nothing for 12 s"
-    assert get(port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")
+    assert get(port.port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")
 
 
 def test_a_port_that_is_taken_is_one_clear_line(port: MetricsPort, told: Told) -> None:

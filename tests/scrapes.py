@@ -1,0 +1,16 @@
+"""What a port of metrics answers."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and text, also of a failure."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as got:
+            return got.status, got.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
