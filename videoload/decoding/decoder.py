@@ -140,13 +140,11 @@ class Decoder:
     def _prepare(
         self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick
     ) -> PreparedClips:
-        out = out.reshape(len(requests), spec.clip_bytes)
         name = spec.transform
         transform = None if name is None else self._functions.find("transform", name)
         with self.watch.phase("open"):
             file = self._storage.resolve(path)
-        with self.watch.phase("index"):
-            index, opened = self._index(path, file, tick)
+        index, opened = self._index(path, file, tick)
         try:
             params = _params(spec, index, requests)
         except UnfitError as error:
@@ -204,7 +202,8 @@ class Decoder:
         finally:
             self.watch.move(scaling_s, "scale")
         if prepared.transform is not None:
-            made = spec.arrays(prepared.out).reshape(len(prepared.params), *spec.clip_shape)
+            rows = prepared.out.reshape(len(prepared.requests), -1)
+            made = spec.arrays(rows).reshape(len(prepared.params), *spec.clip_shape)
             with self.watch.phase("transform"):
                 for drawn, clip, place in zip(prepared.params, prepared.clips, made, strict=True):
                     apply(prepared.transform, spec, path, clip, place, drawn.seed)
@@ -308,6 +307,10 @@ class Decoder:
         index = self._indexes.get(path, file)
         if index is not None:
             return index, None
+        with self.watch.phase("index"):
+            return self._find_index(path, file, tick)
+
+    def _find_index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, OpenedVideo]:
         recalled = False
         try:
             opened = self._open(file)

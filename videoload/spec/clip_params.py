@@ -88,7 +88,7 @@ def clip_params(
         scaled, place = size, (0, 0)
     else:
         region, scaled = (0, 0, *whole), scaled_size(*whole, spec.resize)
-        place = _corner(spec, scaled, crop, across, down)
+        place = _corner(spec, scaled, size, crop, across, down)
     turns = video.turns if spec.rotate else 0
     x, y, *_ = turned_back((*place, *size), scaled, turns)
     if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
@@ -115,22 +115,24 @@ def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
     return x & ~1, y & ~1, width, height
 
 
-def _corner(spec: ClipSpec, scaled: Size, number: int, across: float, down: float) -> Size:
+def _corner(
+    spec: ClipSpec, scaled: Size, size: Size, number: int, across: float, down: float
+) -> Size:
     """Where the crop begins in a scaled frame. Raises UnfitError where it does not fit into it."""
-    free_x, free_y = scaled[0] - spec.width, scaled[1] - spec.height
+    free_x, free_y = scaled[0] - size[0], scaled[1] - size[1]
     if spec.crop == "none" and (free_x or free_y):
         raise UnfitError(
             f"frames are {scaled[0]}x{scaled[1]} pixels, the stream's are "
-            f"{spec.width}x{spec.height}; give resize and size"
+            f"{size[0]}x{size[1]}; give resize and size"
         )
     if free_x < 0 or free_y < 0:
         raise UnfitError(
             f"frames of {scaled[0]}x{scaled[1]} pixels are smaller than the crop "
-            f"{spec.width}x{spec.height}; give resize"
+            f"{size[0]}x{size[1]}; give resize"
         )
     if spec.crop == "random":
         return int(across * (free_x + 1)), int(down * (free_y + 1))
-    return corner(spec.crop, scaled, (spec.width, spec.height), number)
+    return corner(spec.crop, scaled, size, number)
 
 
 def _frames(

@@ -114,9 +114,14 @@ class Table:
 
     def video(self, i: int) -> Video:
         """Row ``i``, from 0."""
-        columns = self._columns.items()
-        told = {name: n for name, column in columns if (n := column.item(i)) != _UNKNOWN}
-        return Video(self.paths[i], **told)
+        start, end, frames = self._item("start", i), self._item("end", i), self._item("frames", i)
+        return Video(self.paths[i], self._columns["label"].item(i), start or 0, end, frames)
+
+    def _item(self, name: str, i: int) -> int | None:
+        column = self._columns.get(name)
+        if column is None or (number := column.item(i)) == _UNKNOWN:
+            return None
+        return int(number)
 
     def take(self, rows: Ints, *, duplicates: bool) -> Table:
         """Some of the rows, in this order."""

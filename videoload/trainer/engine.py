@@ -558,14 +558,8 @@ class Engine:
                 self._undecided.append((peer, result))
                 self._decide()
                 return
-            self._note_rates(stream, peer, result)
+            _note_rates(stream, videos, result)
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
-
-    def _note_rates(self, stream: OpenStream, peer: Peer, result: Result) -> None:
-        if result.rates:
-            videos = self._table.videos(peer, result.lease)
-            for video, rate in zip(videos, result.rates, strict=True):
-                stream.rates[video] = rate
 
     # Which copy of a video is taken
 
@@ -598,7 +592,7 @@ class Engine:
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
                 frames = _as_frames(result.frames, place[3], stream.spec)
-                self._note_rates(stream, peer, result)
+                _note_rates(stream, videos, result)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
     def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
@@ -860,6 +854,11 @@ class Engine:
         self._calls.clear()
         with self._joined:
             self._joined.notify_all()
+
+
+def _note_rates(stream: OpenStream, videos: Sequence[int], result: Result) -> None:
+    if result.rates:
+        stream.rates[list(videos)] = result.rates
 
 
 _DESCRIPTORS = "/proc/self/fd"

@@ -586,14 +586,10 @@ class LeaseTable:
         chunk = found.chunk
         return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.first, chunk.size
 
-    def videos(self, worker: WorkerId, lease: int) -> list[int]:
+    def videos(self, worker: WorkerId, lease: int) -> tuple[int, ...]:
         """The videos of the clips of ``lease``, in its order; none if it is void."""
         found = self._lease(worker, lease)
-        chunk = None if found is None else found.chunk
-        if chunk is None:
-            return []
-        rows = slice(chunk.first, chunk.first + chunk.size)
-        return [sample.video for sample in chunk.batch.samples[rows]]
+        return () if found is None or found.chunk is None else found.videos
 
     def result(
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0

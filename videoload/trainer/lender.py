@@ -68,9 +68,11 @@ class Lender:
             engine.post(lambda: engine.give_back(source, batch), about_leases=True)
 
         most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
-        if self._held() >= most and idle is not None:
+        held = self._held()
+        if held >= most and idle is not None:
             idle()
-        if self._held() >= most:
+            held = self._held()
+        if held >= most:
             rows = aligned_copy(source.arena.view(slot, 0, shape))
             give_back()
             source.meter.copied += 1
@@ -78,7 +80,7 @@ class Lender:
                 _log.warning(
                     "%d of %d batches in memory are still referenced; the stream goes on with "
                     "copies (keep fewer, or give more slots=)",
-                    self._held(), source.arena.slots,
+                    held, source.arena.slots,
                 )  # fmt: skip
         else:
             rows = source.arena.lend(slot, shape, give_back)

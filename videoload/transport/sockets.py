@@ -118,6 +118,7 @@ class Router:
                 raise
         self._numbers: dict[bytes, int] = {}  # of the workers' connections
         self._last = -1  # the connection that the last message came by
+        self.more = False  # whether frames of it are still to be taken
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
@@ -130,13 +131,14 @@ class Router:
         """The next message and who sent it, or None. Its pixels, if any, are still to be taken by
         `receive_pixels` or dropped by `skip`."""
         try:
-            identity = self.socket.recv(zmq.DONTWAIT)
+            first = self.socket.recv(zmq.DONTWAIT, copy=False)
         except zmq.Again:
             return None
+        identity, self.more = first.bytes, first.more
         frames: list[bytes] = []
         try:
             while self.more and len(frames) < 2:
-                frame = self.socket.recv(copy=False)
+                frame = self._next_frame()
                 if not frames:
                     self._note(frame)
                 if len(frame) > _BODY_BYTES:
@@ -146,14 +148,12 @@ class Router:
         except ProtocolError as error:
             return Peer(self, identity), error
 
-    @property
-    def more(self) -> bool:
-        """Whether frames of the last message are still to be taken."""
-        return bool(self.socket.getsockopt(zmq.RCVMORE))
-
     def receive_pixels(self, into: npt.NDArray[np.uint8]) -> None:
         """Take the pixels into ``into``. Raises ProtocolError unless they fill it exactly."""
-        got = self.socket.recv_into(into.reshape(-1).data) if self.more else 0
+        got = 0
+        if self.more:
+            got = self.socket.recv_into(into.reshape(-1).data)
+            self.more = bool(self.socket.getsockopt(zmq.RCVMORE))
         if got != into.nbytes or self.more:
             self.skip()
             raise ProtocolError(f"{got} bytes of pixels came, the lease has {into.nbytes}")
@@ -161,7 +161,12 @@ class Router:
     def skip(self) -> None:
         """Drop what is left of the last message."""
         while self.more:
-            self.socket.recv(copy=False)
+            self._next_frame()
+
+    def _next_frame(self) -> zmq.Frame:
+        frame = self.socket.recv(copy=False)
+        self.more = frame.more
+        return frame
 
     def send(self, identity: bytes, message: FromTrainer) -> bool:
         """False if the worker is gone, or its queue is full."""

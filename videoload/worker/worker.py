@@ -95,7 +95,8 @@ class Worker:
         self._counters = Counters(pulse)
         self._pulse = self._counters.pulse
         self._worked = time.monotonic()
-        self._on_core = native.core_time()
+        self._core_clock = native.CoreClock()
+        self._on_core = self._core_clock.read()
         self._next_poll = 0.0
         self._stop_reason: str | None = None
         self._decoding_for: TrainerConnection | None = None
@@ -120,6 +121,7 @@ class Worker:
         finally:
             self._trainers.close()
             self._context.term()
+            self._core_clock.close()
 
     def _turn(self) -> None:
         self._turns += 1
@@ -214,7 +216,7 @@ class Worker:
 
     def _since_last(self) -> dict[str, float]:
         """What this process was on a core, and waited for one, since its last answer."""
-        before, self._on_core = self._on_core, native.core_time()
+        before, self._on_core = self._on_core, self._core_clock.read()
         core, no_core = (now - then for then, now in zip(before, self._on_core, strict=True))
         return {"core": core, "no_core": no_core}
 
