@@ -387,7 +387,7 @@ class Engine:
                 self._send_heartbeats()
             if now >= next_count:
                 next_count = now + LOOK_S
-                self._count_workers()
+                self._advise()
 
     def _poll(self, timeout_s: float) -> Collection[object]:
         """Wait; returns what is ready, after key checks were answered, ended children reaped, and
@@ -701,6 +701,14 @@ class Engine:
         self._own_files.ask_storage(
             stream.storage, paths, lambda: self.post(lambda: self._table.storage_answered(worker))
         )
+
+    def _advise(self) -> None:
+        """Nothing that is but advice ends a training: a defect in it costs the advice."""
+        try:
+            self._count_workers()
+        except Exception:
+            _log.exception("workers='auto' is given up: how many are needed cannot be told")
+            self._auto = None
 
     def _count_workers(self) -> None:
         """With ``workers="auto"``: give back those that idle, and start those that are missing."""
