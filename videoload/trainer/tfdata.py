@@ -124,6 +124,9 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.experimental_optimization.inject_prefetch = False  # it would ask in the trainer's place
+    # There is nothing to tune. The thread that does sleeps for twice as long each time, up to a
+    # minute, and an iteration that ends meanwhile often waits for it.
+    options.autotune.enabled = False
     return made.with_options(options)
 
 
