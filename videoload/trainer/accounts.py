@@ -11,6 +11,7 @@ for its line: for pixels that are on their way, or a lease that is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -174,19 +175,21 @@ class _Bucket:
 
 
 class FileTime(NamedTuple):
-    """What the clips of a file took, in all."""
+    """What the clips of a file took, in all, and ``least`` one of them."""
 
     video: int
     clips: int
     seconds: float
+    least: float = math.inf
 
 
 _NO_FILE = FileTime(-1, 0, 0.0)
 
 
 class SlowFiles(NamedTuple):
-    """So many files of those that were ``met``, of which a clip takes five times as long as others,
-    and the share of all decoding that they take; and of which a clip takes longest."""
+    """So many files of those that were ``met``, of which each clip takes five times as long as of
+    others (of at least two: what was slow once may have been its storage), and the share of all
+    decoding that they take; and of which a clip takes longest."""
 
     slow: int = 0
     met: int = 0
@@ -208,27 +211,28 @@ class FileTimes:
         count, spent_s = len(clips), sum(seconds for _, seconds in clips)
         if not spent_s:
             return
-        _, my_clips, my_s = self._workers.get(worker, _NO_FILE)
+        _, my_clips, my_s, _ = self._workers.get(worker, _NO_FILE)
         self._workers[worker] = mine = FileTime(-1, my_clips + count, my_s + spent_s)
-        _, all_clips, all_s = self._all
+        _, all_clips, all_s, _ = self._all
         self._all = everybody = FileTime(-1, all_clips + count, all_s + spent_s)
         pace = everybody.seconds / everybody.clips * mine.clips / mine.seconds
         for video, seconds in clips:
-            _, before, before_s = self._files.get(video, _NO_FILE)
-            self._files[video] = FileTime(video, before + 1, before_s + seconds * pace)
+            _, before, before_s, least = self._files.get(video, _NO_FILE)
+            took = seconds * pace
+            self._files[video] = FileTime(video, before + 1, before_s + took, min(least, took))
         if len(self._files) > _FILES:
             heavy = sorted(self._files.values(), key=_seconds)[_FILES // 2 :]
             self._files = {file.video: file for file in heavy}
 
     def read(self) -> SlowFiles:
         """Which files are slow."""
-        _, clips, seconds = self._all
+        _, clips, seconds, _ = self._all
         if not seconds:
             return SlowFiles()
         most = _SLOW_FILE / 2 * seconds / clips
         # What is slow is no measure of itself: the others are, once they are known.
         for _ in range(2):
-            slow = [file for file in self._files.values() if file.seconds > most * file.clips]
+            slow = [file for file in self._files.values() if file.clips > 1 and file.least > most]
             others = clips - sum(file.clips for file in slow)
             if others:
                 most = _SLOW_FILE * max(0.0, seconds - sum(map(_seconds, slow))) / others

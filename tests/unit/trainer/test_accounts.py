@@ -126,10 +126,19 @@ def test_a_few_files_that_take_long_are_seen() -> None:
 
 def test_the_files_of_a_slow_worker_are_not_slow() -> None:
     files = FileTimes()
-    for video in range(200):
+    for video in [*range(200), *range(200)]:
         slow = video % 10 == 0
         files.add("slow" if slow else "quick", [(video, 0.2 if slow else 0.01)])
     assert files.read().share < 0.05, "that of the first one, before its worker was known"
+
+
+def test_what_is_slow_now_and_then_is_no_files_doing() -> None:
+    """A request to a bucket, or the generator of a batch: another clip each time."""
+    files = FileTimes()
+    for turn in range(5):
+        for video in range(60):
+            files.add("a", [(video, 0.3 if (video + turn) % 30 == 0 else 0.01)])
+        assert files.read().slow == 0
 
 
 def test_files_that_are_alike_are_not_slow_and_none_are_none() -> None:
