@@ -50,8 +50,8 @@ PACKAGES = {
         "native_size",
     ),
     "trainer": (
-        "line", "leases", "waiting", "accounts", "verdict", "stats", "metrics", "admission",
-        "copies", "own_files", "rate_limited_log", "open_streams", "contact_sheet", "receipts",
+        "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
+        "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams", "contact_sheet", "receipts",
         "snapshots", "auto_workers", "engine", "serial", "lender", "stream", "evaluation",
         "head_room", "client", "interrupts", "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
@@ -82,6 +82,7 @@ TRIED_ELSEWHERE = {
     "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
+    "trainer.lease_commands": "unit/trainer/test_leases.py",
     "trainer.lender": "integration/test_stream.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
@@ -164,8 +165,8 @@ HOMES = {
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "worker.metrics",
     "transport.metrics_port", "trainer.rate_limited_log", "trainer.own_files",
-    "trainer.interrupts", "trainer.waiting", "trainer.accounts", "trainer.verdict",
-    "trainer.auto_workers", "decoding.stopwatch", "commands.scan", "commands.tables",
+    "trainer.interrupts", "trainer.paces", "trainer.silence", "trainer.waiting",
+    "trainer.accounts", "trainer.verdict", "trainer.auto_workers", "decoding.stopwatch", "commands.scan", "commands.tables",
     "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",
     "commands.cli_workers", "commands.verbosity", "spec.permutation", "worker.lease_runs",
 }  # fmt: skip
@@ -176,8 +177,8 @@ PURE = (
     "spec.clip_params", "spec.items", "spec.table", "spec.targets", "spec.splitting",
     "spec.turns", "spec.permutation", "spec.plan", "spec.quarantine",
     "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
-    "trainer.copies", "trainer.waiting", "trainer.accounts", "trainer.verdict",
-    "trainer.auto_workers", "trainer.metrics", "worker.restarts", "worker.metrics",
+    "trainer.paces", "trainer.silence", "trainer.copies", "trainer.waiting", "trainer.accounts",
+    "trainer.verdict", "trainer.auto_workers", "trainer.metrics", "worker.restarts", "worker.metrics",
     "decoding.pictures", "decoding.spans", "decoding.looks", "decoding.h264_headers",
     "decoding.mpeg4_headers", "decoding.mpeg12_headers", "decoding.picture_headers",
 )  # fmt: skip

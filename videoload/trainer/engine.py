@@ -40,22 +40,22 @@ from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
 from videoload.trainer.copies import MISSING
-from videoload.trainer.leases import (
+from videoload.trainer.lease_commands import (
     AskStorage,
     Command,
     Dismiss,
     Evict,
     Grant,
-    LeaseTable,
-    Look,
     Pause,
     Ready,
     Recall,
     Stop,
-)  # fmt: skip
+)
+from videoload.trainer.leases import LeaseTable
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
+from videoload.trainer.silence import Look
 from videoload.trainer.snapshots import take_snapshot
 from videoload.trainer.stats import Connected, Meter, WorkerStats
 from videoload.transport.addresses import private_endpoint

@@ -46,9 +46,21 @@ import numpy.typing as npt
 from videoload.errors import TransformError, VideoloadError
 from videoload.spec.plan import Plan, Sample
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.line import Line, leases_on_the_way
-
-WorkerId = Hashable
+from videoload.trainer.lease_commands import (
+    AskStorage,
+    Command,
+    Dismiss,
+    Evict,
+    Grant,
+    Pause,
+    Ready,
+    Recall,
+    Stop,
+    WorkerId,
+)
+from videoload.trainer.line import Line
+from videoload.trainer.paces import Pace, Paces
+from videoload.trainer.silence import Look, Silence
 
 _LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
 _RUN_CLIPS = 64  # at most, where they are clips of one video, which one pass over it decodes
@@ -66,102 +78,10 @@ _IDLE_TICKS = 12
 _MISTAKES, _AMENDS = 3, 0.1
 _PAUSE_S, _MAX_PAUSES = 2.0, 5
 _TRIES = 3  # of a worker whose answers are not taken, where there is no other
-# A local worker that is silent, and of which nothing tells why, is killed after so much longer. No
-# clip is blamed: storage that is away for a minute comes back.
-_PATIENCE_S = 60.0
-_IMPORT_S = 60.0  # a worker that imports the user's module says so, and may take so much longer
-# Shares of stall_s, of CPU time. A silent worker that took more than the one does not wait; one
-# that took less than the other does nothing else.
-_BURNS, _RESTS = 0.1, 0.01
 _SETTLED_S = 2.0  # a remote worker that dies sooner after it joined was not killed by a clip
-# Measured: how long a worker takes for a clip, in units of what its stream's clips take. One that
-# takes twice as long as the quick ones is slow.
-_SLOW = 2.0
 _TICKS = 8  # over which it is averaged whether the line is full: 2 s
-_TRIALS = 3  # so many leases tell how quick a worker is
-_TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
 _TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
-_RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
-_LONGEST_S = 3600.0  # a worker may say anything
 _LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Send this lease: ``samples`` go to rows ``first``... of ``slot`` of ``stream``."""
-
-    worker: WorkerId
-    lease: int
-    stream: int
-    slot: int
-    first: int
-    samples: tuple[Sample, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """Hand this batch to ``reader``'s consumer; its slot is the consumer's until `slot_back`."""
-
-    reader: int
-    step: int
-    slot: int
-    samples: tuple[Sample, ...]
-    frames: npt.NDArray[np.int64]
-    rows: tuple[int, ...] | None = None  # of the slot, where some were left out
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """Take back what was handed to ``reader`` but not consumed yet; report it with `recalled`."""
-
-    reader: int
-
-
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """This worker is stuck. A local one: kill it, and report `worker_left` once it is reaped. A
-    remote one: report `worker_left`, and let it send HELLO again."""
-
-    worker: WorkerId
-
-
-@dataclass(frozen=True, slots=True)
-class AskStorage:
-    """This local worker is silent: find out whether the storage answers for the videos that it is
-    at, and report `storage_answered` if it does. It may take for ever."""
-
-    worker: WorkerId
-    stream: int
-    videos: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """This worker goes on failing where others do not: it gets no leases for ``seconds``. Tell it,
-    and people, why."""
-
-    worker: WorkerId
-    seconds: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Dismiss:
-    """Pauses did not help: have no more of this worker, and report `worker_left`."""
-
-    worker: WorkerId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The stream cannot go on: tell all its consumers why."""
-
-    stream: int
-    error: VideoloadError
-
-
-Command = Grant | Ready | Recall | Evict | AskStorage | Pause | Dismiss | Stop
 
 
 @dataclass(eq=False, slots=True)
@@ -273,15 +193,6 @@ class _Lease:
     passed_over: bool = False  # its worker fell silent
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What the kernel tells of a silent local worker: the CPU time that it took since it began, and
-    whether it is blocked now, which is to say stopped, or in a wait that nothing interrupts."""
-
-    cpu_s: float
-    blocked: bool
-
-
 @dataclass(eq=False, slots=True)
 class _Worker:
     id: WorkerId
@@ -294,13 +205,6 @@ class _Worker:
     among: dict[_Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
     evicted: bool = False
-    blameless: bool = False  # ... and nothing says that a clip did it
-    importing: bool = False  # it said that it imports a module
-    looked: Look | None = None  # the first look at it since it was heard of
-    seen: Look | None = None  # the last one
-    stuck: int = 0  # ticks in a row that found a reason to kill it
-    asked: bool = False  # whether the storage answers, since it was heard of
-    storage_answers: bool = False
     progressed: float = -math.inf  # when it last had decoded something
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
@@ -308,13 +212,11 @@ class _Worker:
     mistakes: float = 0.0  # clips that it failed at and others did not, less what it did well
     pauses: int = 0
     paused_until: float = -math.inf
-    begun: float = 0.0  # when its first lease was
-    trip_s: float = math.inf  # what its messages take there and back: the least that was seen
-    lease_s: float = 0.0  # its work on a lease, a moving average
-    on_the_way: int = 0  # leases that it may hold since it is so far away
-    pace: float = 1.0  # what a clip takes it, in units of its stream's `clip_s`; a moving average
-    trials: int = 0  # leases that this was measured on
-    retry_at: float = -math.inf
+    silence: Silence = field(default_factory=Silence)
+    pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(local=self.local)
 
 
 class LeaseTable:
@@ -337,7 +239,6 @@ class LeaseTable:
         # Those that take leases, by how many they hold; who holds that many for longest is first.
         self._by_leases: list[dict[_Worker, None]] = [{} for _ in range(credit)]
         self._full: dict[_Worker, None] = {}  # those that take leases, but no more of them now
-        self._on_the_way = 0  # leases that workers hold since they are far away, at the last tick
         self._line = Line()
         self._line_full = 0.0  # the share of the last ticks at which it had no room
         self._locals = 0
@@ -348,10 +249,7 @@ class LeaseTable:
         self._roster = 0  # changes with those that take leases
         self._seniority: tuple[int, int, set[Hashable]] = (-1, -1, set())
         self._now = -math.inf  # the latest time that was told
-        # Of the workers that take leases: what the quick ones take for a clip (None: not known
-        # yet), and how many clips all of them finish in the time of one.
-        self._quick: float | None = None
-        self._rate = 0.0
+        self._paces = Paces()
         self._chunk_ids = count()
         self._ticked: float | None = None
 
@@ -480,12 +378,11 @@ class LeaseTable:
         if known is None:
             return False
         self.sends(worker, now)
-        known.importing = importing
-        self._forget_looks(known)
+        known.silence.broken(importing=importing)
         if progress is None or progress != known.progress:
             known.progressed = now
-        if progress is not None and math.isinf(known.trip_s):
-            known.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
+        if progress is not None and math.isinf(known.pace.trip_s):
+            known.pace.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
         known.idle_beat = progress is not None and progress == known.progress
         if not known.idle_beat:
             known.idle_ticks = 0
@@ -513,7 +410,7 @@ class LeaseTable:
         self._locals -= gone.local
         said_bye = not died
         if gone.evicted:
-            died = crashed = died and not gone.blameless
+            died = crashed = died and not gone.silence.blameless
         died = died and not self._died_of_itself(gone)
         gone.suspect = True  # takes no more
         self._file(gone)
@@ -546,8 +443,8 @@ class LeaseTable:
     def storage_answered(self, worker: WorkerId) -> None:
         """What `AskStorage` asked for was read."""
         known = self._workers.get(worker)
-        if known is not None and known.asked:
-            known.storage_answers = True
+        if known is not None:
+            known.silence.storage_answered()
 
     def silent(self, now: float) -> list[WorkerId]:
         """The local workers that are silent for long enough to be looked at: see `look`."""
@@ -559,9 +456,7 @@ class LeaseTable:
 
     def look(self, worker: WorkerId, look: Look) -> None:
         """What the kernel tells of a worker in `silent`. Without any look, it counts as hung."""
-        known = self._workers[worker]
-        known.looked = known.looked or look
-        known.seen = look
+        self._workers[worker].silence.look(look)
 
     def arrived(self, worker: WorkerId, lease: int, decode_s: float = 0.0) -> None:
         """The answer to ``lease`` has come, valid or not; what becomes of it may take a while."""
@@ -662,7 +557,7 @@ class LeaseTable:
         for worker in self._workers.values():
             if pause > self._silence_s / 2:  # this process was stopped, not all the workers
                 worker.heard += pause
-                worker.looked, worker.stuck = worker.seen, 0
+                worker.silence.excuse()
             silent = now - worker.heard
             worker.idle_ticks += worker.idle_beat and bool(worker.leases)
             worker.idle_beat = False
@@ -676,7 +571,7 @@ class LeaseTable:
             worker.suspect = True
             self._file(worker)
             if lost:
-                worker.blameless = True
+                worker.silence.blameless = True
             if lost or (worker.local and self._is_stuck(worker, silent)):
                 worker.evicted = True
                 commands.append(Evict(worker.id))
@@ -687,7 +582,8 @@ class LeaseTable:
                     if lease.chunk is not None:
                         self._requeue_if_abandoned(lease.chunk)
         self._line_full += ((not self._line.has_room(now)) - self._line_full) / _TICKS
-        self._compare_paces()
+        # Found out at each tick, not at each grant.
+        self._paces.compare(w.pace for w in self._workers.values() if w.among is not None)
         for worker in self._workers.values():
             if worker.among is None:  # its pause may be over
                 self._file(worker)
@@ -722,7 +618,7 @@ class LeaseTable:
         held = len(worker.leases)
         # A slow worker takes one lease at a time: the next would only wait.
         next_door = 1 if self._is_slow(worker) else self._credit
-        if held >= next_door + worker.on_the_way:
+        if held >= next_door + worker.pace.on_the_way:
             return self._full
         while held >= len(self._by_leases):
             self._by_leases.append({})
@@ -738,7 +634,7 @@ class LeaseTable:
         del lease.worker.leases[lease.id]
         self._write_off(lease)
         if not lease.arrived:
-            lease.worker.begun = self._now
+            lease.worker.pace.begins(self._now)
         self._file(lease.worker)
         if lease.chunk is not None:
             lease.chunk.holders.pop(lease, None)
@@ -769,40 +665,21 @@ class LeaseTable:
 
     # Silence, and deaths
 
-    @staticmethod
-    def _forget_looks(worker: _Worker) -> None:
-        worker.looked = worker.seen = None
-        worker.stuck = 0
-        worker.asked = worker.storage_answers = False
-
     def _ask_storage(self, worker: _Worker) -> list[Command]:
         """Once in a silence: a worker that sleeps may wait for its disk, or for ever."""
-        if worker.asked or worker.seen is None or worker.seen.blocked or not worker.leases:
+        if not worker.leases or not worker.silence.asks_storage():
             return []
-        worker.asked = True
         lease = next(iter(worker.leases.values()))
         return [AskStorage(worker.id, lease.stream, lease.videos)]
 
     def _is_stuck(self, worker: _Worker, silent: float) -> bool:
         """Whether a local worker, silent for longer than it may be, is to be killed now; and
         whether that speaks against what it is at."""
-        first, last = worker.looked, worker.seen
-        if worker.importing:
-            worker.blameless = True
-            return silent > self._stall_s + _IMPORT_S
-        worker.blameless = False
-        if first is None or last is None or not (worker.leases or last.blocked):
-            return True
-        burnt = last.cpu_s - first.cpu_s
-        hangs = burnt > _BURNS * self._stall_s or (worker.storage_answers and not last.blocked)
         since = worker.heard + self._stall_s / 2
         alone = not any(other.heard > since for other in self._workers.values() if other.local)
-        rests = burnt < _RESTS * self._stall_s
-        found = hangs or (rests and not alone) or silent > self._stall_s + _PATIENCE_S
-        # Twice: when storage comes back, one worker is heard of before the next.
-        worker.stuck = worker.stuck + 1 if found else 0
-        worker.blameless = not hangs
-        return worker.stuck > 1
+        return worker.silence.is_over(
+            silent, self._stall_s, has_work=bool(worker.leases), is_alone=alone
+        )
 
     def _died_of_itself(self, gone: _Worker) -> bool:
         """Whether a remote worker's death tells nothing of the clip that it was at."""
@@ -1113,7 +990,7 @@ class LeaseTable:
         )  # fmt: skip
         self._line.asked(size)
         if not worker.leases:
-            worker.begun = self._now
+            worker.pace.begins(self._now)
         worker.leases[lease.id] = lease
         self._file(worker)
         chunk.holders[lease] = None
@@ -1134,9 +1011,10 @@ class LeaseTable:
                 if len(chunk.holders) != 1 or chunk.queued or chunk.doubts or chunk.shaken:
                     continue
                 [lease] = chunk.holders
-                due_s = chunk.size * reader.stream.clip_s * (self._quick or 1.0)
+                due_s = chunk.size * reader.stream.clip_s * (self._paces.quick or 1.0)
                 due_s *= max(1.0, (lease.before + 1) / self._credit)
-                late = self._now - lease.granted > _LATE * due_s + lease.worker.trip_s + _LATE_S
+                late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
+                late = self._now - lease.granted > late_s
                 idle = [
                     worker
                     for worker in self._by_leases[0]
@@ -1152,50 +1030,19 @@ class LeaseTable:
         """An answer came: how long did its worker have for it?"""
         worker, stream = lease.worker, self._streams.get(lease.stream)
         if lease.passed_over:  # it was cut off: that tells nothing of how quick it is
-            worker.begun = self._now
+            worker.pace.begins(self._now)
             return
-        began = worker.begun
-        if not worker.local:
-            worker.trip_s = min(worker.trip_s, max(0.0, self._now - lease.granted - decode_s))
-            work_s = min(decode_s, _LONGEST_S)
-            worker.lease_s += (work_s - worker.lease_s) / (4 if worker.lease_s else 1)
-            worker.on_the_way = leases_on_the_way(worker.trip_s, worker.lease_s)
-            began = max(began, lease.granted + worker.trip_s)  # the way there and back is no work
-        took = min(max(decode_s, self._now - began), _LONGEST_S)
-        worker.begun = self._now
-        worker.retry_at = self._now + _RETRY * took
-        if stream is None or math.isinf(stream.clip_s) or took <= 0:
-            return
-        worker.trials += 1
-        pace = took / len(lease.videos) / stream.clip_s
-        worker.pace = pace if worker.trials == 1 else worker.pace + (pace - worker.pace) / 4
-
-    def _compare_paces(self) -> None:
-        """Which of them are quick is found out at each tick, not at each grant."""
-        paces = sorted(
-            worker.pace
-            for worker in self._workers.values()
-            if worker.trials >= _TRIALS and worker.among is not None
-        )
-        self._quick = paces[(len(paces) - 1) // 4] if paces else None
-        self._rate = sum(1 / pace for pace in paces)
-        self._on_the_way = sum(
-            worker.on_the_way for worker in self._workers.values() if worker.among is not None
-        )
+        worker.pace.answered(
+            self._now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
+            clip_s=math.inf if stream is None else stream.clip_s,
+        )  # fmt: skip
 
     def _is_slow(self, worker: _Worker) -> bool:
-        """Also one that has not shown yet how quick it is, where others have."""
-        if self._quick is None:
-            return False
-        return worker.trials < _TRIALS or worker.pace > _SLOW * self._quick
+        return self._paces.is_slow(worker.pace)
 
     def _would_hold_up(self, worker: _Worker, stream: _Stream) -> bool:
-        """Whether a clip takes a worker longer than the others need for half of what the slots
-        hold: then they would wait for it. Now and then it may try."""
-        if not self._is_slow(worker) or worker.trials < _TRIALS or self._now > worker.retry_at:
-            return False
-        others = self._rate - (0.0 if worker.among is None else 1 / worker.pace)
-        return worker.pace * max(0.0, others) > stream.slots * stream.batch_clips / 2
+        clips, takes = stream.slots * stream.batch_clips, worker.among is not None
+        return self._paces.would_hold_up(worker.pace, self._now, clips, is_compared=takes)
 
     def _next_orphan(self, reader: _Reader, worker: _Worker) -> _Chunk | None:
         """A chunk that was granted before, and may be granted to this worker."""
@@ -1295,12 +1142,11 @@ class LeaseTable:
         far as the slots can keep all workers busy. A short rest gets no lease of its own. A slow
         worker has what it can do in 50 ms, or one clip."""
         stream, clips, workers = batch.reader.stream, len(batch.samples), max(1, self.workers)
-        spare = stream.slots // 2 * clips // (workers * self._credit + self._on_the_way)
+        spare = stream.slots // 2 * clips // (workers * self._credit + self._paces.on_the_way)
         longest = min(stream.lease_clips, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)
         if not self._is_slow(worker):
             return self._with_rest_of_video(batch, size)
-        pace = worker.pace if worker.trials >= _TRIALS else _TRIED_AT
-        return max(1, min(size, int(_LEASE_S / (stream.clip_s * pace))))
+        return max(1, min(size, int(_LEASE_S / (stream.clip_s * worker.pace.value))))

@@ -11,7 +11,7 @@ import numpy as np
 
 from videoload.spec.plan import Batch, BatchWithInfo, batch_info
 from videoload.trainer.engine import Engine
-from videoload.trainer.leases import Ready
+from videoload.trainer.lease_commands import Ready
 from videoload.trainer.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.transport.slots import aligned_copy
 

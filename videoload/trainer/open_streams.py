@@ -28,7 +28,7 @@ from videoload.spec.joining import clip_of
 from videoload.spec.plan import Plan, Sample
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer.copies import Copies
-from videoload.trainer.leases import Ready
+from videoload.trainer.lease_commands import Ready
 from videoload.trainer.stats import Meter
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.slots import Arena

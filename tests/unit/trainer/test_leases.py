@@ -18,19 +18,19 @@ from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoE
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.leases import (
+from videoload.trainer.lease_commands import (
     AskStorage,
     Command,
     Dismiss,
     Evict,
     Grant,
-    LeaseTable,
-    Look,
     Pause,
     Ready,
     Recall,
     Stop,
 )
+from videoload.trainer.leases import LeaseTable
+from videoload.trainer.silence import Look
 
 STALL_S, SILENCE_S = 10.0, 2.0
 

@@ -31,7 +31,8 @@ from videoload.errors import SpecError, TooManyBadVideos
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, Sample, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.leases import Command, Evict, Grant, LeaseTable, Ready, Recall, Stop
+from videoload.trainer.lease_commands import Command, Evict, Grant, Ready, Recall, Stop
+from videoload.trainer.leases import LeaseTable
 
 pytestmark = pytest.mark.timeout(400)  # Hypothesis takes minutes to make a failure short
 
@@ -348,7 +349,7 @@ class World:
         place.leases.add(lease.lease)
         worker.queue.append(lease)
         known = self.table._workers[worker.name]
-        assert len(known.leases) <= self.credit + known.on_the_way
+        assert len(known.leases) <= self.credit + known.pace.on_the_way
 
     def handed_over(self, batch: Ready) -> None:
         reader = self.readers[batch.reader]
@@ -416,10 +417,10 @@ class World:
             if worker.suspect:
                 assert (listed, full) == ([], False)
             elif full:
-                assert held > worker.on_the_way
+                assert held > worker.pace.on_the_way
             else:
                 assert listed == [held]
-                assert held < self.credit + worker.on_the_way
+                assert held < self.credit + worker.pace.on_the_way
         assert self.table.workers == sum(not w.suspect for w in self.table._workers.values())
 
     def check_nobody_idles(self) -> None:

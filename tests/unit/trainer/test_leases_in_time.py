@@ -17,7 +17,8 @@ import pytest
 from videoload.spec.catalog import Catalog
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
-from videoload.trainer.leases import Command, Grant, LeaseTable, Ready
+from videoload.trainer.lease_commands import Command, Grant, Ready
+from videoload.trainer.leases import LeaseTable
 
 _BEAT_S = 0.25
 _VIDEOS = 800

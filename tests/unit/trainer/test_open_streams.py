@@ -13,7 +13,7 @@ import pytest
 
 from tests.waiting import SECOND
 from videoload import ClosedError
-from videoload.trainer.leases import Ready
+from videoload.trainer.lease_commands import Ready
 from videoload.trainer.open_streams import ReaderQueue
 
 pytestmark = pytest.mark.timeout(40 * SECOND)

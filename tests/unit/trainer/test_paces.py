@@ -1,0 +1,79 @@
+"""How quick a worker is taken to be, by a counted clock."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from videoload.trainer.paces import Pace, Paces
+
+
+def measured(*took_s: float, local: bool = True, trip_s: float = 0.0, clip_s: float = 0.1) -> Pace:
+    """A worker that was given one lease of one clip after the other, and took so long for each."""
+    pace, now = Pace(local=local), 0.0
+    for seconds in took_s:
+        pace.begins(now)
+        granted, now = now, now + trip_s + seconds
+        pace.answered(now, granted=granted, decode_s=seconds, clips=1, clip_s=clip_s)
+    return pace
+
+
+def test_three_leases_tell_a_pace_and_before_that_it_is_guessed_with_care() -> None:
+    assert not measured(0.2, 0.2).is_known
+    assert measured(0.2, 0.2).value == 10
+    assert measured(0.2, 0.2, 0.2).is_known
+    assert measured(0.2, 0.2, 0.2).value == pytest.approx(2)
+
+
+def test_nothing_is_measured_by_what_tells_nothing() -> None:
+    assert not measured(0.2, 0.2, 0.2, clip_s=math.inf).is_known, "what a clip takes is not known"
+    assert not measured(0.0, 0.0, 0.0).is_known
+
+
+def test_a_worker_is_not_believed_to_be_quicker_than_its_answers_come() -> None:
+    pace = Pace(local=True)
+    for turn in range(4):
+        pace.answered(turn + 1.0, granted=turn, decode_s=0.01, clips=1, clip_s=0.1)
+    assert pace.value == pytest.approx(10)
+
+
+def test_the_way_there_and_back_is_no_work() -> None:
+    """And while it is under way, more leases may be."""
+    far = measured(*[0.1] * 8, local=False, trip_s=1.0)
+    assert far.trip_s == pytest.approx(1)
+    assert far.value == pytest.approx(1)
+    assert far.on_the_way == 20
+    assert measured(*[0.1] * 8).on_the_way == 0
+
+
+def test_slow_is_twice_as_slow_as_the_quick_ones() -> None:
+    paces = Paces()
+    quick, slower, slow = (measured(*[seconds] * 5) for seconds in (0.1, 0.19, 0.21))
+    new = Pace(local=True)
+    assert not paces.is_slow(new), "as long as nobody is known"
+    paces.compare([quick, slower, slow, new])
+    assert [paces.is_slow(pace) for pace in (quick, slower, slow, new)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_one_clip_of_a_slow_worker_holds_nobody_up() -> None:
+    """Four quick ones finish 40 clips while it makes one; now and then it may try again."""
+    paces, quick, slow = Paces(), [measured(*[0.1] * 5) for _ in range(4)], measured(*[1.0] * 5)
+    paces.compare([*quick, slow])
+    assert paces.would_hold_up(slow, 6.0, 64, is_compared=True)
+    assert not paces.would_hold_up(slow, 6.0, 100, is_compared=True), "that many are made ahead"
+    assert not paces.would_hold_up(slow, 5.0 + 101, 64, is_compared=True), "it may try"
+    assert not paces.would_hold_up(quick[0], 6.0, 1, is_compared=True)
+    paces.compare(quick)
+    assert paces.would_hold_up(slow, 6.0, 64, is_compared=False)
+
+
+def test_those_that_are_far_away_hold_more_in_all() -> None:
+    paces, far = Paces(), measured(*[0.1] * 8, local=False, trip_s=1.0)
+    paces.compare([far, far, measured(0.1)])
+    assert paces.on_the_way == 2 * far.on_the_way
