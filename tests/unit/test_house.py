@@ -52,8 +52,9 @@ PACKAGES = {
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "contact_sheet", "receipts", "snapshots", "auto_workers", "engine", "serial", "lender", "stream", "evaluation",
-        "head_room", "client", "interrupts", "tfdata", "keras", "keras_monitor", "keras_sequence",
+        "contact_sheet", "receipts", "snapshots", "auto_workers", "engine", "serial", "lender",
+        "stream", "evaluation", "head_room", "client", "interrupts", "tfdata", "keras",
+        "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
@@ -164,23 +165,23 @@ HOMES = {
 }
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "worker.metrics",
-    "transport.metrics_port", "trainer.rate_limited_log", "trainer.own_files",
-    "trainer.interrupts", "trainer.paces", "trainer.silence", "trainer.waiting",
-    "trainer.accounts", "trainer.verdict", "trainer.auto_workers", "decoding.stopwatch",
-    "commands.scan", "commands.tables", "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",
+    "transport.metrics_port", "trainer.rate_limited_log", "trainer.own_files", "trainer.interrupts",
+    "trainer.paces", "trainer.silence", "trainer.waiting", "trainer.accounts", "trainer.verdict",
+    "trainer.auto_workers", "decoding.stopwatch", "commands.scan", "commands.tables",
+    "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",
     "commands.cli_workers", "commands.verbosity", "spec.permutation", "worker.lease_runs",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "spec.arguments", "spec.call_text", "spec.layouts", "spec.regions", "spec.clips",
-    "spec.clip_params", "spec.items", "spec.table", "spec.targets", "spec.splitting",
-    "spec.turns", "spec.permutation", "spec.plan", "spec.quarantine",
-    "transport.messages", "transport.limits", "trainer.admission", "trainer.leases",
-    "trainer.paces", "trainer.silence", "trainer.copies", "trainer.waiting", "trainer.accounts",
-    "trainer.verdict", "trainer.auto_workers", "trainer.metrics", "worker.restarts",
-    "worker.metrics", "decoding.pictures", "decoding.spans", "decoding.looks", "decoding.h264_headers",
-    "decoding.mpeg4_headers", "decoding.mpeg12_headers", "decoding.picture_headers",
+    "spec.clip_params", "spec.items", "spec.table", "spec.targets", "spec.splitting", "spec.turns",
+    "spec.permutation", "spec.plan", "spec.quarantine", "transport.messages", "transport.limits",
+    "trainer.admission", "trainer.leases", "trainer.paces", "trainer.silence", "trainer.copies",
+    "trainer.waiting", "trainer.accounts", "trainer.verdict", "trainer.auto_workers",
+    "trainer.metrics", "worker.restarts", "worker.metrics", "decoding.pictures", "decoding.spans",
+    "decoding.looks", "decoding.h264_headers", "decoding.mpeg4_headers", "decoding.mpeg12_headers",
+    "decoding.picture_headers",
 )  # fmt: skip
 IMPURE = {
     "asyncio", "concurrent", "multiprocessing", "os", "pathlib", "select", "selectors", "signal",
