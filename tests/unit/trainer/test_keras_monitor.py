@@ -62,6 +62,25 @@ def test_a_callback_that_comes_after_it_writes_them(tmp_path: Path) -> None:
     assert {"epoch", "loss", "wait_share", "clips_per_s", "bad_videos"} <= set(header.split(","))
 
 
+# Keras's own, of how it asks the optimizer for its learning rate.
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_tensorboard_shows_them(tmp_path: Path) -> None:
+    import keras
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
+    from videoload.keras import StreamMonitor
+
+    fit([StreamMonitor(Told()), keras.callbacks.TensorBoard(tmp_path)], 2)  # type: ignore[arg-type]
+    events = EventAccumulator(str(tmp_path / "train")).Reload()
+    shown = {
+        name: [float(make_ndarray(event.tensor_proto)) for event in events.Tensors(f"epoch_{name}")]
+        for name in ("loss", "wait_share", "clips_per_s", "bad_videos")
+    }
+    assert len(shown.pop("loss")) == 2
+    assert shown == {"wait_share": [0.25] * 2, "clips_per_s": [160] * 2, "bad_videos": [1, 2]}
+
+
 def test_both_callbacks_are_to_be_had_at_the_same_place() -> None:
     import videoload
     import videoload.keras
