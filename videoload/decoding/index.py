@@ -35,6 +35,7 @@ Ints = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<QQQIIIIIQ")
 _TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
+_SQUARE = Fraction(1)
 _MAX_STRETCHED = 8  # what is told of pixels that are longer is a mistake
 
 
@@ -172,8 +173,11 @@ def frame_rate(opened: OpenedVideo) -> Fraction:
 
 def pixel_aspect(opened: OpenedVideo) -> Fraction:
     """Width of a pixel divided by its height, as container or codec says; 1 if they do not."""
-    aspect = Fraction(opened.stream.sample_aspect_ratio or 1)
-    return aspect if 1 <= max(aspect, 1 / aspect) <= _MAX_STRETCHED else Fraction(1)
+    told = opened.stream.sample_aspect_ratio
+    if not told or told == 1:
+        return _SQUARE
+    aspect = Fraction(told)
+    return aspect if 1 <= max(aspect, 1 / aspect) <= _MAX_STRETCHED else _SQUARE
 
 
 def turns_of(opened: OpenedVideo, frame: VideoFrame) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from videoload.decoding.pictures import (
     by_types,
 )
 
+_LAYER_BYTES = 24  # of a layer's header, as far as it is read
 _UNCODED_BYTES = 32  # of a picture that is not coded, at most
 _VOP_BYTES = 64  # of a picture's header, at most
 _USUAL_VOP_BYTES = 16  # of nearly all of them
@@ -154,9 +156,12 @@ class _Layer(NamedTuple):
 
 def _video_object_layer(data: bytes) -> _Layer | None:
     found = _VOL.search(data)
-    if found is None:
-        return None
-    bits = Bits(data[found.end() : found.end() + 64])
+    return None if found is None else _layer(data[found.end() : found.end() + _LAYER_BYTES])
+
+
+@lru_cache(256)  # the files of a data set are made by few encoders
+def _layer(data: bytes) -> _Layer | None:
+    bits = Bits(data)
     try:
         bits.take(1)  # random access
         layer_type = bits.take(8)
