@@ -244,7 +244,7 @@ class Client:
             ordered,
             Copies(len(catalog)),
             open_storage(catalog.root) if catalog.root and clip.files else None,
-            Meter(lambda video: catalog[video].path),
+            Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )
         stream = Stream(self, self._engine, source, options)
         self._open[:] = [each for each in self._open if each() is not None]

@@ -228,6 +228,10 @@ class Engine:
             found.append(replace(so_far, busy_share=now.busy_share, wire_share=now.wire_share))
         return tuple(found)
 
+    def line_is_full(self) -> bool:
+        """Whether workers of other hosts get no leases, since others' pixels fill the line."""
+        return self._table.line_is_full
+
     def connected(self) -> list[Connected]:
         """The workers that are connected, and how they are."""
         now = time.monotonic()

@@ -212,11 +212,13 @@ class Meter:
     """Notes what the readers of a stream ask for and get, any of them in a thread of its own; and
     what the workers do for it."""
 
-    def __init__(self, path: Callable[[int], str] = str) -> None:
-        """``path``: of a video."""
+    def __init__(
+        self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool
+    ) -> None:
+        """``path``: of a video. ``line_is_full``: that by which pixels come."""
         self.batches = self.clips = self.copied = 0
         self.ceiling: float | None = None  # steps per second
-        self._path = path
+        self._path, self._line_is_full = path, line_is_full
         self._lock = threading.Lock()
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
@@ -314,7 +316,10 @@ class Meter:
         with self._lock:
             self._book()
             files = self._files.read()
-        verdict = judge(found, measured, cores=cores(), files=files, ceiling=self.ceiling)
+        verdict = judge(
+            found, measured, cores=cores(), files=files, ceiling=self.ceiling,
+            line_is_full=self._line_is_full(),
+        )  # fmt: skip
         batches, clips = self.batches, self.clips
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

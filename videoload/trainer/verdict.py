@@ -64,10 +64,11 @@ class Verdict:
 
 def judge(
     found: Figures, workers: Sequence[Measured], *, cores: int, files: SlowFiles,
-    ceiling: float | None = None,
+    ceiling: float | None = None, line_is_full: bool = False,
 ) -> Verdict:  # fmt: skip
     """What the figures mean. ``cores``: of this host, for workers; ``ceiling``: steps per second
-    that the trainer takes without loading, if that was measured."""
+    that the trainer takes without loading, if that was measured; ``line_is_full``: workers of other
+    hosts get no leases, since the answers of others are all that the line brings."""
     works = total(worker.work for worker in workers)
     passed_s = works.busy_s + works.free_s + works.wire_s
     utilisation = works.busy_s / passed_s if passed_s > 0 else 0.0
@@ -96,7 +97,7 @@ def judge(
     if found.later_share <= _KEEPS_UP:
         first = f"nearly all of it for the first batches, {found.first_s:.1f} s"
         return verdict("batches", f"decoding keeps up, but the trainer {waits[3:]}, {first}")
-    bottleneck, why = _reason(workers, files, utilisation)
+    bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
     if bottleneck == "decoding":
         bottleneck, why = _more(workers, wanted, cores)
     cost = _cost(found, ceiling)
@@ -129,9 +130,16 @@ def _is_short_of_cores(work: Work) -> bool:
 
 
 def _reason(
-    workers: Sequence[Measured], files: SlowFiles, utilisation: float
+    workers: Sequence[Measured], files: SlowFiles, utilisation: float, *, line_is_full: bool
 ) -> tuple[Bottleneck, str]:
     """What but the number of workers it is."""
+    dialled = [worker.work for worker in workers if not worker.is_child]
+    if line_is_full and (passed_s := sum(w.busy_s + w.free_s + w.wire_s for w in dialled)):
+        rate = sum(work.sent_bytes for work in dialled) * len(dialled) / passed_s
+        return (
+            "line",
+            f"the line from {count(len(dialled), 'worker')} is full ({rate / 1e6:.1f} MB/s)",
+        )
     hosts: dict[str, list[Measured]] = defaultdict(list)
     for worker in workers:
         hosts[worker.host].append(worker)

@@ -47,9 +47,12 @@ def workers(count: int, **how: object) -> list[Measured]:
 
 def said(
     found: Figures, those: list[Measured], *, cores: int = 2, files: SlowFiles | None = None,
-    ceiling: float | None = None,
+    ceiling: float | None = None, line_is_full: bool = False,
 ) -> Verdict:  # fmt: skip
-    return judge(found, those, cores=cores, files=files or SlowFiles(), ceiling=ceiling)
+    return judge(
+        found, those, cores=cores, files=files or SlowFiles(), ceiling=ceiling,
+        line_is_full=line_is_full,
+    )  # fmt: skip
 
 
 def test_workers_that_wait_for_their_storage_are_too_few() -> None:
@@ -133,6 +136,16 @@ def test_a_full_line_is_named() -> None:
     assert "host far's line is full (22.5 MB/s, and workers there wait for it 60% of" in (
         found.sentence
     )
+
+
+def test_a_line_that_many_workers_fill_together_is_named() -> None:
+    """They are not asked for more than it brings, and so do not wait for it themselves."""
+    many = [worker(1), *workers(20, host="far", busy=0.2, rate=10.0)]
+    found = said(figures(0.4), many, line_is_full=True)
+    assert found.bottleneck == "line"
+    assert found.sentence.endswith("; the line from 20 workers is full (24.0 MB/s)")
+    assert said(figures(0.4), many).bottleneck != "line"
+    assert said(figures(0.4), workers(2), line_is_full=True).bottleneck != "line", "none dialled in"
 
 
 def test_a_host_that_is_slower_than_the_others_is_named_and_so_is_a_worker() -> None:
