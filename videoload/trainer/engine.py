@@ -640,7 +640,9 @@ class Engine:
     def _copy_of(self, peer: Peer) -> tuple[str, str]:
         return self._workers[peer].host, self._workers[peer].copy
 
-    def _gone(self, peer: Peer, *, died: bool, crashed: bool = False) -> None:
+    def _gone(
+        self, peer: Peer, *, died: bool, crashed: bool = False, at_work: int | None = None
+    ) -> None:
         with self._joined:
             worker = self._workers.pop(peer, None)
         if worker is not None:
@@ -648,7 +650,7 @@ class Engine:
             peer.left()
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
-        self._execute(self._table.worker_left(peer, died=died, crashed=crashed))
+        self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
         if worker is not None and not worker.is_child:
             copy = worker.host, worker.copy
             if not any((other.host, other.copy) == copy for other in self._workers.values()):
@@ -676,12 +678,12 @@ class Engine:
         if self._supervisor is None:
             return
         self._supervisor.flush()
-        for pid, how in self._supervisor.reap():
+        for pid, how, lease in self._supervisor.reap():
             if how != GIVEN_BACK:
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             for peer, worker in list(self._workers.items()):
                 if worker.is_child and worker.pid == pid:
-                    self._gone(peer, died=True, crashed=how in _CRASH_SIGNALS)
+                    self._gone(peer, died=True, crashed=how in _CRASH_SIGNALS, at_work=lease)
 
     def _look_at_silent(self, now: float) -> None:
         """A local worker that hangs burns CPU; one that waits for its storage does not."""

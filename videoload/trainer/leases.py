@@ -401,9 +401,17 @@ class LeaseTable:
             known.suspect = False
             self._file(known)
 
-    def worker_left(self, worker: WorkerId, *, died: bool, crashed: bool = False) -> list[Command]:
+    def worker_left(
+        self,
+        worker: WorkerId,
+        *,
+        died: bool,
+        crashed: bool = False,
+        at_work: int | None = None,
+    ) -> list[Command]:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
-        ``died``: the lease that it was at may be what killed it."""
+        ``died``: the lease that it was at may be what killed it. ``at_work``: which one that was, 0
+        if none; if not known, it is taken for the first one that it has not answered."""
         gone = self._workers.pop(worker, None)
         if gone is None:
             return []
@@ -416,16 +424,16 @@ class LeaseTable:
         self._file(gone)
         commands: list[Command] = []
         leases = list(gone.leases.values())
-        at_work = leases[0] if leases else None
+        at = next(iter(leases), None) if at_work is None else gone.leases.get(at_work)
         for lease in leases:
             chunk = lease.chunk
             self._settle(lease)
             if chunk is None:
                 continue
-            if lease is at_work and not gone.local and not said_bye:
+            if lease is at and not gone.local and not said_bye:
                 chunk.shaken = True
                 chunk.died_at.add(gone.copy)
-            if lease is at_work and died and not chunk.holders:
+            if lease is at and died and not chunk.holders:
                 if chunk.size == 1 and not gone.local:
                     self._blamed[worker] = chunk
                 commands += self._blame(chunk, crashed=crashed)

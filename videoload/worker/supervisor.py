@@ -27,6 +27,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from typing import NamedTuple
 
 from videoload.errors import WorkerError
 from videoload.transport.messages import Share, Unshare, WorkerSettings
@@ -73,10 +74,20 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class Ended(NamedTuple):
+    """A child that has ended, and how; and the lease that it was at (0: none; None: who knows)."""
+
+    pid: int
+    how: str
+    lease: int | None
+
+
 class Child:
-    """One worker process; with ``pulse``, it counts its progress in shared memory."""
+    """One worker process, which counts in memory that is shared with it. With ``pulse``, that tells
+    when it has come as far as to work; else, who admits it."""
 
     def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
+        self._pulse = pulse
         self.began = time.monotonic()
         self.told = False  # its supervisor knows that it has worked
         self.leaving = False  # it was asked to end, and nobody takes its place
@@ -85,7 +96,7 @@ class Child:
         self._checks = 0
         memory = None
         try:
-            memory = Arena(1, SIZE) if pulse and SHARED else None
+            memory = Arena(1, SIZE) if SHARED else None
             self.channel, theirs = PrivateChannel.pair()
             self._counters = None if memory is None else Counters(memory.view(0, 0, (SIZE,)))
             try:
@@ -106,7 +117,9 @@ class Child:
     @property
     def worked(self) -> bool:
         """Whether it has come as far as to work."""
-        return self._admitted or (self._counters is not None and bool(self._counters.pulse[0]))
+        if self._counters is None or not self._pulse:
+            return self._admitted
+        return self._admitted or bool(self._counters.pulse[0])
 
     def admitted(self) -> None:
         """The trainer has heard of it."""
@@ -129,6 +142,11 @@ class Child:
     def counted(self) -> dict[str, float]:
         """What it counted so far."""
         return {} if self._counters is None else self._counters.read()
+
+    @property
+    def lease(self) -> int | None:
+        """The lease that it is at, 0 if none; None where memory cannot be shared."""
+        return None if self._counters is None else self._counters.lease
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""
@@ -208,10 +226,10 @@ class Supervisor:
             if child.pid == pid:
                 child.kill()
 
-    def reap(self) -> list[tuple[int, str]]:
-        """The children that have ended since the last call, (pid, how), each already replaced by
-        a new one, or soon, but for those that were given back. Call it again and again: it also
-        starts those that are due. Raises WorkerError if they keep ending before they can work, and
+    def reap(self) -> list[Ended]:
+        """The children that have ended since the last call, each already replaced by a new one, or
+        soon, but for those that were given back. Call it again and again: it also starts those that
+        are due. Raises WorkerError if they keep ending before they can work, and
         none is left that could."""
         now = time.monotonic()
         ended = [child for child in self.children if child.process.poll() is not None]
@@ -239,7 +257,11 @@ class Supervisor:
                 self._restarts.start_failed(now, now)
                 self._give_up_if_hopeless(str(error), killed=True)
         return [
-            (child.pid, GIVEN_BACK if child.leaving else _how(child.process.returncode))
+            Ended(
+                child.pid,
+                GIVEN_BACK if child.leaving else _how(child.process.returncode),
+                child.lease,
+            )
             for child in ended
         ]
 
@@ -321,7 +343,7 @@ def keep_running(
                 if child.checks_without_progress() == math.ceil(stall_s / _CHECK_S):
                     _log.warning("worker process %d hangs; killing it", child.pid)
                     child.kill()
-            for pid, how in supervisor.reap():
+            for pid, how, _ in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
             state = supervisor.state()
     finally:

@@ -166,6 +166,7 @@ class Worker:
         clip_s: list[float] = []
         at = 0
         self._decoding_for = trainer
+        self._counters.lease = lease.lease
         try:
             decoder, out, shared = self._place(lease)
             imported_s = self._import(decoder, lease)
@@ -201,6 +202,7 @@ class Worker:
             result = Result(lease.lease, frames, seconds, files, spent, clip_s, rates)
             trainer.say(result, None if shared else out)
         finally:
+            self._counters.lease = 0
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
 

@@ -1297,6 +1297,25 @@ def test_only_the_lease_at_work_is_blamed_for_a_death() -> None:
     assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
 
 
+def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(2))
+    for number in range(2):
+        first, second = grants(desk.join(f"W{number}"))
+        assert [lease.samples[0].video for lease in (first, second)] == [0, 1]
+        desk.table.worker_left(f"W{number}", died=True, crashed=True, at_work=second.lease)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v1.avi"]
+
+
+def test_a_worker_that_dies_between_two_leases_blames_neither() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(2))
+    for number in range(4):
+        assert len(grants(desk.join(f"W{number}"))) == 2
+        desk.table.worker_left(f"W{number}", died=True, crashed=True, at_work=0)
+    assert desk.quarantines[0].videos == []
+
+
 def test_a_death_over_a_void_lease_blames_nothing() -> None:
     desk = Desk("W", batch=1)
     desk.start(10)

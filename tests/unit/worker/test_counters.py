@@ -17,9 +17,11 @@ def test_counts_are_seen_through_the_same_memory() -> None:
     mine.set("trainers", 2)
     mine.set("trainers", 1)
     mine.pulse[1] = 7
+    mine.lease = 1 << 40
     arena.close()
     assert theirs.read() == {"clips": 12, "failures": 0, "decode_seconds": 0.25, "trainers": 1}
     assert theirs.pulse.tolist() == [0, 7]
+    assert theirs.lease == 1 << 40
 
 
 def test_without_memory_it_counts_for_itself() -> None:
@@ -27,4 +29,5 @@ def test_without_memory_it_counts_for_itself() -> None:
     counters.add("failures", 1)
     assert counters.read()["failures"] == 1
     assert counters.pulse.dtype == np.uint8
+    assert counters.lease == 0
     assert list(counters.read()) == list(COUNTED)
