@@ -35,11 +35,12 @@ _SEALS = 0 if not SHARED else fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_
 class Arena:
     """``slots`` slots of ``slot_bytes`` bytes each, in memory that workers can map.
 
-    ``fd`` is the descriptor to hand to workers (-1 where memory cannot be shared). Raises
-    MemoryError, now and not in the middle of an epoch, where there is not enough.
+    ``fd`` is the descriptor to hand to workers (-1 where memory cannot be shared); the kernel shows
+    the memory by its ``name``. Raises MemoryError, now and not in the middle of an epoch, where
+    there is not enough.
     """
 
-    def __init__(self, slots: int, slot_bytes: int) -> None:
+    def __init__(self, slots: int, slot_bytes: int, name: str = "videoload") -> None:
         self.slots = slots
         self.stride = -(-slot_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         self.size = slots * self.stride
@@ -48,7 +49,7 @@ class Arena:
             self._memory = mmap.mmap(-1, self.size)
             return
         try:
-            self.fd = os.memfd_create("videoload", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
             os.posix_fallocate(self.fd, 0, self.size)  # ENOSPC here, not SIGBUS later
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
             self._memory = _map(self.fd, self.size)

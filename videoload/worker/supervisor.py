@@ -96,7 +96,7 @@ class Child:
         self._checks = 0
         memory = None
         try:
-            memory = Arena(1, SIZE) if SHARED else None
+            memory = Arena(1, SIZE, "worker-counters") if SHARED else None
             self.channel, theirs = PrivateChannel.pair()
             self._counters = None if memory is None else Counters(memory.view(0, 0, (SIZE,)))
             try:
