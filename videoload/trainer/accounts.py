@@ -55,6 +55,11 @@ class Work(NamedTuple):
         return Work(*map(add, self, other))
 
     @property
+    def passed_s(self) -> float:
+        """The time that it took: work, and waiting for a slot or for the line."""
+        return self.busy_s + self.free_s + self.wire_s
+
+    @property
     def clip_s(self) -> float:
         """What a clip took."""
         return self.busy_s / self.clips if self.clips else 0.0

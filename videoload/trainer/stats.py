@@ -196,7 +196,7 @@ class Connected(NamedTuple):
 
     def stats(self, work: Work, passed_s: float | None = None) -> WorkerStats:
         """Its figures, of what it did; ``passed_s``: in so much time, if not all of it is told."""
-        passed_s = passed_s or work.busy_s + work.free_s + work.wire_s
+        passed_s = passed_s or work.passed_s
         busy, wire = (
             min(1.0, seconds / passed_s) if passed_s > 0 else 0.0
             for seconds in (work.busy_s, work.wire_s)
@@ -215,7 +215,7 @@ class Meter:
     def __init__(
         self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool
     ) -> None:
-        """``path``: of a video. ``line_is_full``: that by which pixels come."""
+        """``path``: of a video. ``line_is_full``: whether that is by which pixels come."""
         self.batches = self.clips = self.copied = 0
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full = path, line_is_full

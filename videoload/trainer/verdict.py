@@ -70,8 +70,7 @@ def judge(
     that the trainer takes without loading, if that was measured; ``line_is_full``: workers of other
     hosts get no leases, since the answers of others are all that the line brings."""
     works = total(worker.work for worker in workers)
-    passed_s = works.busy_s + works.free_s + works.wire_s
-    utilisation = works.busy_s / passed_s if passed_s > 0 else 0.0
+    utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     need = workers_needed(found, workers)
     wanted = None if need is None else max(1, math.ceil(need))
 
@@ -134,21 +133,20 @@ def _reason(
 ) -> tuple[Bottleneck, str]:
     """What but the number of workers it is."""
     dialled = [worker.work for worker in workers if not worker.is_child]
-    if line_is_full and (passed_s := sum(w.busy_s + w.free_s + w.wire_s for w in dialled)):
-        rate = sum(work.sent_bytes for work in dialled) * len(dialled) / passed_s
-        return (
-            "line",
-            f"the line from {count(len(dialled), 'worker')} is full ({rate / 1e6:.1f} MB/s)",
-        )
+    work = total(dialled)
+    if line_is_full and work.passed_s > 0:
+        all_of_them = count(len(dialled), "worker")
+        rate = work.sent_bytes * len(dialled) / work.passed_s
+        return "line", f"the line from {all_of_them} is full ({rate / 1e6:.1f} MB/s)"
     hosts: dict[str, list[Measured]] = defaultdict(list)
     for worker in workers:
         hosts[worker.host].append(worker)
     works = {host: total(worker.work for worker in those) for host, those in hosts.items()}
     for host, those in hosts.items():
         work = total(worker.work for worker in those if not worker.is_child)
-        passed_s = work.busy_s + work.free_s + work.wire_s
-        if work.wire_s > _LINE * passed_s:
-            waiting, rate = work.wire_s / passed_s, work.sent_bytes / (work.busy_s + work.wire_s)
+        if work.wire_s > _LINE * work.passed_s:
+            waiting = work.wire_s / work.passed_s
+            rate = work.sent_bytes / (work.busy_s + work.wire_s)
             brings = f"{rate * len(those) / 1e6:.1f} MB/s, and workers there wait for it"
             return "line", f"host {host}'s line is full ({brings} {waiting:.0%} of the time)"
     if files.share > _FILES and files.slow <= max(1, _FEW * files.met):

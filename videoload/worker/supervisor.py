@@ -117,9 +117,8 @@ class Child:
     @property
     def worked(self) -> bool:
         """Whether it has come as far as to work."""
-        if self._counters is None or not self._pulse:
-            return self._admitted
-        return self._admitted or bool(self._counters.pulse[0])
+        told = self._counters if self._pulse else None
+        return self._admitted or (told is not None and bool(told.pulse[0]))
 
     def admitted(self) -> None:
         """The trainer has heard of it."""
@@ -229,8 +228,8 @@ class Supervisor:
     def reap(self) -> list[Ended]:
         """The children that have ended since the last call, each already replaced by a new one, or
         soon, but for those that were given back. Call it again and again: it also starts those that
-        are due. Raises WorkerError if they keep ending before they can work, and
-        none is left that could."""
+        are due. Raises WorkerError if they keep ending before they can work, and none is left that
+        could."""
         now = time.monotonic()
         ended = [child for child in self.children if child.process.poll() is not None]
         for child in self.children:

@@ -53,12 +53,8 @@ def test_slow_is_twice_as_slow_as_the_quick_ones() -> None:
     new = Pace(local=True)
     assert not paces.is_slow(new), "as long as nobody is known"
     paces.compare([quick, slower, slow, new])
-    assert [paces.is_slow(pace) for pace in (quick, slower, slow, new)] == [
-        False,
-        False,
-        True,
-        True,
-    ]
+    slows = [paces.is_slow(pace) for pace in (quick, slower, slow, new)]
+    assert slows == [False, False, True, True]
 
 
 def test_one_clip_of_a_slow_worker_holds_nobody_up() -> None:
