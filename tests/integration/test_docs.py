@@ -411,6 +411,15 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: str) -> None:
         assert (PROJECT / link).exists(), link
 
 
+@pytest.mark.parametrize("page", [*PAGES, *SITES])
+def test_the_tests_that_a_page_names_are_there(page: str) -> None:
+    named = set(re.findall(r"`(?:tests/\w+/)?(test_\w+(?:\.py)?)`", (PROJECT / page).read_text()))
+    files = list((PROJECT / "tests").rglob("test_*.py"))
+    there = {name for path in files for name in (path.name, path.stem)}
+    there |= {name for path in files for name in re.findall(r"def (test_\w+)", path.read_text())}
+    assert named <= there
+
+
 def test_every_recipe_of_the_table_is_a_spec() -> None:
     rows = [line for line in PAGES["docs/how-to/recipes.md"].splitlines() if line.startswith("| ")]
     told = [text for row in rows for text in re.findall(r"`(frames=[^`]+)`", row)]

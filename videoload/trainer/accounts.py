@@ -12,10 +12,12 @@ for its line: for pixels that are on their way, or a lease that is.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from statistics import median
 from typing import NamedTuple
 
 from videoload.transport.messages import Result, Spent
@@ -26,6 +28,8 @@ _PAUSE_S = 1.0  # who has no lease for longer is in a pause: the trainer validat
 _FILES = 1 << 14  # whose times are kept: the lighter half goes when there are more
 _SLOW_FILE = 5.0  # times what a clip takes on average
 _FILE_LOOKS = 8  # the slowest files that are told
+_RECENT = 64  # clips tell a worker's pace
+_PACE_KNOWN = 8  # with fewer, it is taken for one of middling pace
 
 
 class Work(NamedTuple):
@@ -204,23 +208,28 @@ class SlowFiles(NamedTuple):
 
 class FileTimes:
     """What the clips of each file took, as a worker of middling pace would have taken: else the
-    files that a slow worker met would look slow."""
+    files that a slow worker met would look slow.
+
+    A pace is a median: the clips of slow files do not make those who met them slow workers."""
 
     def __init__(self) -> None:
         self._files: dict[int, FileTime] = {}
         self._all = _NO_FILE
-        self._workers: dict[str, FileTime] = {}
+        self._recent: deque[float] = deque(maxlen=_RECENT)
+        self._workers: dict[str, deque[float]] = {}  # what its last clips took
 
     def add(self, worker: str, clips: Sequence[tuple[int, float]]) -> None:
         """A worker took so many seconds for a clip of each of these videos."""
         count, spent_s = len(clips), sum(seconds for _, seconds in clips)
         if not spent_s:
             return
-        _, my_clips, my_s, _ = self._workers.get(worker, _NO_FILE)
-        self._workers[worker] = mine = FileTime(-1, my_clips + count, my_s + spent_s)
+        mine = self._workers.setdefault(worker, deque(maxlen=_RECENT))
+        for recent in (mine, self._recent):
+            recent.extend(seconds for _, seconds in clips)
+        clip_s = median(mine) if len(mine) >= _PACE_KNOWN else 0.0
+        pace = median(self._recent) / clip_s if clip_s > 0 else 1.0
         _, all_clips, all_s, _ = self._all
-        self._all = everybody = FileTime(-1, all_clips + count, all_s + spent_s)
-        pace = everybody.seconds / everybody.clips * mine.clips / mine.seconds
+        self._all = FileTime(-1, all_clips + count, all_s + spent_s * pace)
         for video, seconds in clips:
             _, before, before_s, least = self._files.get(video, _NO_FILE)
             took = seconds * pace

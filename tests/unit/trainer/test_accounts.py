@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -122,6 +123,32 @@ def test_a_few_files_that_take_long_are_seen() -> None:
     assert (found.slow, found.met) == (4, 60)
     assert found.share == pytest.approx(0.24 / 0.80, rel=0.15)
     assert {file.video for file in found.slowest[:4]} == {0, 1, 2, 3}
+
+
+@given(st.randoms(use_true_random=False))
+def test_slow_files_are_seen_whoever_meets_them_first(rng: Random) -> None:
+    """The first clip of all may be slow, and a worker may meet no other ones for long."""
+    files = FileTimes()
+    free_at = {f"worker{number}": 0.0 for number in range(4)}
+    answers = []
+    for video in [video for _ in range(4) for video in rng.sample(range(40), 40)]:
+        worker = min(free_at, key=lambda worker: free_at[worker])
+        free_at[worker] += (took_s := 0.3 if video < 2 else rng.uniform(0.005, 0.010))
+        answers.append((free_at[worker], worker, video, took_s))
+    for _, worker, video, took_s in sorted(answers):
+        files.add(worker, [(video, took_s)])
+    found = files.read()
+    assert (found.slow, found.met) == (2, 40)
+    assert found.share == pytest.approx(0.6 / (0.6 + 38 * 0.0075), rel=0.3)
+    assert {file.video for file in found.slowest[:2]} == {0, 1}
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.floats()), max_size=4), max_size=20))
+def test_whatever_workers_say_they_took_is_taken(said: list[list[tuple[int, float]]]) -> None:
+    files = FileTimes()
+    for clips in said:
+        files.add("a", clips)
+        files.read()
 
 
 def test_the_files_of_a_slow_worker_are_not_slow() -> None:
