@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from videoload.trainer.evaluation import Evaluation, evaluate
     from videoload.trainer.head_room import head_room
     from videoload.trainer.keras import Position
+    from videoload.trainer.ray_workers import RayWorkers
     from videoload.trainer.serial import decode_serially
     from videoload.trainer.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
     from videoload.trainer.stream import Stream
@@ -75,6 +76,7 @@ _HOMES = {
     "trainer.evaluation": ("Evaluation", "evaluate"),
     "trainer.head_room": ("head_room",),
     "trainer.keras": ("Position",),
+    "trainer.ray_workers": ("RayWorkers",),
     "trainer.stats": ("ClipTimes", "SlowFile", "StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
     "trainer.stream": ("Stream",),
@@ -96,6 +98,7 @@ __all__ = [  # in full, so that type checkers see what is public
     "PerFrame",
     "Position",
     "ProtocolError",
+    "RayWorkers",
     "SlowFile",
     "SpecError",
     "StorageError",

@@ -60,6 +60,7 @@ NOT_RUN = [
     ("docs/how-to/bucket.md", "videoload worker",
      "needs a bucket; integration/test_remote.py starts one"),
     ("docs/how-to/slurm.md", "VIDEOLOAD_VIDEOS=", "needs Slurm; test_slurm.py runs it"),
+    ("docs/how-to/ray.md", "videoload ray", "needs a cluster; test_ray.py starts one"),
     ("docs/how-to/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
 
@@ -78,8 +79,12 @@ NEEDS = {
     "docs/how-to/jax.md": "jax",
     "docs/how-to/augment.md": "torchvision",
     "docs/how-to/watch.md": "prometheus_client",
+    "docs/how-to/ray.md": "ray",
 }
-OF_AN_EXTRA = {"prometheus_client": "videoload[metrics]"}  # not imported by the page itself
+OF_AN_EXTRA = {
+    "prometheus_client": "videoload[metrics]",
+    "ray": "videoload[ray]",
+}  # not imported by the page itself
 
 # Pages whose program is started once for each rank; how a rank knows which one it is.
 RANKS = {"docs/how-to/multi-worker.md": "TF_CONFIG", "docs/how-to/pytorch.md": "torchrun"}
@@ -97,6 +102,10 @@ one = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(one, [tf.config.LogicalDeviceConfiguration()] * 2)
 both = ["CPU:0", "CPU:1"]
 tf.distribute.MirroredStrategy = functools.partial(tf.distribute.MirroredStrategy, both)
+""",
+    "docs/how-to/ray.md": """
+import ray
+ray.init(num_cpus=2, include_dashboard=False)
 """,
 }  # fmt: skip
 

@@ -47,14 +47,14 @@ PACKAGES = {
     ),
     "worker": (
         "trainers", "counters", "lease_runs", "worker", "restarts", "metrics", "supervisor",
-        "native_size",
+        "ray_fleet", "native_size",
     ),
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "contact_sheet", "receipts", "snapshots", "auto_workers", "engine", "serial", "lender",
-        "stream", "evaluation", "head_room", "client", "interrupts", "tfdata", "keras",
-        "keras_monitor", "keras_sequence",
+        "stream", "evaluation", "head_room", "client", "ray_workers", "interrupts", "tfdata",
+        "keras", "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
@@ -87,6 +87,7 @@ TRIED_ELSEWHERE = {
     "trainer.lender": "integration/test_stream.py",
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
+    "trainer.ray_workers": "integration/test_ray.py",
     "trainer.receipts": "integration/test_replay.py",
     "trainer.snapshots": "integration/test_top.py",
     "trainer.serial": "integration/test_sampling.py",
@@ -95,6 +96,7 @@ TRIED_ELSEWHERE = {
     "transport.connections": "faults/test_endless.py",
     "transport.watching": "integration/test_top.py",
     "worker.native_size": "faults/test_native_size.py",
+    "worker.ray_fleet": "integration/test_ray.py",
     "worker.supervisor": "faults/test_kill.py",
 }
 
@@ -116,6 +118,7 @@ QUICK = {
 # Who may import what is heavy, wherever in the module.
 HOMES = {
     "msgspec": {"transport.messages"},
+    "ray": {"worker.ray_fleet"},
     "ctypes": {"native"},
     "obstore": {"spec.roots", "decoding.fetching"},
     "av": {

@@ -82,6 +82,7 @@ def demo(
 
 
 app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})(cli_workers.worker)
+app.command()(cli_workers.ray)
 app.command()(cli_workers.healthy)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,36 @@ from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.native import REACHES
 
+_LOOK_S = 0.5
+
+Connect = Annotated[
+    list[str],
+    typer.Option(
+        metavar="tcp://HOST:PORT",
+        help="The trainer; more than once for several, or a name with several addresses.",
+    ),
+]
+Root = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR|URL",
+        help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
+        "opened.",
+    ),
+]
+Keys = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Dial other hosts without keys.")]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE",
+        help="A Python module whose functions a trainer may name as transform or load; more than "
+        "once for several.",
+    ),
+]
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
@@ -25,34 +56,16 @@ CacheFolder = Annotated[
 
 
 def worker(
-    connect: Annotated[
-        list[str],
-        typer.Option(
-            metavar="tcp://HOST:PORT",
-            help="The trainer; more than once for several, or a name with several addresses.",
-        ),
-    ],
-    root: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR|URL",
-            help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
-            "opened.",
-        ),
-    ],
+    connect: Connect,
+    root: Root,
     processes: Annotated[
         int | None,
         typer.Option(
             min=1, help="Worker processes; one keeps a core busy.", show_default="one per core"
         ),
     ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Dial other hosts without keys.")
-    ] = False,
+    keys: Keys = None,
+    insecure: Insecure = False,
     cache: CacheFolder = None,
     without: Annotated[
         list[str] | None,
@@ -72,14 +85,7 @@ def worker(
             "extra [metrics].",
         ),
     ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODULE",
-            help="A Python module whose functions a trainer may name as transform or load; more "
-            "than once for several.",
-        ),
-    ] = None,
+    allow: Allow = None,
     verbose: Verbose = 0,
 ) -> None:
     """Decode for a trainer, here or on another host, until stopped.
@@ -118,6 +124,75 @@ def worker(
     if count == 1 and metrics_port is None:
         raise typer.Exit(serve(settings))
     raise typer.Exit(keep_running(count, settings, metrics_port=metrics_port))
+
+
+def ray(
+    connect: Connect,
+    root: Root,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Worker processes.", show_default="one per CPU of the cluster"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RAY_ADDRESS",
+            metavar="HOST:PORT",
+            help="The cluster; $RAY_ADDRESS names it as well.",
+            show_default="this host's",
+        ),
+    ] = None,
+    keys: Keys = None,
+    insecure: Insecure = False,
+    cache: CacheFolder = None,
+    allow: Allow = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Decode for a trainer on a Ray cluster, until stopped.
+
+    Each worker process is an actor with a CPU of its own. Ray spreads them over its nodes and
+    starts them again elsewhere when a node goes. The nodes need videoload, and the videos at
+    `--root`.
+    """
+    from videoload.decoding.cache_folder import cache_folder
+    from videoload.spec.roots import is_url
+    from videoload.transport.messages import WorkerSettings
+    from videoload.transport.sockets import check_dial
+    from videoload.worker.ray_fleet import Fleet, connected
+
+    for address in connect:
+        check_dial(address, keys=keys, insecure=insecure)
+    if not is_url(root) and not Path(root).is_absolute():
+        raise VideoloadError(f"--root {root}: a path on other hosts, so it must be absolute")
+    settings = WorkerSettings(
+        connect,
+        root=root,
+        keys=None if keys is None else str(keys),
+        insecure=insecure,
+        transforms=allow or [],
+        cache=cache_folder(cache),
+    )
+    fleet = Fleet(connected(cluster), settings)
+    stopped_by: list[int] = []
+    stop = threading.Event()
+
+    def end(number: int, _: object) -> None:
+        stopped_by.append(number)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    count, said = workers or max(1, fleet.cpus), -1
+    try:
+        fleet.scale(count)
+        while not stop.wait(_LOOK_S):
+            if (placed := fleet.placed) != said:
+                waits = "" if placed == count else f"; the cluster has {fleet.cpus} CPUs"
+                say(f"{placed} of {count} workers have a place{waits}")
+                said = placed
+    finally:
+        fleet.close()
+    raise typer.Exit(130 if stopped_by[0] == signal.SIGINT else 0)
 
 
 def healthy(

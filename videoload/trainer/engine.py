@@ -720,20 +720,25 @@ class Engine:
         """With ``workers="auto"``: give back those that idle, and start those that are missing."""
         if self._auto is None or self._supervisor is None:
             return
-        connected, have = self.connected(), self._supervisor.count
-        meters = [stream.meter for stream in self._streams.values() if stream.readers]
-        needs = [
-            meter.need(connected, WINDOW_S) if meter.batches >= FEWEST else None for meter in meters
-        ]
-        # One that is not known yet may be more than all others.
-        need = sum(filter(None, needs)) if needs and None not in needs else None
-        elsewhere = sum(not worker.is_child for worker in connected)
+        need, have = self.workers_needed(), self._supervisor.count
+        elsewhere = sum(not worker.is_child for worker in self.connected())
         keep = self._auto.decide(have, elsewhere, need)
         if keep is None or need is None:
             return
         self._supervisor.resize(keep)
         what = f"{have - keep} given back" if keep < have else f"{keep - have} started again"
         _log.info("workers: %s, %d on this host now; the trainer keeps %.1f busy", what, keep, need)
+
+    def workers_needed(self) -> float | None:
+        """How many workers all streams that are read now are worth, if that is known. Any thread
+        may ask."""
+        connected = self.connected()
+        meters = [stream.meter for stream in list(self._streams.values()) if stream.readers]
+        needs = [
+            meter.need(connected, WINDOW_S) if meter.batches >= FEWEST else None for meter in meters
+        ]
+        # One that is not known yet may be more than all others.
+        return sum(filter(None, needs)) if needs and None not in needs else None
 
     def _send_heartbeats(self) -> None:
         """Tell the workers that this trainer is alive, and find those that are gone."""

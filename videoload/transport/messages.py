@@ -302,6 +302,10 @@ class WorkerSettings(_Message, tag="settings"):
     without: list[str] = []  # see `videoload.native`
     cache: str | None = None  # folder where indexes are kept; None: nowhere
 
+    def with_keys(self, folder: str | None) -> WorkerSettings:
+        """The same, but with these keys."""
+        return msgspec.structs.replace(self, keys=folder)
+
 
 class Share(_Message, tag="share"):
     """A stream's arena, with ``memory`` as a descriptor that travels along; without, the host

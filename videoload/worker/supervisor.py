@@ -26,7 +26,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from videoload.errors import WorkerError
@@ -323,7 +324,7 @@ def keep_running(
     """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
     One that makes no progress for ``stall_s`` is killed and replaced. What they did is told at
     ``metrics_port``. Raises WorkerError, TransportError."""
-    state = State(time.monotonic())
+    state = State(time.monotonic())  # the last one
     scrapes = None
     if metrics_port is not None:
         scrapes = MetricsPort(
@@ -333,9 +334,27 @@ def keep_running(
     stopped_by: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))
+    try:
+        with closing(watch(workers, settings, stall_s)) as states:
+            for now in states:
+                state = now
+                if stopped_by:
+                    break
+    finally:
+        if scrapes is not None:
+            scrapes.close()
+    return 130 if stopped_by[0] == signal.SIGINT else 0
+
+
+def watch(
+    workers: int, settings: WorkerSettings, stall_s: float = _STALL_S
+) -> Generator[State, None, None]:
+    """Keep ``workers`` worker processes alive as long as it is asked for what they did, and stop
+    them when it is closed. One that makes no progress for ``stall_s`` is killed and replaced.
+    Raises WorkerError."""
     supervisor = Supervisor(workers, settings, pulse=True)
     try:
-        while not stopped_by:
+        while True:
             ended, *_ = select.select(supervisor.watched(), [], [], _CHECK_S)
             supervisor.flush()
             for child in supervisor.children if not ended else ():  # all of _CHECK_S has passed
@@ -344,12 +363,9 @@ def keep_running(
                     child.kill()
             for pid, how, _ in supervisor.reap():
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            state = supervisor.state()
+            yield supervisor.state()
     finally:
         supervisor.stop()
-        if scrapes is not None:
-            scrapes.close()
-    return 130 if stopped_by[0] == signal.SIGINT else 0
 
 
 def _why(status: int, failed: int) -> str:

@@ -377,6 +377,8 @@ def serve(
     signal.signal(signal.SIGTERM, on_signal)
     # Ctrl-C reaches every process of a terminal; who started this one will end it.
     signal.signal(signal.SIGINT, signal.SIG_IGN if channel is not None else on_signal)
+    # A process begins with the mask of the thread that starts it: one of Ray's blocks this one.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     worker.run()
     return status
 

@@ -1,0 +1,144 @@
+"""Workers on a real Ray cluster of several nodes, of which one is lost."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digest
+from tests.ports import free_ports
+from tests.programs import Program, Programs
+from tests.videos import make_avi
+from tests.waiting import SECOND, wait_until
+from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
+from videoload.transport.keys import make_keys
+
+pytestmark = [
+    pytest.mark.timeout(150 * SECOND),
+    pytest.mark.skipif(find_spec("ray") is None, reason="no Ray here"),
+]
+
+TRAINER = """
+    import os, sys, time
+    import videoload as vl
+    from tests.digests import digest
+    from tests.integration.test_bottlenecks import ITEM, catalog as catalog_of_items
+    from tests.integration.test_ray import BATCH, EPOCHS, SPEC
+    from tests.waiting import SECOND, wait_until
+
+    folder, cluster = sys.argv[1:]
+
+    def batches(stream):
+        for step, batch in enumerate(stream.batches(epochs=EPOCHS)):
+            if step == 10:
+                print("ten batches", flush=True)
+                wait_until(lambda: os.path.exists(f"{folder}/cut"), 30 * SECOND)
+            yield batch
+
+    with (
+        vl.Client(workers=0, listen="tcp://0.0.0.0:*", keys=f"{folder}/keys/trainer") as client,
+        vl.RayWorkers(
+            client, 3, root=f"{folder}/videos", keys=f"{folder}/keys/worker", cluster=cluster
+        ) as workers,
+    ):
+        client.wait_for_workers(3, 60 * SECOND)
+        assert workers.placed == workers.count == 3
+        catalog = vl.Catalog.from_folder(f"{folder}/videos")
+        stream = client.stream(catalog, SPEC, BATCH, shuffle=True, seed=3)
+        print("digest", digest(batches(stream)))
+        client.wait_for_workers(3, 60 * SECOND)
+        print("three again", flush=True)
+        workers.scale(1)
+        wait_until(lambda: len(client.workers) == 1, 10 * SECOND)
+        workers.close()
+        wait_until(lambda: not client.workers, 10 * SECOND)
+        print("none", flush=True)
+        with vl.RayWorkers(
+            client, root="/", keys=f"{folder}/keys/worker", cluster=cluster, most=3,
+            allow=["tests.items"],
+        ) as workers:
+            assert workers.count == 2
+            for _ in client.stream(catalog_of_items(100), ITEM, 1).batches(epochs=10):
+                if workers.count == 3:
+                    break
+            print("grew to", workers.count, flush=True)
+    print("closed")
+"""
+SPEC = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random")
+BATCH, EPOCHS = 4, 12
+
+
+@pytest.fixture
+def cluster(programs: Programs) -> Iterator[tuple[Program, str, Path]]:
+    """A cluster, its address, and where it keeps its logs."""
+    folder = Path(tempfile.mkdtemp(prefix="vl-ray-"))  # sockets have short names
+    program = programs.python("-m", "tests.ray_cluster", str(folder))
+    try:
+        program.wait_for("address ", 60 * SECOND)
+        yield program, program.out.split()[-1], folder
+        program.signal(signal.SIGTERM)
+        program.wait(30 * SECOND)
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("timing")  # a cluster is many processes
+def test_a_node_that_goes_in_mid_epoch_changes_nothing(
+    programs: Programs, cluster: tuple[Program, str, Path], tmp_path: Path
+) -> None:
+    host, address, logs = cluster
+    for number in range(10):
+        make_avi(tmp_path / f"videos/a/{number}.avi", frames=24, size=(48, 64), seed=number)
+    make_keys(tmp_path / "keys")
+    trainer = programs.script(TRAINER, str(tmp_path), address)
+    trainer.wait_for("ten batches", 90 * SECOND)
+    host.signal(signal.SIGUSR1)
+    host.wait_for("cut off", 10 * SECOND)
+    (tmp_path / "cut").touch()
+    assert trainer.wait(90 * SECOND) == 0, trainer.err
+    catalog = Catalog.from_folder(tmp_path / "videos")
+    right = digest(decode_serially(catalog, SPEC, BATCH, epochs=EPOCHS, shuffle=True, seed=3))
+    expected = ["ten batches", f"digest {right}", "three again", "none", "grew to 3", "closed"]
+    # Ray says more.
+    assert [line for line in trainer.out.splitlines() if line in expected] == expected
+    secret = (tmp_path / "keys/worker/worker.key_secret").read_text().split('"')[-2]
+    for log in filter(Path.is_file, logs.rglob("logs/*")):
+        assert secret not in log.read_text(errors="replace"), log
+
+    # The same from the command line, for a trainer that knows nothing of Ray.
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        fleet = programs.videoload(
+            "ray", "--workers", "2", "--connect", client.endpoints[0],
+            "--root", str(tmp_path / "videos"), "--cluster", address,
+        )  # fmt: skip
+        fleet.wait_for("2 of 2 workers have a place\n", 60 * SECOND)
+        client.wait_for_workers(2, 30 * SECOND)
+        batches = client.stream(catalog, SPEC, BATCH)
+        assert digest(batches) == digest(decode_serially(catalog, SPEC, BATCH))
+        fleet.signal(signal.SIGINT)
+        assert fleet.wait(2 * SECOND) == 130, fleet.err
+        wait_until(lambda: not client.workers, 10 * SECOND)
+
+
+def test_what_cannot_work_is_said_at_once(programs: Programs, tmp_path: Path) -> None:
+    with Client(workers=1) as client, pytest.raises(SpecError, match="give it listen="):
+        RayWorkers(client, 1, root=tmp_path)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        with pytest.raises(SpecError, match="must be absolute, got 'videos'"):
+            RayWorkers(client, 1, root="videos")
+        flags = ("ray", "--connect", client.endpoints[0], "--root")
+        relative = programs.videoload(*flags, "videos")
+        assert relative.wait(30 * SECOND) == 1
+        assert relative.err.endswith("a path on other hosts, so it must be absolute\n")
+        nowhere = f"127.0.0.1:{free_ports(1)[0]}"
+        absent = programs.videoload(*flags, str(tmp_path), "--cluster", nowhere)
+        assert absent.wait(60 * SECOND) == 1
+        said = f"videoload: there is no Ray cluster at {nowhere} (Connection refused)\n"
+        assert absent.err == said

@@ -1,0 +1,183 @@
+"""`RayWorkers`: workers of a client on the nodes of a Ray cluster, as many as its streams need."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from videoload.decoding.cache_folder import cache_folder
+from videoload.errors import SpecError
+from videoload.spec.arguments import whole
+from videoload.spec.roots import is_url
+from videoload.trainer.auto_workers import LOOK_S, AutoWorkers
+from videoload.trainer.client import Client
+from videoload.transport.messages import WorkerSettings
+from videoload.transport.sockets import check_dial
+from videoload.worker.ray_fleet import Fleet, connected
+
+_log = logging.getLogger(__name__)
+
+_AT_FIRST = 2  # with "auto", until it is known what a worker does
+_ANY_HOST = ("0.0.0.0", "::", "*")
+
+
+class RayWorkers:
+    """Worker processes on a Ray cluster that decode for a client.
+
+    Each is an actor with a CPU of its own. Ray spreads them over its nodes, starts them again
+    elsewhere when a node goes, and asks for more nodes where it has an autoscaler and some find no
+    place. Batches do not depend on any of that. The nodes need videoload and the videos.
+
+    Use it in a ``with`` statement, or call `close`: it ends the workers. They also end with the
+    trainer's process, however that ends.
+
+        with (
+            vl.Client(workers=0, listen="tcp://0.0.0.0:5555", keys="keys/trainer") as client,
+            vl.RayWorkers(client, 16, root="/data/ucf101", keys="keys/worker"),
+        ):
+            stream = client.stream(catalog, clip, batch_size=8)
+
+    Args:
+        client: Made with ``listen=``: an address that the cluster's nodes can reach.
+        workers: Workers to have, 0 or more. ``"auto"``, the default: as many as keep the client's
+            streams from waiting, a quarter to spare; the log says so (INFO).
+        root: Where the videos are on the nodes: an absolute path, or a URL as of a catalog's root.
+        connect: Addresses at which workers reach the client. None, the default: those that it
+            listens at, with this node's address where it listens at all of them.
+        keys: Folder of this host with a worker's CURVE keys, as made by ``videoload keygen``. They
+            reach the nodes through Ray's own store. None, the default: no keys.
+        insecure: Dial other hosts without keys. Default False.
+        allow: Python modules whose functions a spec may name as ``transform`` or ``load``. Default:
+            none.
+        cache: Folder of the nodes in which indexes of videos are kept. None, the default, or False:
+            as of `Client`.
+        most: Workers to have at most with ``"auto"``. Default 64.
+        cluster: Address of the cluster, if this process is not connected to one. None, the default:
+            ``$RAY_ADDRESS``, or a cluster on this host.
+        options: Further options of each actor, as ``ray.remote`` takes them: ``{"num_cpus": 2}``,
+            ``{"resources": {"decoder": 1}}``, ``{"runtime_env": ...}``. Default: none.
+
+    Raises:
+        SpecError: The client has no address for others, or ``root`` is not absolute.
+        TransportError: An address cannot be dialled, or needs keys.
+        VideoloadError: Ray is not installed, or there is no cluster.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        workers: int | Literal["auto"] = "auto",
+        *,
+        root: str | os.PathLike[str],
+        connect: str | Sequence[str] | None = None,
+        keys: str | os.PathLike[str] | None = None,
+        insecure: bool = False,
+        allow: Sequence[str] = (),
+        cache: str | os.PathLike[str] | Literal[False] | None = None,
+        most: int = 64,
+        cluster: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        auto = isinstance(workers, str) and workers == "auto"
+        most = whole("most", most, 1)
+        count = min(_AT_FIRST, most) if auto else whole('workers (or "auto")', workers, 0)
+        if not client.endpoints:
+            raise SpecError("the client has no address for workers of other hosts: give it listen=")
+        if not is_url(root) and not Path(root).is_absolute():
+            raise SpecError(f"root is a path on other hosts, so it must be absolute, got {root!r}")
+        ray = connected(cluster)
+        addresses = [connect] if isinstance(connect, str) else list(connect or ())
+        addresses = addresses or _addresses(client, str(ray.util.get_node_ip_address()))
+        for address in addresses:
+            check_dial(address, keys=keys, insecure=insecure)
+        settings = WorkerSettings(
+            addresses,
+            root=os.fspath(root),
+            keys=None if keys is None else os.fspath(keys),
+            insecure=insecure,
+            transforms=list(allow),
+            cache=cache_folder(cache),
+        )
+        self._fleet = Fleet(ray, settings, options)
+        self._stop = threading.Event()
+        self._finalizer = weakref.finalize(self, _end, self._fleet, self._stop)
+        self._fleet.scale(count)
+        if auto:
+            follow = threading.Thread(
+                target=_follow, args=(weakref.ref(client), self._fleet, most, self._stop),
+                name="videoload-ray", daemon=True,
+            )  # fmt: skip
+            follow.start()
+
+    @property
+    def count(self) -> int:
+        """Workers that there are to be; those that Ray has found a place for are ``placed``."""
+        return self._fleet.count
+
+    @property
+    def placed(self) -> int:
+        """Workers that Ray has found a place for."""
+        return self._fleet.placed
+
+    def scale(self, workers: int) -> None:
+        """Have so many workers from now on. Those that are too many hand back what they are at.
+
+        Args:
+            workers: 0 or more.
+
+        Raises:
+            SpecError: ``workers`` is not a count.
+        """
+        self._fleet.scale(whole("workers", workers, 0))
+
+    def close(self) -> None:
+        """End the workers. May be called more than once; takes two seconds at most."""
+        self._finalizer()
+
+    def __enter__(self) -> RayWorkers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RayWorkers({self.count if self._finalizer.alive else 'closed'})"
+
+
+def _addresses(client: Client, here: str) -> list[str]:
+    """Where workers of other hosts reach a client. ``here``: this one's address."""
+    found = []
+    for endpoint in client.endpoints:
+        parts = urlsplit(endpoint)
+        host = here if parts.hostname in _ANY_HOST else parts.hostname
+        found.append(f"tcp://{f'[{host}]' if ':' in str(host) else host}:{parts.port}")
+    return found
+
+
+def _follow(client: weakref.ref[Client], fleet: Fleet, most: int, stop: threading.Event) -> None:
+    """Have as many workers as the streams need."""
+    auto = AutoWorkers(most)
+    while not stop.wait(LOOK_S):
+        owner = client()
+        if owner is None:
+            return
+        need, have = owner._engine.workers_needed(), fleet.count
+        elsewhere = max(0, len(owner.workers) - fleet.placed)
+        keep = auto.decide(have, elsewhere, need)
+        del owner
+        if keep is None or need is None:
+            continue
+        fleet.scale(keep)
+        what = f"{have - keep} given back" if keep < have else f"{keep - have} more"
+        _log.info("workers on Ray: %s, %d now; the trainer keeps %.1f busy", what, keep, need)
+
+
+def _end(fleet: Fleet, stop: threading.Event) -> None:
+    stop.set()
+    fleet.close()
