@@ -134,7 +134,8 @@ class StreamStats:
         bad_videos: The videos that could not be decoded.
         verdict: What holds the training back, in one sentence, and what would help.
         bottleneck: The same in one word: ``"trainer"`` where decoding keeps up; ``"decoding"``,
-            where more workers would help; ``"cores"``, where they have to be on other hosts;
+            and ``"storage"``, for which workers wait most of the time, where more workers would
+            help; ``"cores"``, where they have to be on other hosts;
             ``"line"``, ``"host"`` or ``"files"``, where one of them is slow; ``"batches"``, where
             neither side is busy; ``"workers"``, where none delivers; ``"unknown"``, the default.
         workers_wanted: Workers like these with which the trainer would wait 5 % of the time at

@@ -23,7 +23,16 @@ from videoload.trainer.accounts import SlowFiles, Work, total
 from videoload.trainer.waiting import Figures, count
 
 Bottleneck = Literal[
-    "unknown", "trainer", "decoding", "cores", "line", "host", "files", "workers", "batches"
+    "unknown",
+    "trainer",
+    "decoding",
+    "storage",
+    "cores",
+    "line",
+    "host",
+    "files",
+    "workers",
+    "batches",
 ]
 
 _ENOUGH = 0.05  # of the time a trainer may wait where the workers suffice
@@ -35,6 +44,7 @@ _SLOW = 2.0  # times as slow as the others
 _KNOWN = 3  # leases of a worker tell its pace
 _AT_WORK = 0.7  # of its time a worker that decodes wants a core; else it waits for its storage
 _NO_CORE = 0.2  # of the time that it wants one it has none: they are all in use
+_STORAGE = 0.5  # of their work, workers wait for their storage: that is what takes the time
 _IDLE = 0.5  # busy for less of their time, workers are not what is short
 _MOST = 64  # times as many workers: then the number says nothing
 
@@ -99,6 +109,9 @@ def judge(
     bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
     if bottleneck == "decoding":
         bottleneck, why = _more(workers, wanted, cores)
+        if bottleneck == "decoding" and (waited := _waited_for_storage(works)) > _STORAGE:
+            bottleneck = "storage"
+            why = f"workers wait for their storage for {waited:.0%} of their work; {why}"
     cost = _cost(found, ceiling)
     return verdict(bottleneck, f"decoding holds the trainer back: {waits}{cost}; {why}")
 
@@ -122,6 +135,14 @@ def _rate(work: Work) -> float:
 
 def _wants_core(work: Work) -> bool:
     return work.core_s + work.no_core_s > _AT_WORK * work.busy_s
+
+
+def _waited_for_storage(work: Work) -> float:
+    """The share of their work that workers had no core and wanted none; 0 where the kernel does not
+    tell."""
+    cores_s = work.core_s + work.no_core_s
+    waited_s = work.busy_s - work.transform_s - cores_s if cores_s > 0 else 0.0
+    return max(0.0, waited_s) / work.busy_s if work.busy_s > 0 else 0.0
 
 
 def _is_short_of_cores(work: Work) -> bool:
@@ -181,21 +202,29 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
 def _more(workers: Sequence[Measured], wanted: int | None, cores: int) -> tuple[Bottleneck, str]:
     """How many more workers, and where."""
     have = len(workers)
-    here = [worker for worker in workers if worker.here]
-    work = total(worker.work for worker in here)
+    hosts: dict[str, list[Work]] = defaultdict(list)
+    for worker in workers:
+        hosts["" if worker.here else worker.host].append(worker.work)
+    here = hosts.pop("", [])
+    work = total(here)
     full = _is_short_of_cores(work) or (len(here) >= cores and _wants_core(work))
+    crowded = [host for host, works in hosts.items() if _is_short_of_cores(total(works))]
+    names = f"host{'s'[: len(crowded) > 1]} {', '.join(crowded)}"
     told = wanted is not None and wanted <= _MOST * have
-    if not full:
+    if not full and (here or len(crowded) < len(hosts)):
         more = max(1, (wanted or 0) - have)
         those = count(more, "more worker")
         like = "like this one" if have == 1 else "like these"
+        where = f", but not on {names}, whose cores are all in use" if crowded else ""
         if told:
-            return "decoding", f"about {those} {like} would end that"
-        return "decoding", f"more workers {like} would make it faster"
-    spare = len(here) - cores
-    too_many = f", and {cores} of the {len(here)} workers here would do" if spare > 0 else ""
+            return "decoding", f"about {those} {like} would end that{where}"
+        return "decoding", f"more workers {like} would make it faster{where}"
+    spare = max(0, len(here) - cores) if full else 0
+    too_many = f", and {cores} of the {len(here)} workers here would do" if spare else ""
     can = f"the {count(cores, 'core')} of this host can do no more{too_many}"
-    more = max(1, (wanted or 0) - have + max(0, spare))
+    if crowded:
+        can = f"{can}, nor can those of {names}" if full else f"the cores of {names} are all in use"
+    more = max(1, (wanted or 0) - have + spare)
     if told:
         return "cores", f"{can}: about {count(more, 'worker')} on other hosts would end that"
     return "cores", f"{can}: workers on other hosts would make it faster"

@@ -55,7 +55,7 @@ def said(
     )  # fmt: skip
 
 
-def test_workers_that_wait_for_their_storage_are_too_few() -> None:
+def test_workers_that_wait_for_something_are_too_few() -> None:
     """Steps of 50 ms, and a worker needs 200 ms for a batch of 8."""
     found = said(figures(0.75), workers(1))
     assert found == Verdict(
@@ -117,7 +117,7 @@ def test_four_workers_on_two_cores_are_not_told_that_more_would_help() -> None:
 
 def test_as_many_workers_as_cores_that_decode_all_the_time_fill_them() -> None:
     assert said(figures(0.5), workers(2, core=0.95)).bottleneck == "cores"
-    assert said(figures(0.5), workers(2, core=0.3)).bottleneck == "decoding"
+    assert said(figures(0.5), workers(2, core=0.3)).bottleneck == "storage"
     assert said(figures(0.5), workers(1, core=0.95)).bottleneck == "decoding"
     one = said(figures(0.5), workers(1, core=0.6, no_core=0.4))
     assert one.bottleneck == "cores", "the trainer, or somebody else, has the others"
@@ -127,6 +127,37 @@ def test_workers_on_other_hosts_help_where_this_one_is_full() -> None:
     both = [*workers(2, core=0.95), *workers(2, host="there", core=0.95)]
     found = said(figures(0.5), both)
     assert "about 1 worker on other hosts would end that" in found.sentence
+
+
+def test_hosts_whose_cores_are_all_in_use_are_named() -> None:
+    there = workers(2, host="there", core=0.6, no_core=0.4)
+    found = said(figures(0.5), there)
+    assert found.bottleneck == "cores"
+    assert "; the cores of host there are all in use: about " in found.sentence
+    found = said(figures(0.5), [*workers(2, core=0.95), *there])
+    assert found.bottleneck == "cores"
+    assert "; the 2 cores of this host can do no more, nor can those of host there: about " in (
+        found.sentence
+    )
+    found = said(figures(0.5), [*workers(2, host="far", core=0.9), *there])
+    assert found.bottleneck == "decoding"
+    assert found.sentence.endswith(
+        "1 more worker like these would end that, but not on host there, whose cores are all in use"
+    )
+
+
+def test_workers_that_wait_for_their_storage_say_so() -> None:
+    found = said(figures(0.75), workers(1, core=0.25, no_core=0.05))
+    assert found == Verdict(
+        "storage",
+        "decoding holds the trainer back: it waits 75% of the time (5 steps/s of 20); workers wait "
+        "for their storage for 70% of their work; about 3 more workers like this one would end "
+        "that",
+        4,
+        1.0,
+    )
+    assert said(figures(0.75), workers(1, core=0.6)).bottleneck == "decoding"
+    assert said(figures(0.75), workers(1)).bottleneck == "decoding", "the kernel does not tell"
 
 
 def test_a_full_line_is_named() -> None:
