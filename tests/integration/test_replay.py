@@ -6,12 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.programs import Programs
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
-from videoload import Client, ClipSpec, VideoloadError, decode_serially
+from videoload import Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
 from videoload.trainer import receipts
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
@@ -67,6 +68,31 @@ def test_a_past_batch_is_made_again_or_told_to_be_another(
     changed = programs.videoload(*arguments, "3")
     assert changed.wait(20 * SECOND) == 1
     assert changed.err.startswith("videoload: step 3 is another batch: ")
+
+
+def test_a_mixture_and_other_targets_are_made_again(
+    videos: Videos, client: Client, programs: Programs, tmp_path: Path
+) -> None:
+    front, back = videos.catalog[::2], videos.catalog[1::2]
+    shorter = ClipSpec(frames=4, stride=3, resize=36, size=(32, 32), sampling="random")
+    catalogs = {
+        "mixture": mix({"a": (front, 0.7), "b": (back, 0.3, shorter)}),
+        "targets": videos.catalog.with_targets(np.arange(len(videos.catalog)) / 7),
+    }
+    for name, catalog in catalogs.items():
+        stream = client.stream(catalog, CLIP, 4, shuffle=True)
+        stream.keep_receipts(kept := tmp_path / name)
+        for _ in stream.batches(epochs=2):
+            pass
+        head_room(stream, lambda *batch: None, steps=1)
+        assert len(kept.read_text().splitlines()) == 1 + 2 * len(stream), "no step is a probe's"
+        found = receipts.read(kept, videos.root)
+        assert found.catalog.parts == catalog.parts
+        arguments = ("replay", str(kept), "--root", str(videos.root), "--step", "2")
+        same = programs.videoload(*arguments)
+        assert same.wait(20 * SECOND) == 0, same.err
+        but = " (of its clips; targets are not kept)" if name == "targets" else ""
+        assert same.out == f"step 2 is the same batch: {found.digests[2]}{but}\n"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "no json", json.dumps({"kind": "clip"})])

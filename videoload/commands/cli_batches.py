@@ -103,13 +103,14 @@ def replay(
     batch = next(batches)
     if output is not None:
         contact_sheet.save(output, [batch], found.catalog, contact_sheet.check(output, clip))
-    made = batch[2].digest
+    made = found.digest(batch)
     if batch[2].step != step or made != logged:
         raise VideoloadError(
             f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos have "
             "changed, or the version of FFmpeg or videoload"
         )
-    typer.echo(f"step {step} is the same batch: {made}")
+    but = " (of its clips; targets are not kept)" if found.has_targets else ""
+    typer.echo(f"step {step} is the same batch: {made}{but}")
 
 
 def _parameters(function: Callable[..., object]) -> list[str]:

@@ -100,14 +100,20 @@ def mix(
             raise SpecError(f"{name!r} must be (catalog, share) or (catalog, share, clip)")
         entries[name] = (*part, None)[:3]
     shares = [real(f"share of {name!r}", entry[1], 1e-9) for name, entry in entries.items()]
-    mixed, found = copy.copy(join([entry[0] for entry in entries.values()], duplicates=True)), []
+    joined, found = join([entry[0] for entry in entries.values()], duplicates=True), []
     start = 0
     for (name, (catalog, _, clip)), share in zip(entries.items(), shares, strict=True):
         if clip is not None and (not isinstance(clip, ClipSpec) or clip.size is None):
             raise SpecError(f"the spec of part {name!r} must be a ClipSpec with a size")
         found.append(Part(name, start, start + len(catalog), share / sum(shares), clip))
         start += len(catalog)
-    mixed._parts = tuple(found)
+    return mixture(joined, found)
+
+
+def mixture(catalog: Catalog, parts: Iterable[Part]) -> Catalog:
+    """The catalog as a mixture of these parts of it."""
+    mixed = copy.copy(catalog)
+    mixed._parts = tuple(parts)
     return mixed
 
 

@@ -37,7 +37,7 @@ def head_room(stream: Stream, train: Callable[[Any, Any], object], steps: int = 
         VideoloadError: What reading the stream raises.
     """
     steps = whole("steps", steps, 1)
-    reader = stream._read(range(1), reader=stream._new_reader())
+    reader = stream._read(range(1), reader=stream._new_reader(), noted=False)
     try:
         clips, labels = next(reader)
     finally:

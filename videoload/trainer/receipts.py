@@ -5,6 +5,9 @@ which the file begins with, and the step make it again, and the digest tells whe
 
     {"videoload": "0.1.0", "kind": "clip", "spec": ..., "options": ..., "videos": ..., ...}
     {"step": 0, "digest": "9c1f..."}
+
+Targets that are no class labels are not in it: then a line has a digest of the clips as well, and
+those alone can be made again.
 """
 
 from __future__ import annotations
@@ -24,16 +27,24 @@ from videoload.spec import call_text
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import ItemSpec, Spec
+from videoload.spec.joining import mixture
 from videoload.spec.plan import BatchWithInfo, StreamOptions
+from videoload.spec.table import Part
 
 
 class Receipt(NamedTuple):
-    """A file of receipts, read: what the stream was, and the digest of each step in it."""
+    """A file of receipts, read: what the stream was, and the digest of each step in it, of the
+    clips alone if ``has_targets`` that are not in it."""
 
     catalog: Catalog
     spec: Spec
     options: StreamOptions
     digests: dict[int, str]
+    has_targets: bool = False
+
+    def digest(self, batch: BatchWithInfo) -> str:
+        """What the digest of a batch that was made again is to be compared by."""
+        return digests(*batch[:2])[not self.has_targets]
 
 
 class Receipts:
@@ -45,6 +56,7 @@ class Receipts:
         """Begin the file, or go on with it. Raises VideoloadError where it is another stream's, or
         cannot be written."""
         self._path = Path(path)
+        self._has_targets = catalog.targets is not None
         head = json.dumps(_head(catalog, spec, options))
         self._cut = ""
         try:
@@ -61,26 +73,31 @@ class Receipts:
 
     def add(self, step: int, clips: Any, labels: Any) -> None:
         """Note a batch, in a line that begins anew: the one before may have been cut off."""
-        line = json.dumps({"step": step, "digest": digest(clips, labels)})
+        of_clips, of_all = digests(clips, labels)
+        told = {"clips": of_clips} if self._has_targets else {}
+        line = json.dumps({"step": step, "digest": of_all, **told})
         cut, self._cut = self._cut, ""
         with self._path.open("a") as out:
             out.write(f"{cut}{line}\n")
 
 
-def digest(clips: Any, labels: Any) -> str:
-    """64 bits of SHA-256, in hex, over clips and labels: their names, types, shapes and bytes."""
-    sha = hashlib.sha256()
-    for name, array in (*_arrays("clips", clips), *_arrays("labels", labels)):
-        sha.update(f"{name}{array.dtype.str}{array.shape}".encode())
-        told = str(array.tolist()).encode() if array.dtype.hasobject else None  # text
-        sha.update(np.ascontiguousarray(array).data if told is None else told)
-    return sha.hexdigest()[:16]
+def digests(clips: Any, labels: Any) -> tuple[str, str]:
+    """64 bits of SHA-256, in hex, over the clips, and over clips and labels: their names, types,
+    shapes and bytes."""
+    sha, found = hashlib.sha256(), []
+    for part, value in (("clips", clips), ("labels", labels)):
+        for name, array in _arrays(part, value):
+            sha.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            told = str(array.tolist()).encode() if array.dtype.hasobject else None  # text
+            sha.update(np.ascontiguousarray(array).data if told is None else told)
+        found.append(sha.hexdigest()[:16])
+    return found[0], found[1]
 
 
 def with_digest(batch: BatchWithInfo) -> BatchWithInfo:
     """The batch, whose info has its digest."""
     clips, labels, info = batch
-    return clips, labels, info._replace(digest=digest(clips, labels))
+    return clips, labels, info._replace(digest=digests(clips, labels)[1])
 
 
 def read(path: str | Path, root: str | Path | None) -> Receipt:
@@ -89,7 +106,8 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
     try:
         with Path(path).open() as lines:
             head = json.loads(lines.readline())
-            found = list(_entries(lines))
+            has_targets = "targets" in head
+            found = list(_entries(lines, "clips" if has_targets else "digest"))
     except OSError as error:
         raise VideoloadError(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
@@ -99,17 +117,19 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
         kind, options = kinds[head["kind"]], head["options"]
         spec: Any = kind(**call_text.parse(head["spec"], _names(kind), str(path)))
         paths, labels, starts, ends = zip(*head["videos"], strict=True)
-        catalog = Catalog(paths, labels, head["classes"], root, starts, ends)
+        catalog = Catalog(paths, labels, head["classes"], root, starts, ends, duplicates=True)
+        if parts := head.get("parts"):
+            catalog = mixture(catalog, [_part(path, *part) for part in parts])
         asked = StreamOptions(**call_text.parse(options, _names(StreamOptions), str(path)))
     except (KeyError, TypeError, AttributeError):
         raise wrong from None
-    return Receipt(catalog, spec, asked, dict(found))
+    return Receipt(catalog, spec, asked, dict(found), has_targets)
 
 
 def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, object]:
     from videoload import __version__
 
-    return {
+    head: dict[str, object] = {
         "videoload": __version__,
         "kind": "clip" if isinstance(spec, ClipSpec) else "item",
         "spec": call_text.write(_fields(spec)),
@@ -117,13 +137,25 @@ def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, obj
         "classes": catalog.classes,
         "videos": [(v.path, int(v.label), v.start, v.end) for v in catalog],
     }
+    if catalog.parts:
+        head["parts"] = [
+            (*part[:4], part.clip and call_text.write(_fields(part.clip))) for part in catalog.parts
+        ]
+    if catalog.targets is not None:
+        head["targets"] = True
+    return head
 
 
-def _entries(lines: Any) -> Iterator[tuple[int, str]]:
+def _part(path: str | Path, name: str, start: int, stop: int, share: float, clip: str) -> Part:
+    told: Any = clip and call_text.parse(clip, _names(ClipSpec), str(path))
+    return Part(name, start, stop, share, ClipSpec(**told) if told else None)
+
+
+def _entries(lines: Any, which: str) -> Iterator[tuple[int, str]]:
     for line in lines:
         with suppress(ValueError, KeyError, TypeError):  # one that was cut off by a kill
             entry = json.loads(line)
-            yield int(entry["step"]), str(entry["digest"])
+            yield int(entry["step"]), str(entry[which])
 
 
 def _names(kind: type) -> list[str]:
