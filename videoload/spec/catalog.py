@@ -34,7 +34,7 @@ from videoload.spec.catalog_files import (
     train_and_test,
 )  # fmt: skip
 from videoload.spec.csv_files import TargetColumns, read_csv
-from videoload.spec.splitting import By, first_side, groups
+from videoload.spec.splitting import By, first_side, groups, recordings
 from videoload.spec.table import Column, Ints, Part, Table, Video
 
 
@@ -210,14 +210,16 @@ class Catalog:
 
         Returns:
             ``train/`` and ``test/`` where both are there, else four fifths of the videos of each
-            class and the rest. Paths are relative to ``folder`` in both.
+            class and the rest; of files named like UCF-101's (``v_Bowling_g01_c01``), of the
+            recordings (``g01``). Paths are relative to ``folder`` in both.
 
         Raises:
             CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
         """
         parts = train_and_test(folder)
         if parts is None:
-            return cls.from_folder(folder).split(0.8, seed)
+            catalog = cls.from_folder(folder)
+            return catalog.split(0.8, seed, by=recordings(list(catalog)))
         train = cls.from_folder(parts[0], root=folder)
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 

@@ -17,6 +17,21 @@ from videoload.errors import CatalogError
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
 
 
+_UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
+
+
+def recordings(videos: Sequence[Any]) -> str | None:
+    """What to split by, if all files are named like UCF-101's, and those of each class come from
+    several recordings; else None."""
+    of_class: dict[int, set[str]] = {}
+    for video in videos:
+        match = _UCF101.search(video.path)
+        if match is None:
+            return None
+        of_class.setdefault(video.label, set()).add(match[2])
+    return _UCF101.pattern if min(map(len, of_class.values())) > 1 else None
+
+
 def groups(videos: Sequence[Any], by: By) -> list[str]:
     """The name of each `Video`'s group. Raises CatalogError."""
     if isinstance(by, str):

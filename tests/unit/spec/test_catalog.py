@@ -543,6 +543,20 @@ def test_a_seed_that_is_not_a_whole_number_is_a_type_error() -> None:
 # train_and_test
 
 
+def test_the_recordings_of_ucf_101_are_not_split(tmp_path: Path) -> None:
+    for name, groups in (("Bowling", 5), ("Diving", 5), ("YoYo", 1)):
+        clips = itertools.product(range(groups), range(4))
+        tree(tmp_path, *(f"{name}/v_{name}_g{group:02}_c{clip:02}.avi" for group, clip in clips))
+    train, test = Catalog.train_and_test(tmp_path)
+    assert set(test.labels) == {0, 1, 2}, "a class of one recording is on both sides all the same"
+    (tmp_path / "YoYo").rename(tmp_path.with_name("elsewhere"))
+    train, test = Catalog.train_and_test(tmp_path)
+    assert (len(train), len(test)) == (32, 8)
+    told = [{video.path.split("_c")[0] for video in side} for side in (train, test)]
+    assert not told[0] & told[1]
+    assert Catalog.train_and_test(tmp_path, seed=1) != (train, test)
+
+
 def test_a_folder_with_train_and_test_is_taken_as_it_is(tmp_path: Path) -> None:
     tree(tmp_path, "train/a/1.avi", "train/b/2.avi", "test/b/3.avi", "other/c/4.avi")
     train, test = Catalog.train_and_test(tmp_path)
