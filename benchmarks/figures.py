@@ -11,7 +11,9 @@ import argparse
 import json
 import os
 import platform
+import socket
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -86,7 +88,11 @@ def resident_bytes(pid: int) -> tuple[int, int]:
 def workers_are(module: str) -> Iterator[None]:
     """Worker processes that are started meanwhile run ``python -m module``."""
     start = supervisor.start
-    with mock.patch("videoload.worker.supervisor.start", lambda _, end: start(module, end)):
+
+    def start_other(_: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
+        return start(module, end, *descriptors)
+
+    with mock.patch("videoload.worker.supervisor.start", start_other):
         yield
 
 

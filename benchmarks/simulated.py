@@ -43,7 +43,9 @@ class Crowd:
     """``workers`` workers of one trainer. A clip takes ``clip_s``, give or take ``spread`` (a
     share), drawn anew for each."""
 
-    def __init__(self, endpoint: str, workers: int, clip_s: float, spread: float) -> None:
+    def __init__(
+        self, endpoint: str, workers: int, clip_s: float, spread: float, keys: str | None = None
+    ) -> None:
         self.clip_s = clip_s
         self.spread = spread
         self.draw = random.Random(0)
@@ -54,7 +56,7 @@ class Crowd:
         self._numbers = itertools.count()
         self._workers: dict[int, _Worker] = {}
         for _ in range(workers):
-            worker = _Worker(self, Dealer(self._context, endpoint))
+            worker = _Worker(self, Dealer(self._context, endpoint, keys=keys))
             fd = int(worker.dealer.socket.getsockopt(zmq.FD))
             self._epoll.register(fd, select.EPOLLIN)
             self._workers[fd] = worker
@@ -151,9 +153,11 @@ def _pixels(spec: Spec, clips: int) -> npt.NDArray[np.uint8]:
 
 
 @contextmanager
-def crowd(endpoint: str, workers: int, clip_s: float, spread: float) -> Iterator[int]:
-    """A process of simulated workers; its process id."""
-    words = ["--clip-s", clip_s, "--spread", spread]
+def crowd(
+    endpoint: str, workers: int, clip_s: float, spread: float, keys: str | None = None
+) -> Iterator[int]:
+    """A process of simulated workers, with their keys in a folder; its process id."""
+    words = ["--clip-s", clip_s, "--spread", spread, *(() if keys is None else ("--keys", keys))]
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.simulated", endpoint, *map(str, (workers, *words))]
     )
@@ -171,8 +175,9 @@ def main() -> None:
     parser.add_argument("workers", type=int)
     parser.add_argument("--clip-s", type=float, default=0.05, help="to decode a clip")
     parser.add_argument("--spread", type=float, default=0.2, help="give or take this share of it")
+    parser.add_argument("--keys", help="of a worker")
     given = parser.parse_args()
-    Crowd(given.endpoint, given.workers, given.clip_s, given.spread).run()
+    Crowd(given.endpoint, given.workers, given.clip_s, given.spread, given.keys).run()
 
 
 if __name__ == "__main__":

@@ -84,6 +84,9 @@ from videoload.worker.supervisor import GIVEN_BACK, Supervisor
 
 _log = logging.getLogger(__name__)
 
+# Of ZeroMQ, where workers dial in: they receive and decipher, 1 GB/s each with keys. Connections
+# are dealt out among them.
+_MAX_ZMQ_THREADS = 4
 _CREDIT = 2  # one lease at work and one waiting; more where a round trip takes long
 # malloc keeps no block above 32 MB: larger answers would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20
@@ -301,7 +304,9 @@ class Engine:
     # The thread
 
     def _run(self) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(
+            min(_MAX_ZMQ_THREADS, max(1, native.cores() // 4)) if self._listen else 1
+        )
         try:
             try:
                 self._started.set_result(self._open(context))
