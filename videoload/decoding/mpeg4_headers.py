@@ -41,7 +41,8 @@ _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
 _TIME_CODE_BEGINS = b"\0\0\1\xb3"  # of a group of VOPs
 _TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
-_VOP_TYPES = np.array([INTRA, INTER, B, INTER])  # I, P, B, S (a sprite, or global motion)
+_TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
+_VOP_TYPES = np.array(_TYPES)
 
 
 def prove_mpeg4(packets: Packets) -> Pictures | None:
@@ -76,14 +77,14 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         if at < 0:
             return None
         if len(data) - at >= _UNCODED_BYTES:
-            types[i] = _VOP_TYPES[data[at + 4] >> 6]
+            types[i] = _TYPES[data[at + 4] >> 6]
         else:
             vop = _vop(data, layer)
             if vop is None:
                 return None
             types[i] = vop.type if vop.is_coded else NONE
             is_skipped |= not vop.is_coded
-        if before := _TIME_CODE.sub(b"", data[:at]):
+        if at and (before := _TIME_CODE.sub(b"", data[:at])):
             settings[i] = before
     pictures = by_types(types)
     if pictures is None or not are_settings_known(settings, packets.extradata, pictures.starts):
@@ -200,23 +201,23 @@ def _vop(data: bytes, layer: _Layer) -> _Vop | None:
     if at < 0:
         return None
     time_code = None
-    for code in _TIME_CODE.finditer(data[:at]):
+    for code in _TIME_CODE.finditer(data[:at]) if at else ():
         hours, minutes, _, seconds = map(Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
         time_code = seconds + 60 * (minutes + 60 * hours)
-    bits = Bits(data[at + 4 : at + _VOP_BYTES])
-    try:
-        vop_type = int(_VOP_TYPES[bits.take(2)])
-        seconds = 0
-        while bits.take(1):
-            seconds += 1
-        bits.take(1)
-        units = bits.take(max(1, (layer.resolution - 1).bit_length()))
-        if not bits.take(1):
-            return None  # FFmpeg takes that for another resolution
-        is_coded = bool(bits.take(1))
-    except EOFError:
+    # Numbers in place of `Bits`: of a file with B-VOPs there is one of these for each packet. The
+    # type, a 1 for each second and a 0, a marker, units, a marker, whether it is coded.
+    head = data[at + 4 : at + _VOP_BYTES]
+    value, length = int.from_bytes(head, "big"), 8 * len(head) - 2
+    zeros = ~value & (1 << max(0, length)) - 1  # ones where there are zeros, behind the type
+    left = zeros.bit_length() - 1  # bits behind the seconds
+    unit_bits = max(1, (layer.resolution - 1).bit_length())
+    end = left - unit_bits - 3
+    if end < 0:
         return None
-    return _Vop(vop_type, seconds, units, is_coded, time_code)
+    units, marker, coded = (value >> end + 2) & (1 << unit_bits) - 1, value >> end + 1, value >> end
+    if not marker & 1:
+        return None  # FFmpeg takes that for another resolution
+    return _Vop(_TYPES[value >> length], length - left - 1, units, bool(coded & 1), time_code)
 
 
 def _are_times_right(vops: Iterable[_Vop | None], layer: _Layer) -> bool:

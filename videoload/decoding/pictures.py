@@ -62,7 +62,7 @@ def by_types(types: Ints) -> Pictures | None:
     starts = np.flatnonzero(types == INTRA)
     if types.max() <= INTER:
         return Pictures(len(types), starts)
-    ordinals = np.full(len(types), -1)
+    ordinals = [-1] * len(types)
     shown = references = 0
     held = -1  # the last reference picture: shown when the next one comes
     for i, kind in enumerate(types.tolist()):
@@ -76,7 +76,7 @@ def by_types(types: Ints) -> Pictures | None:
             held = i
             references += 1
     ordinals[held] = shown
-    return Pictures(shown + 1, starts, ordinals)
+    return Pictures(shown + 1, starts, np.array(ordinals))
 
 
 def are_settings_known(found: Mapping[int, object], told: object, starts: Iterable[int]) -> bool:
