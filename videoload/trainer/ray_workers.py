@@ -161,21 +161,20 @@ def _addresses(client: Client, here: str) -> list[str]:
 
 
 def _follow(client: weakref.ref[Client], fleet: Fleet, most: int, stop: threading.Event) -> None:
-    """Have as many workers as the streams need."""
+    """Have as many workers as the streams need. It is but advice: a defect in it ends it alone."""
     auto = AutoWorkers(most)
-    while not stop.wait(LOOK_S):
-        owner = client()
-        if owner is None:
-            return
-        need, have = owner._engine.workers_needed(), fleet.count
-        elsewhere = max(0, len(owner.workers) - fleet.placed)
-        keep = auto.decide(have, elsewhere, need)
-        del owner
-        if keep is None or need is None:
-            continue
-        fleet.scale(keep)
-        what = f"{have - keep} given back" if keep < have else f"{keep - have} more"
-        _log.info("workers on Ray: %s, %d now; the trainer keeps %.1f busy", what, keep, need)
+    try:
+        while not stop.wait(LOOK_S) and (owner := client()) is not None:
+            need, have = owner._engine.workers_needed(), fleet.count
+            keep = auto.decide(have, max(0, len(owner.workers) - fleet.placed), need)
+            del owner
+            if keep is not None and need is not None:
+                fleet.scale(keep)
+                what = f"{have - keep} given back" if keep < have else f"{keep - have} more"
+                _log.info("workers on Ray: %s, %d now; the trainer keeps %.1f busy",
+                          what, keep, need)  # fmt: skip
+    except Exception:
+        _log.exception("workers on Ray stay %d: how many are needed cannot be told", fleet.count)
 
 
 def _end(fleet: Fleet, stop: threading.Event) -> None:

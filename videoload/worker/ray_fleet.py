@@ -68,6 +68,7 @@ class Fleet:
         # Spread: also where the trainer's own actor is in a placement group, which has no room.
         usual = {"num_cpus": 1, "max_restarts": -1, "scheduling_strategy": "SPREAD"}
         self._actor = self._ray.remote(_Actor).options(**{**usual, **(options or {})})
+        self._closed = False
         self._lock = threading.Lock()
         self._actors: list[Any] = []
         self._starts: list[Any] = []  # what each answers when it runs
@@ -92,6 +93,7 @@ class Fleet:
     def scale(self, workers: int) -> None:
         """Have so many from now on; those that are too many hand back what they are at."""
         with self._lock:
+            workers = 0 if self._closed else workers
             while len(self._actors) < workers:
                 self._actors.append(self._actor.remote(*self._arguments))
                 self._starts.append(self._actors[-1].__ray_ready__.remote())
@@ -101,6 +103,7 @@ class Fleet:
 
     def close(self) -> None:
         """End all of them. Takes two seconds at most."""
+        self._closed = True
         if self._ray.is_initialized():
             self.scale(0)
 
