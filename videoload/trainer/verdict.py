@@ -209,7 +209,7 @@ def _more(workers: Sequence[Measured], wanted: int | None, cores: int) -> tuple[
     work = total(here)
     full = _is_short_of_cores(work) or (len(here) >= cores and _wants_core(work))
     crowded = [host for host, works in hosts.items() if _is_short_of_cores(total(works))]
-    names = f"host{'s'[: len(crowded) > 1]} {', '.join(crowded)}"
+    names = f"{'hosts' if len(crowded) > 1 else 'host'} {', '.join(crowded)}"
     told = wanted is not None and wanted <= _MOST * have
     if not full and (here or len(crowded) < len(hosts)):
         more = max(1, (wanted or 0) - have)
