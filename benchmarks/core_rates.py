@@ -61,8 +61,8 @@ def main() -> None:
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the files are kept")
     given = made.parse_args()
     rows: list[Row] = []
-    for number, (name, recipe) in enumerate(FILES.items()):
-        folder = given.folder / f"kind{number}"
+    for name, recipe in FILES.items():
+        folder = given.folder / "-".join(map(str, recipe))  # another recipe, other files
         folder.mkdir(parents=True, exist_ok=True)
         paths = [f"{seed}.avi" for seed in range(_COPIES)]
         for seed, path in enumerate(paths):

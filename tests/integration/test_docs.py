@@ -81,10 +81,8 @@ NEEDS = {
     "docs/how-to/watch.md": "prometheus_client",
     "docs/how-to/ray.md": "ray",
 }
-OF_AN_EXTRA = {
-    "prometheus_client": "videoload[metrics]",
-    "ray": "videoload[ray]",
-}  # not imported by the page itself
+# Not imported by the page itself.
+OF_AN_EXTRA = {"prometheus_client": "videoload[metrics]", "ray": "videoload[ray]"}
 
 # Pages whose program is started once for each rank; how a rank knows which one it is.
 RANKS = {"docs/how-to/multi-worker.md": "TF_CONFIG", "docs/how-to/pytorch.md": "torchrun"}

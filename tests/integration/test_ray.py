@@ -18,6 +18,8 @@ from tests.videos import make_avi
 from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
 from videoload.transport.keys import make_keys
+from videoload.transport.messages import WorkerSettings
+from videoload.worker.ray_fleet import _Actor
 
 pytestmark = [
     pytest.mark.timeout(150 * SECOND),
@@ -25,7 +27,7 @@ pytestmark = [
 ]
 
 TRAINER = """
-    import os, sys, time
+    import os, sys
     import videoload as vl
     from tests.digests import digest
     from tests.integration.test_bottlenecks import ITEM, catalog as catalog_of_items
@@ -125,6 +127,18 @@ def test_a_node_that_goes_in_mid_epoch_changes_nothing(
         fleet.signal(signal.SIGINT)
         assert fleet.wait(2 * SECOND) == 130, fleet.err
         wait_until(lambda: not client.workers, 10 * SECOND)
+
+
+def test_a_node_that_can_keep_no_keys_says_so_and_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    actor = _Actor(WorkerSettings(["tcp://127.0.0.1:9"], root="/"), {})
+    wait_until(lambda: "trying again in" in caplog.text, 10 * SECOND)
+    assert "No such file or directory: '/nowhere/videoload-" in caplog.text
+    assert actor._thread.is_alive()
+    actor.leave()
+    assert not actor._thread.is_alive()
 
 
 def test_what_cannot_work_is_said_at_once(programs: Programs, tmp_path: Path) -> None:

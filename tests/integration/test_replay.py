@@ -95,7 +95,9 @@ def test_a_mixture_and_other_targets_are_made_again(
         assert same.out == f"step 2 is the same batch: {found.digests[2]}{but}\n"
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "no json", json.dumps({"kind": "clip"})])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "5", "null", "no json", json.dumps({"kind": "clip"})]
+)
 def test_what_is_no_file_of_receipts_is_one_clear_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text(text + "\n")
     with pytest.raises(VideoloadError, match="is not a file of receipts"):

@@ -219,7 +219,7 @@ class Catalog:
         parts = train_and_test(folder)
         if parts is None:
             catalog = cls.from_folder(folder)
-            return catalog.split(0.8, seed, by=recordings(list(catalog)))
+            return catalog.split(0.8, seed, by=recordings(catalog))
         train = cls.from_folder(parts[0], root=folder)
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 

@@ -7,7 +7,7 @@ Clips of one scene, of one person or of one camera are no test of each other: UC
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -16,11 +16,10 @@ from videoload.errors import CatalogError
 # A regular expression to be found in paths, a function of a `Video`, or a value for each.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
 
-
 _UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
 
 
-def recordings(videos: Sequence[Any]) -> str | None:
+def recordings(videos: Iterable[Any]) -> str | None:
     """What to split by, if all files are named like UCF-101's, and those of each class come from
     several recordings; else None."""
     of_class: dict[int, set[str]] = {}

@@ -20,6 +20,8 @@ from operator import add
 from statistics import median
 from typing import NamedTuple
 
+from cachetools import LRUCache
+
 from videoload.transport.messages import Result, Spent
 
 _BUCKET_S = 1.0
@@ -28,6 +30,7 @@ _PAUSE_S = 1.0  # who has no lease for longer is in a pause: the trainer validat
 _FILES = 1 << 14  # whose times are kept: the lighter half goes when there are more
 _SLOW_FILE = 5.0  # times what a clip takes on average
 _FILE_LOOKS = 8  # the slowest files that are told
+_WORKERS = 1 << 12  # whose pace is kept, 3 KB each
 _RECENT = 64  # clips tell a worker's pace
 _PACE_KNOWN = 8  # with fewer, it is taken for one of middling pace
 
@@ -216,7 +219,8 @@ class FileTimes:
         self._files: dict[int, FileTime] = {}
         self._all = _NO_FILE
         self._recent: deque[float] = deque(maxlen=_RECENT)
-        self._workers: dict[str, deque[float]] = {}  # what its last clips took
+        # What its last clips took. Workers come and go: a long training meets more and more names.
+        self._workers: LRUCache[str, deque[float]] = LRUCache(_WORKERS)
 
     def add(self, worker: str, clips: Sequence[tuple[int, float]]) -> None:
         """A worker took so many seconds for a clip of each of these videos."""

@@ -84,7 +84,7 @@ from videoload.worker.supervisor import GIVEN_BACK, Supervisor
 
 _log = logging.getLogger(__name__)
 
-# Of ZeroMQ, where workers dial in: they receive and decipher, 1 GB/s each with keys. Connections
+# Of ZeroMQ, where workers dial in: they receive and decipher, 1.5 GB/s each with keys. Connections
 # are dealt out among them.
 _MAX_ZMQ_THREADS = 4
 _CREDIT = 2  # one lease at work and one waiting; more where a round trip takes long

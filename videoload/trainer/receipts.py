@@ -106,7 +106,7 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
     try:
         with Path(path).open() as lines:
             head = json.loads(lines.readline())
-            has_targets = "targets" in head
+            has_targets = isinstance(head, dict) and "targets" in head
             found = list(_entries(lines, "clips" if has_targets else "digest"))
     except OSError as error:
         raise VideoloadError(f"cannot read {path}: {error.strerror}") from None
@@ -146,9 +146,11 @@ def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, obj
     return head
 
 
-def _part(path: str | Path, name: str, start: int, stop: int, share: float, clip: str) -> Part:
-    told: Any = clip and call_text.parse(clip, _names(ClipSpec), str(path))
-    return Part(name, start, stop, share, ClipSpec(**told) if told else None)
+def _part(
+    path: str | Path, name: str, start: int, stop: int, share: float, clip: str | None
+) -> Part:
+    told: Any = None if clip is None else call_text.parse(clip, _names(ClipSpec), str(path))
+    return Part(name, start, stop, share, None if told is None else ClipSpec(**told))
 
 
 def _entries(lines: Any, which: str) -> Iterator[tuple[int, str]]:

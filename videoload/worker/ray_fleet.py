@@ -131,16 +131,19 @@ class _Actor:
         self._thread.join(_LEAVE_S)
 
     def _keep_running(self) -> None:
+        while not self._leaving.is_set():
+            try:
+                self._run()
+            except (WorkerError, OSError) as error:  # no process, or no place for the keys
+                _log.warning("%s; trying again in %g s", error, _PAUSE_S)
+                self._leaving.wait(_PAUSE_S)
+
+    def _run(self) -> None:
         with tempfile.TemporaryDirectory(prefix="videoload-") as folder:  # its owner's alone
             for name, data in self._keys.items():
                 Path(folder, name).write_bytes(data)
             settings = self._settings.with_keys(folder if self._keys else None)
-            while not self._leaving.is_set():
-                try:
-                    with closing(watch(1, settings)) as states:
-                        for _ in states:
-                            if self._leaving.is_set():
-                                return
-                except WorkerError as error:
-                    _log.warning("%s; trying again in %g s", error, _PAUSE_S)
-                    self._leaving.wait(_PAUSE_S)
+            with closing(watch(1, settings)) as states:
+                for _ in states:
+                    if self._leaving.is_set():
+                        return
