@@ -16,6 +16,7 @@ Other threads do two things only: `post` a call to be made in this thread, and t
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import math
 import os
@@ -27,6 +28,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -279,6 +281,7 @@ class Engine:
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
         self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
+        _collect_garbage()
 
     def want(self, reader_id: int) -> None:
         """A consumer waits for its next batch."""
@@ -878,6 +881,14 @@ class Engine:
         self._calls.clear()
         with self._joined:
             self._joined.notify_all()
+
+
+@cache
+def _collect_garbage() -> None:
+    """Once, and now, while workers start or decode the first clips. After TensorFlow's import a
+    complete collection is due, which stops all threads for 0.17 s: in mid-stream, workers that have
+    done their leases would wait for it."""
+    gc.collect()
 
 
 def _note_rates(stream: OpenStream, videos: Sequence[int], result: Result) -> None:

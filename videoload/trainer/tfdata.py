@@ -25,13 +25,14 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from videoload.errors import ClosedError, VideoloadError
 from videoload.spec.items import Spec
@@ -102,22 +103,18 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
     )
     if info:
         signature = (*signature, _info_signature(stream.clip, rows))
-
-    # None of these is Python that AutoGraph would have to convert, into files that it may leave.
-    as_it_is = tf.autograph.experimental.do_not_convert
-
-    def begin(_: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.numpy_function(reading.begin, [], tf.int64), ())
+    number = tf.TensorSpec((), tf.int64)
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
-        questions = _map_at_once(tf.data.Dataset.from_tensors(reader).repeat(), reading.asked)
-        batches = tf.data.Dataset.from_generator(
-            reading.batches, args=(reader,), output_signature=signature
-        )
+        again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
+        questions = _map_at_once(again_and_again, reading.asked, number)
+        batches = _map_at_once(again_and_again, reading.next_batch, signature)
         # The answer to each question is which dataset is to be asked. There is one.
         return tf.data.Dataset.choose_from_datasets([batches.prefetch(_PREFETCH)], questions)
 
-    made = tf.data.Dataset.from_tensors(0).map(as_it_is(begin)).flat_map(as_it_is(iteration))
+    readers = tf.data.Dataset.from_generator(reading.readers, output_signature=number)
+    # No Python that AutoGraph would have to convert, into files that it may leave.
+    made = readers.flat_map(tf.autograph.experimental.do_not_convert(iteration))
     made.stream = stream  # as long as there is the dataset
     if not skips:
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
@@ -136,38 +133,50 @@ class _Iteration:
     so many more are ``asked`` for; those ``there`` have so many clips. ``over``: no more come."""
 
     turn: int
+    batches: Generator[tuple[Any, ...], None, None] = field(init=False)
     taken: int = 0
     asked: int = 0
     there: deque[int] = field(default_factory=deque)
     over: bool = False
 
 
-def _map_at_once(numbers: tf.data.Dataset, function: Callable[[np.int64], np.int64]) -> Any:
-    """``numbers.map(function)``, in the thread that asks for the next number, who would wait three
-    times as long for one of TensorFlow's own."""
+def _map_at_once(numbers: tf.data.Dataset, function: Callable[[np.int64], Any], into: Any) -> Any:
+    """``numbers.map(function)``, in the thread that asks for the next one, who would wait three
+    times as long for one of TensorFlow's own. What the function returns is as ``into`` says (specs,
+    nested); with StopIteration it ends the dataset."""
     import tensorflow as tf
 
-    number = tf.TensorSpec((), tf.int64)
-    call = tf.function(
-        lambda value: tf.ensure_shape(tf.numpy_function(function, [value], tf.int64), ()),
-        input_signature=[number],
+    specs = tf.nest.flatten(into)
+    types = [spec.dtype for spec in specs]
+    kinds = [kind.as_numpy_dtype for kind in types]
+
+    def call(number: np.int64) -> list[npt.NDArray[Any]]:
+        return list(map(np.asarray, tf.nest.flatten(function(number)), kinds))
+
+    traced = tf.function(
+        lambda number: [
+            tf.ensure_shape(value, spec.shape)
+            for value, spec in zip(tf.numpy_function(call, [number], types), specs, strict=True)
+        ],
+        input_signature=[tf.TensorSpec((), tf.int64)],
         autograph=False,
     )
     mapped = tf.raw_ops.MapDataset(
         input_dataset=tf.data.experimental.to_variant(numbers),
         other_arguments=[],
-        f=call.get_concrete_function(),
-        output_types=[number.dtype],
-        output_shapes=[number.shape],
+        f=traced.get_concrete_function(),
+        output_types=types,
+        output_shapes=[spec.shape for spec in specs],
         use_inter_op_parallelism=False,
+        preserve_cardinality=False,
     )
-    return tf.data.experimental.from_variant(mapped, number)
+    return tf.data.experimental.from_variant(mapped, into)
 
 
 class _Reading:
-    """What TensorFlow calls: a generator of batches, in the thread that prefetches, and what notes
-    when the trainer asks for a batch. TensorFlow never frees its functions; so only the dataset
-    holds the stream."""
+    """What TensorFlow calls: `readers` when an iteration begins and when its iterator is freed,
+    `next_batch` in the thread that prefetches, and `asked` when the trainer asks for a batch.
+    TensorFlow never frees its functions; so only the dataset holds the stream."""
 
     def __init__(self, stream: Stream, steps: range, *, info: bool) -> None:
         self._stream = weakref.ref(stream)
@@ -178,11 +187,22 @@ class _Reading:
         self._iterations: dict[int, _Iteration] = {}
         self._lock = threading.Lock()  # questions and batches come in threads of their own
 
-    def begin(self) -> np.int64:
-        """An iteration begins: the number of its reader."""
+    def readers(self) -> Iterator[np.int64]:
+        """Of an iteration: the number of its reader, and the end of it."""
         reader = self._stream_now()._new_reader()
-        self._iterations[reader] = _Iteration(self._finished)
-        return np.int64(reader)
+        iteration = self._iterations[reader] = _Iteration(self._finished)
+        iteration.batches = batches = self._batches(reader, iteration)
+        try:
+            yield np.int64(reader)
+        finally:  # its prefetch has ended
+            batches.close()
+            self._iterations.pop(reader, None)
+
+    def next_batch(self, reader: np.int64) -> tuple[Any, ...]:
+        """The next batch of an iteration."""
+        if (iteration := self._iterations.get(int(reader))) is None:
+            raise StopIteration  # it has ended, and is asked again
+        return next(iteration.batches)
 
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
@@ -211,23 +231,23 @@ class _Reading:
         if step is not None:
             stream._tell_of_epoch(step)
 
-    def batches(self, reader: np.int64) -> Iterator[tuple[Any, ...]]:
-        """The batches of an iteration."""
-        stream, steps, number = self._stream_now(), self._steps, int(reader)
-        iteration = self._iterations[number]
+    def _batches(
+        self, reader: int, iteration: _Iteration
+    ) -> Generator[tuple[Any, ...], None, None]:
+        stream, steps = self._stream_now(), self._steps
         before = iteration.turn * len(steps)
         idle = Idle()
 
         def counted(batch: Batch | BatchWithInfo) -> tuple[Any, ...]:
             iteration.there.append(_rows(batch[1]))
-            self._match(stream, number, iteration)
+            self._match(stream, reader, iteration)
             return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
 
         if iteration.turn and len(steps) > len(stream) and not self._warned:
             self._warned = True
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
         batches = stream._read(
-            range(steps.start + before, steps.stop + before), idle, reader=number, info=self._info
+            range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info
         )
         try:
             with suppress(StopIteration):
@@ -249,7 +269,7 @@ class _Reading:
             raise
         finally:
             iteration.over = True
-            self._match(stream, number, iteration)
+            self._match(stream, reader, iteration)
 
     def _stream_now(self) -> Stream:
         if (stream := self._stream()) is None:
