@@ -22,13 +22,14 @@ import math
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -281,7 +282,7 @@ class Engine:
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
         self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
-        _collect_garbage()
+        _collect_garbage(len(sys.modules))
 
     def want(self, reader_id: int) -> None:
         """A consumer waits for its next batch."""
@@ -883,11 +884,11 @@ class Engine:
             self._joined.notify_all()
 
 
-@cache
-def _collect_garbage() -> None:
-    """Once, and now, while workers start or decode the first clips. After TensorFlow's import a
-    complete collection is due, which stops all threads for 0.17 s: in mid-stream, workers that have
-    done their leases would wait for it."""
+@lru_cache(1)
+def _collect_garbage(modules: int) -> None:
+    """Now, while workers start or decode the first clips, if there are more ``modules`` than last
+    time. After TensorFlow's import a complete collection is due, which stops all threads for
+    0.17 s: in mid-stream, workers that have done their leases would wait for it."""
     gc.collect()
 
 
