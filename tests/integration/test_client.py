@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
+import threading
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -130,3 +133,23 @@ def test_a_client_that_is_dropped_takes_its_workers_along(videos: Videos) -> Non
     del stream, client
     gc.collect()
     wait_until(lambda: not children_of(os.getpid()), 3 * SECOND)
+
+
+def test_the_garbage_of_imports_is_collected_while_workers_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            where.append(threading.current_thread().name)
+
+    monkeypatch.setitem(sys.modules, "imported_just_now", ModuleType("imported_just_now"))
+    gc.callbacks.append(note)
+    try:
+        for _ in range(2):  # nothing is imported before the second one
+            with Client(workers=1) as client:
+                client.wait_for_workers(1, timeout_s=20 * SECOND)
+    finally:
+        gc.callbacks.remove(note)
+    assert where.count("videoload-io") == 1

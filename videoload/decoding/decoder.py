@@ -27,7 +27,7 @@ from videoload.decoding.index import Tick, VideoIndex, prove_index
 from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
-from videoload.decoding.scaling import Buffer, Chains, Scaled, Scaler
+from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
 from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile, open_storage
 from videoload.errors import SpecError, StorageError, TransformError, VideoError
@@ -183,9 +183,9 @@ class Decoder:
         def write(ordinal: int, frame: VideoFrame) -> None:
             nonlocal scaling_s
             began = clock()
-            scaled: Scaled = {}
+            source = SourceFrame(frame)
             for scaler, place in places[ordinal]:
-                scaler.write(frame, place, scaled)
+                scaler.write(source, place)
             scaling_s += clock() - began
 
         try:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from av.filter import Graph
 from av.filter.context import FilterContext
 from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
 from av.video.reformatter import Interpolation, VideoReformatter
 from cachetools import LRUCache
 
@@ -50,28 +51,21 @@ class Scaler:
         self._chains = chains
         self._format: FrameFormat | None = None
 
-    def write(self, frame: VideoFrame, out: Buffer, scaled: Scaled) -> None:
-        """Cut, scale, convert, turn and mirror ``frame`` into ``out``: one frame of a clip.
-
-        ``scaled``: what other clips have made of this frame, which is not made again. Raises
-        UnreadableError where FFmpeg cannot convert such frames.
-        """
-        source = (
-            frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
-        )  # fmt: skip
+    def write(self, source: SourceFrame, out: Buffer) -> None:
+        """Cut, scale, convert, turn and mirror ``source`` into ``out``: one frame of a clip. Raises
+        UnreadableError where FFmpeg cannot convert such frames."""
         try:
-            if source != self._format:  # at the first frame, or where they change within the file
-                cut, self._corner = cut_frame(self._spec, self._size, self._params, source[2])
-                self._chain = self._chains[source, self._size, cut, self._spec.pixels]
-                self._format = source
-            if (made := scaled.get(self._chain)) is None:
-                self._chain.source.push(frame)
-                made = scaled[self._chain] = cast(VideoFrame, self._chain.sink.pull())
+            if source.format != self._format:  # the first one, or they change within the file
+                name = source.format[2]
+                cut, self._corner = cut_frame(self._spec, self._size, self._params, name)
+                self._chain = self._chains[source.format, self._size, cut, self._spec.pixels]
+                self._format = source.format
+            made, first = source.scaled(self._chain)
         except (av.error.FFmpegError, ValueError) as error:
             raise UnreadableError(f"has frames that cannot be scaled ({error})") from None
         flip, turns = self._params.flip, self._params.turns
         if self._spec.pixels != "yuv420p" and not (flip or turns):
-            _copy_lines(made, self._corner, out)
+            _copy_lines(first, self._corner, out)
             return
         planes = _planes(made, self._corner, self._params.size, self._spec.pixels)
         for plane, place in zip(planes, _places(out, self._spec), strict=True):
@@ -90,7 +84,25 @@ class _Chain:
     sink: FilterContext
 
 
-Scaled = dict[_Chain, VideoFrame]
+class SourceFrame:
+    """A frame of a video, as long as clips are made of it: what several of them show of it is
+    scaled once."""
+
+    def __init__(self, frame: VideoFrame) -> None:
+        self.format: FrameFormat = (
+            frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
+        )  # fmt: skip
+        self._frame = frame
+        self._scaled: dict[_Chain, tuple[VideoFrame, VideoPlane]] = {}
+
+    def scaled(self, chain: _Chain) -> tuple[VideoFrame, VideoPlane]:
+        """What comes out of a chain of filters, and its first plane."""
+        made = self._scaled.get(chain)
+        if made is None:
+            chain.source.push(self._frame)
+            frame = cast(VideoFrame, chain.sink.pull())
+            made = self._scaled[chain] = frame, frame.planes[0]
+        return made
 
 
 class Chains(LRUCache["tuple[FrameFormat, tuple[int, int], Cut, str]", _Chain]):
@@ -169,10 +181,9 @@ def _shrinking_s() -> float:
     return min(spent)
 
 
-def _copy_lines(frame: VideoFrame, corner: tuple[int, int], out: Buffer) -> None:
+def _copy_lines(plane: VideoPlane, corner: tuple[int, int], out: Buffer) -> None:
     """The crop of a packed frame into ``out`` [height, width, channels], line by line."""
     (x, y), channels = corner, out.shape[2]
-    plane = frame.planes[0]
     stride = plane.line_size
     begin = y * stride + x * channels
     strides = (stride, channels, 1)

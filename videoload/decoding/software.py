@@ -18,7 +18,7 @@ import av
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.decoding.scaling import Chains, Scaler
+from videoload.decoding.scaling import Chains, Scaler, SourceFrame
 from videoload.spec.clip_params import ClipParams
 from videoload.spec.clips import ClipSpec, Pixels, VideoInfo
 
@@ -49,6 +49,6 @@ def _scaled() -> str:
     for pixels in get_args(Pixels):
         spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
         out = np.empty(spec.shape, np.uint8)
-        Scaler(spec, info, params, Chains()).write(frame, out[0], {})
+        Scaler(spec, info, params, Chains()).write(SourceFrame(frame), out[0])
         digest.update(out.tobytes())
     return digest.hexdigest()

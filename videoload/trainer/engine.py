@@ -282,7 +282,8 @@ class Engine:
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
         self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
-        _collect_garbage(len(sys.modules))
+        if not self._workers:
+            _collect_garbage(len(sys.modules))
 
     def want(self, reader_id: int) -> None:
         """A consumer waits for its next batch."""
@@ -317,6 +318,7 @@ class Engine:
             except BaseException as error:
                 self._started.set_exception(error)
                 return
+            _collect_garbage(len(sys.modules))
             self._loop()
         except VideoloadError as error:
             self._fail(error)
@@ -886,9 +888,9 @@ class Engine:
 
 @lru_cache(1)
 def _collect_garbage(modules: int) -> None:
-    """Now, while workers start or decode the first clips, if there are more ``modules`` than last
-    time. After TensorFlow's import a complete collection is due, which stops all threads for
-    0.17 s: in mid-stream, workers that have done their leases would wait for it."""
+    """Now, while workers start, if there are more ``modules`` than last time. After TensorFlow's
+    import a complete collection is due, which stops all threads for 0.17 s: in mid-stream, workers
+    that have done their leases would wait for it."""
     gc.collect()
 
 

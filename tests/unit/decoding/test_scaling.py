@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from videoload.decoding.open_files import UnreadableError
-from videoload.decoding.scaling import Buffer, Chains, Scaler
+from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
 from videoload.spec.clip_params import clip_params
 from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo
 from videoload.spec.regions import scaled_size
@@ -48,7 +47,9 @@ def write(
     frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
 ) -> Buffer:
     out = np.empty(spec.shape[1:], np.uint8)
-    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(frame, out, {})
+    Scaler(spec, facts, clip_params(spec, facts, key), chains or Chains()).write(
+        SourceFrame(frame), out
+    )
     return out
 
 
@@ -122,7 +123,7 @@ def test_frames_whose_size_changes_within_a_file_are_brought_to_its_first() -> N
     made = []
     for size in ((320, 240), (640, 480), (320, 240)):
         out = np.empty(spec.shape[1:], np.uint8)
-        scaler.write(frame_of(picture(*size), "yuv420p"), out, {})
+        scaler.write(SourceFrame(frame_of(picture(*size), "yuv420p")), out)
         made.append(out)
     assert np.array_equal(made[0], made[2])
     assert apart(made[0], made[1])[0] < 4
@@ -151,10 +152,10 @@ def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
     around = [0, 1, 3, 2]
     for number, crop in enumerate(around):
         made, out = clip_params(shown, facts, 0, crop=crop), np.empty(shown.shape[1:], np.uint8)
-        Scaler(shown, facts, made, Chains()).write(frame, out, {})
+        Scaler(shown, facts, made, Chains()).write(SourceFrame(frame), out)
         at = around[(number - turns) % 4]
         plain, lying = clip_params(stored, INFO, 0, crop=at), np.empty(stored.shape[1:], np.uint8)
-        Scaler(stored, INFO, plain, Chains()).write(frame, lying, {})
+        Scaler(stored, INFO, plain, Chains()).write(SourceFrame(frame), lying)
         top, left = out[:100].reshape(100, 80, *channels), lying[: size[0]]
         assert np.array_equal(top, np.rot90(left.reshape(*size, *channels), -turns))
 
@@ -165,17 +166,18 @@ def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: 
     frame, chains = frame_of(picture(320, 240), source), Chains()
     spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
     whole = ClipSpec(frames=1, resize=128, size=(128, 170))
-    expected, scaled = write(frame, whole, INFO).astype(int), dict[Any, Any]()
+    expected, shown = write(frame, whole, INFO).astype(int), SourceFrame(frame)
     for number in range(spec.crops):
         params = clip_params(spec, INFO, 0, crop=number)
         out = np.empty(spec.shape[1:], np.uint8)
-        Scaler(spec, INFO, params, chains).write(frame, out, scaled)
+        Scaler(spec, INFO, params, chains).write(shown, out)
         x, y = params.corner
         assert np.abs(expected[y : y + 112, x : x + 112] - out).max() <= 2
         alone = np.empty(spec.shape[1:], np.uint8)
-        Scaler(spec, INFO, params, Chains()).write(frame, alone, {})
+        Scaler(spec, INFO, params, Chains()).write(SourceFrame(frame), alone)
         assert np.array_equal(alone, out), "whichever others are asked for"
-    assert len(scaled) == len(chains) == 1
+    [chain] = chains.values()
+    assert shown.scaled(chain) is shown.scaled(chain), "made once"
 
 
 def test_all_random_crops_share_a_few_chains() -> None:
@@ -191,7 +193,6 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
     frame = VideoFrame(320, 240, "yuv420p")
     spec = spec_of("rgb24")
     facts = INFO._replace(width=100_000, height=1)  # wider than swscale goes
+    scaler = Scaler(spec, facts, clip_params(spec, INFO, 0), Chains())
     with pytest.raises(UnreadableError, match="cannot be scaled"):
-        Scaler(spec, facts, clip_params(spec, INFO, 0), Chains()).write(
-            frame, np.empty(spec.shape[1:], np.uint8), {}
-        )
+        scaler.write(SourceFrame(frame), np.empty(spec.shape[1:], np.uint8))
