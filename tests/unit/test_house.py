@@ -52,9 +52,9 @@ PACKAGES = {
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "contact_sheet", "receipts", "snapshots", "auto_workers", "engine", "serial", "lender",
-        "stream", "evaluation", "head_room", "client", "ray_workers", "interrupts", "tfdata",
-        "keras", "keras_monitor", "keras_sequence",
+        "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers", "engine", "serial",
+        "lender", "stream", "evaluation", "head_room", "client", "ray_workers", "interrupts",
+        "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
@@ -82,6 +82,7 @@ TRIED_ELSEWHERE = {
     "errors": "unit/test_docstrings.py",
     "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
+    "trainer.copy_check": "faults/test_copies.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
     "trainer.lease_commands": "unit/trainer/test_leases.py",
     "trainer.lender": "integration/test_stream.py",

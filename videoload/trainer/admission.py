@@ -50,6 +50,11 @@ class ConnectedWorker:
         """Its name in messages to people."""
         return f"{self.host}:{self.pid}"
 
+    @property
+    def which_copy(self) -> tuple[str, str]:
+        """The same for those that read the same copy of the videos."""
+        return self.host, self.copy
+
     def state(self, now: float) -> Connected:
         """How it is now."""
         state = "idle" if self.account.is_free else "decoding"

@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
@@ -42,7 +42,7 @@ from videoload.spec.items import Spec
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
-from videoload.trainer.copies import MISSING
+from videoload.trainer.copy_check import CopyCheck
 from videoload.trainer.lease_commands import (
     AskStorage,
     Command,
@@ -65,7 +65,6 @@ from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
-    Compare,
     Compared,
     Failed,
     FromWorker,
@@ -156,8 +155,11 @@ class Engine:
         self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._full = RateLimitedLog(_log)
-        self._undecided: list[tuple[Peer, Result]] = []  # of which copy they are is not known yet
-        self._own_files: OwnFiles | None = None
+        self._own_files = OwnFiles()
+        self._copies = CopyCheck(
+            self._table, self._streams, self._workers, self._own_files, self._mixtures,
+            execute=self._execute, post=self.post,
+        )  # fmt: skip
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
         self._tell_at = -math.inf
@@ -346,8 +348,6 @@ class Engine:
                 )
             )  # fmt: skip
         endpoints = [router.endpoint for router in self._routers]
-        if endpoints:
-            self._own_files = OwnFiles()
         if self._children:
             self._private = Router(context, private_endpoint(), children=self._child_pids)
             self._routers.append(self._private)
@@ -494,7 +494,7 @@ class Engine:
                 _log.warning("worker %s: %s", self._workers[peer].name, first)
             self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
         elif isinstance(message, Compared):
-            self._take_comparison(peer, message)
+            self._copies.compared(peer, message)
         elif isinstance(message, Bye):
             # Also of a local worker: its one thread sends BYE after it has left its decoder.
             self._gone(peer, died=False)
@@ -526,7 +526,7 @@ class Engine:
         if not worker.is_child:
             _log.info("worker %s joined", worker.name)
         peer.send(Welcome(_BEAT_S))
-        copy = None if worker.is_child else (worker.host, worker.copy)
+        copy = None if worker.is_child else worker.which_copy
         local = worker.is_child and SHARED
         self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
 
@@ -570,86 +570,10 @@ class Engine:
             if not worker.is_child and stream.spec.files:
                 if len(result.files) != rows:
                     raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
-                self._undecided.append((peer, result))
-                self._decide()
+                self._copies.add(peer, result, frames)
                 return
-            _note_rates(stream, videos, result)
+            stream.note_rates(videos, result.rates)
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
-
-    # Which copy of a video is taken
-
-    def _decide(self) -> None:
-        """Take or refuse the answers of which it is known by now what copies they are of."""
-        waiting, self._undecided = self._undecided, []
-        for peer, result in waiting:
-            place = self._table.place(peer, result.lease)
-            if place is None:  # void
-                self._execute(self._table.result(peer, result.lease, _NO_FRAMES))
-                continue
-            stream = self._streams[place[0]]
-            videos = self._table.videos(peer, result.lease)
-            verdicts = [
-                stream.copies.judge(video, file)
-                for video, file in zip(videos, result.files, strict=True)
-            ]
-            doubted = [v for v, right in zip(videos, verdicts, strict=True) if right is False]
-            if stream.storage is not None and (anew := stream.copies.to_ask_anew(doubted)):
-                self._undecided.append((peer, result))
-                self._ask_own(stream, anew)
-            elif doubted:
-                at = verdicts.index(False)
-                path = stream.catalog[videos[at]].path
-                reason = f"its copy of {path} is another one than that of this training"
-                self._mixtures.add(f"worker {self._workers[peer].name}: {reason}", time.monotonic())
-                self._execute(self._table.refused(peer, result.lease, at, reason))  # it may end it
-            elif None in verdicts:
-                self._undecided.append((peer, result))
-                self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
-            else:
-                frames = _as_frames(result.frames, place[3], stream.spec)
-                _note_rates(stream, videos, result)
-                self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
-
-    def _ask(self, stream: OpenStream, peer: Peer, files: dict[int, int]) -> None:
-        """Find out which copy of these videos is taken: by the trainer's own, or by a vote."""
-        if own := stream.copies.to_ask_own(files):
-            self._ask_own(stream, own)
-        here: dict[Hashable, Peer] = {
-            self._copy_of(other): other
-            for other, worker in self._workers.items()
-            if not worker.is_child
-        }
-        ask: dict[Peer, dict[int, str]] = {}
-        for video, file in files.items():
-            for which in stream.copies.vote(video, self._copy_of(peer), file, list(here)):
-                ask.setdefault(here[which], {})[video] = stream.catalog[video].path
-        for other, paths in ask.items():
-            other.send(Compare(stream.id, paths))
-        if any(stream.copies.judge(video, file) is not None for video, file in files.items()):
-            self.post(self._decide)
-
-    def _ask_own(self, stream: OpenStream, videos: list[int]) -> None:
-        def told(files: dict[int, int]) -> None:
-            for video, file in files.items():
-                if stream.copies.own(video, file):
-                    _log.warning("%s has changed", stream.catalog[video].path)
-            self._decide()
-
-        if stream.storage is None or self._own_files is None:
-            self.post(lambda: told(dict.fromkeys(videos, MISSING)))
-        else:
-            paths = {video: stream.catalog[video].path for video in videos}
-            self._own_files.ask(stream.storage, paths, lambda files: self.post(lambda: told(files)))
-
-    def _take_comparison(self, peer: Peer, told: Compared) -> None:
-        stream = self._streams.get(told.stream)
-        if stream is not None:
-            for video, file in told.files.items():
-                stream.copies.vote(video, self._copy_of(peer), file, ())
-            self._decide()
-
-    def _copy_of(self, peer: Peer) -> tuple[str, str]:
-        return self._workers[peer].host, self._workers[peer].copy
 
     def _gone(
         self, peer: Peer, *, died: bool, crashed: bool = False, at_work: int | None = None
@@ -663,11 +587,7 @@ class Engine:
             _log.info("worker %s left", worker.name)
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
         if worker is not None and not worker.is_child:
-            copy = worker.host, worker.copy
-            if not any((other.host, other.copy) == copy for other in self._workers.values()):
-                for stream in self._streams.values():
-                    stream.copies.left(copy)
-                self._decide()
+            self._copies.left(worker)
 
     def _evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
@@ -712,8 +632,6 @@ class Engine:
             self._table.storage_answered(worker)
         if stream is None or stream.storage is None:
             return
-        if self._own_files is None:
-            self._own_files = OwnFiles()
         paths = [stream.catalog[video].path for video in command.videos]
         self._own_files.ask_storage(
             stream.storage, paths, lambda: self.post(lambda: self._table.storage_answered(worker))
@@ -870,8 +788,7 @@ class Engine:
             self._authenticator.close()
         if self._supervisor is not None:
             self._supervisor.stop()
-        if self._own_files is not None:
-            self._own_files.close()
+        self._own_files.close()
         context.term()
         self._fail_all(self._error or ClosedError("the client is closed"))
         for stream in self._streams.values():
@@ -894,13 +811,7 @@ def _collect_garbage(modules: int) -> None:
     gc.collect()
 
 
-def _note_rates(stream: OpenStream, videos: Sequence[int], result: Result) -> None:
-    if result.rates:
-        stream.rates[list(videos)] = result.rates
-
-
 _DESCRIPTORS = "/proc/self/fd"
-_NO_FRAMES = np.empty((0, 0), np.int64)
 
 
 def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:

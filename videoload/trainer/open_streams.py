@@ -67,6 +67,11 @@ class OpenStream:
     def __post_init__(self) -> None:
         self.rates = np.zeros(len(self.catalog))
 
+    def note_rates(self, videos: Sequence[int], rates: Sequence[float]) -> None:
+        """The frame rate of the file of each of these videos was told; no rates: it was not."""
+        if rates:
+            self.rates[list(videos)] = rates
+
     def lease(self, number: int, samples: Sequence[Sample], place: Place | None) -> Lease:
         """A lease of these samples."""
         videos = [self.catalog[sample.video] for sample in samples]

@@ -41,12 +41,12 @@ def storage_answers(storage: AnyStorage, path: str) -> bool:
 
 
 class OwnFiles:
-    """Takes fingerprints, in the order in which they are asked for, until it is closed."""
+    """Takes fingerprints, in the order in which they are asked for, until it is closed. The thread
+    begins when something is asked for."""
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
-        self._thread.start()
 
     def ask(self, storage: AnyStorage, paths: dict[int, str], told: Told) -> None:
         """Have ``told`` called, in that thread, with the fingerprint of each of ``paths``."""
@@ -58,7 +58,7 @@ class OwnFiles:
                     found[video] = storage.fingerprint(path)
             told(found)
 
-        self._asked.put(look)
+        self._look(look)
 
     def ask_storage(self, storage: AnyStorage, paths: list[str], told: Callable[[], None]) -> None:
         """Have ``told`` called, in that thread, when all of ``paths`` were read; never, if one of
@@ -68,12 +68,18 @@ class OwnFiles:
             if all(storage_answers(storage, path) for path in paths):
                 told()
 
-        self._asked.put(look)
+        self._look(look)
 
     def close(self) -> None:
         """What was not found out yet is not told any more."""
         self._asked.put(None)
-        self._thread.join(_END_S)
+        if self._thread.ident is not None:
+            self._thread.join(_END_S)
+
+    def _look(self, look: Callable[[], None]) -> None:
+        self._asked.put(look)
+        if self._thread.ident is None:
+            self._thread.start()
 
     def _run(self) -> None:
         while (look := self._asked.get()) is not None:
