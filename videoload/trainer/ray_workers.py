@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from videoload.decoding.cache_folder import cache_folder
-from videoload.errors import SpecError
+from videoload.errors import ClosedError, SpecError
 from videoload.spec.arguments import whole
 from videoload.spec.roots import is_url
 from videoload.trainer.auto_workers import LOOK_S, AutoWorkers
@@ -133,8 +133,12 @@ class RayWorkers:
 
         Raises:
             SpecError: ``workers`` is not a count.
+            ClosedError: These workers were closed.
         """
-        self._fleet.scale(whole("workers", workers, 0))
+        workers = whole("workers", workers, 0)
+        if not self._finalizer.alive:
+            raise ClosedError("these workers are closed; make new ones")
+        self._fleet.scale(workers)
 
     def close(self) -> None:
         """End the workers. May be called more than once; takes two seconds at most."""
