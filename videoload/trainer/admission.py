@@ -41,6 +41,7 @@ class ConnectedWorker:
     pid: int
     is_child: bool
     copy: str = ""  # which copy of the videos it reads; of one that dialled in
+    fetches: bool = False  # ... from another host
     account: Account = field(default_factory=Account)
     heard: float = math.inf  # when its last message came
     last_error: str = ""
@@ -137,7 +138,9 @@ class Admission(Generic[PeerT]):
             )
         self._peer_of[who] = peer
         returned = last != peer
-        worker = ConnectedWorker(hello.host, hello.pid, is_child=False, copy=hello.copy)
+        worker = ConnectedWorker(
+            hello.host, hello.pid, is_child=False, copy=hello.copy, fetches=hello.fetches
+        )
         return Admitted(worker, (last,) if returned else (), returned)
 
     def bar(self, peer: PeerT, reason: str) -> str:

@@ -39,6 +39,7 @@ from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.spec.items import Spec
+from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
@@ -259,6 +260,7 @@ class Engine:
             clip_frames=math.prod(stream.spec.frames_shape),
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
+            fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
         )  # fmt: skip
         if self._supervisor is not None:
             shared = stream.arena.fd if SHARED else None
@@ -528,7 +530,9 @@ class Engine:
         peer.send(Welcome(_BEAT_S))
         copy = None if worker.is_child else worker.which_copy
         local = worker.is_child and SHARED
-        self._execute(self._table.worker_joined(peer, local=local, now=now, copy=copy))
+        self._execute(
+            self._table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
+        )
 
     def _tell(self, peer: Peer, now: float) -> None:
         """Anyone may ask, and not read the answers. So there are few: in the 15 s that a stranger's

@@ -23,8 +23,8 @@ a *lease*. The invariants:
     ends it at the batch that it belongs to, after all batches before that one.
   * Silence is no crime: a clip is blamed for a silent local worker only if that burns CPU, or
     sleeps while the storage answers. Where nobody is heard of, it is the storage or the host.
-  * A worker that is far away holds more leases than one next door, and all that send pixels
-    together no more than their line brings in time: see `line`.
+  * A worker that is far away, or whose files are, holds more leases than one next door, and all
+    that send pixels together no more than their line brings in time: see `line`.
   * No worker makes a stream slower than it is without: who is measured to be slow gets short
     leases, one at a time, and none where its one clip would hold up all slots. What a remote worker
     is late with while a consumer waits is asked of another one as well.
@@ -96,6 +96,7 @@ class _Stream:
     slots: int
     free: list[int]
     clip_bytes: int
+    fetched: bool
     batch_clips: int = 1
     readers: dict[int, _Reader] = field(default_factory=dict)
     owner: _Reader | None = None
@@ -281,16 +282,19 @@ class LeaseTable:
         ordered: bool,
         lease_clips: int = _LEASE_CLIPS,
         clip_bytes: int = 0,
+        fetched: bool = False,
     ) -> None:
         """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
-        its clips fit into one message. ``clip_bytes``: of each, where it has to be sent."""
+        its clips fit into one message. ``clip_bytes``: of each, where it has to be sent.
+        ``fetched``: local workers have its files from another host."""
         most, of_one_video = (
             max(1, min(lease_clips, limit)) for limit in (_LEASE_CLIPS, _RUN_CLIPS)
         )
         self._streams[stream] = _Stream(
             stream, plan, quarantine, clip_frames, ordered, most, of_one_video, slots,
-            list(range(slots))[::-1], clip_bytes,
+            list(range(slots))[::-1], clip_bytes, fetched,
         )  # fmt: skip
+        self._note_what_is_fetched()
 
     def drop_stream(self, stream: int) -> list[Command]:
         """Forget a stream that has no consumers any more."""
@@ -299,6 +303,7 @@ class LeaseTable:
         for reader in list(self._streams[stream].readers):
             commands += self.end_reader(reader)
         del self._streams[stream]
+        self._note_what_is_fetched()
         return commands
 
     def start_reader(self, stream: int, reader: int, start: int, stop: int) -> list[Command]:
@@ -351,16 +356,25 @@ class LeaseTable:
         self._now = max(self._now, now)
 
     def worker_joined(
-        self, worker: WorkerId, *, local: bool, now: float, copy: Hashable = None
+        self,
+        worker: WorkerId,
+        *,
+        local: bool,
+        now: float,
+        copy: Hashable = None,
+        fetches: bool = False,
     ) -> list[Command]:
         """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
-        the videos it reads; None is the trainer's own, whose word is final."""
+        the videos it reads; None is the trainer's own, whose word is final. ``fetches``: it dialled
+        in, and has its files from another host."""
         self.clock(now)
         if worker not in self._workers:
             number = next(self._worker_numbers)
-            self._workers[worker] = _Worker(worker, local, copy, now, now, number)
+            joined = self._workers[worker] = _Worker(worker, local, copy, now, now, number)
+            joined.pace.fetches = fetches
             self._locals += local
-            self._file(self._workers[worker])
+            self._note_what_is_fetched()
+            self._file(joined)
         return self._grant()
 
     def heard(
@@ -1033,6 +1047,14 @@ class LeaseTable:
         return commands
 
     # How quick each worker is
+
+    def _note_what_is_fetched(self) -> None:
+        """Local workers have the files of each stream from where that has them."""
+        fetched = any(stream.fetched for stream in self._streams.values())
+        for worker in self._workers.values():
+            if worker.local and worker.pace.fetches is not fetched:
+                worker.pace.fetches = fetched
+                self._file(worker)
 
     def _measure(self, lease: _Lease, decode_s: float) -> None:
         """An answer came: how long did its worker have for it?"""

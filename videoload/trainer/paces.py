@@ -15,19 +15,23 @@ _SLOW = 2.0  # times as slow as the quick ones
 _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
 _RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
+# More leases for a worker whose files come from another host: what they need is fetched before
+# their turn.
+_FETCHED = 2
 _LONGEST_S = 3600.0  # a worker may say anything
 
 
 class Pace:
-    """Of one worker. ``trip_s``: what its messages take there and back, the least that was seen;
-    so it may hold so many more leases ``on_the_way``."""
+    """Of one worker. ``trip_s``: what its messages take there and back, the least that was seen.
+    ``fetches``: its files come from another host."""
 
-    __slots__ = ("_begun", "_lease_s", "_local", "_retry_at", "_trials", "_value", "on_the_way",
-                 "trip_s")  # fmt: skip
+    __slots__ = ("_begun", "_far", "_lease_s", "_local", "_retry_at", "_trials", "_value",
+                 "fetches", "trip_s")  # fmt: skip
 
     def __init__(self, *, local: bool) -> None:
         self.trip_s = math.inf
-        self.on_the_way = 0
+        self.fetches = False
+        self._far = 0
         self._local = local
         self._begun = 0.0  # when its first lease was
         self._lease_s = 0.0  # its work on a lease, a moving average
@@ -45,6 +49,11 @@ class Pace:
         """What a clip takes, as far as it is known; else a careful guess."""
         return self._value if self.is_known else _TRIED_AT
 
+    @property
+    def on_the_way(self) -> int:
+        """Leases that it may hold beside those that it would hold next door to all it needs."""
+        return self._far + (_FETCHED if self.fetches else 0)
+
     def begins(self, now: float) -> None:
         """It goes on to its next lease, or gets its first one."""
         self._begun = now
@@ -59,7 +68,7 @@ class Pace:
             self.trip_s = min(self.trip_s, max(0.0, now - granted - decode_s))
             work_s = min(decode_s, _LONGEST_S)
             self._lease_s += (work_s - self._lease_s) / (4 if self._lease_s else 1)
-            self.on_the_way = leases_on_the_way(self.trip_s, self._lease_s)
+            self._far = leases_on_the_way(self.trip_s, self._lease_s)
             began = max(began, granted + self.trip_s)  # the way there and back is no work
         took = min(max(decode_s, now - began), _LONGEST_S)
         self._begun = now

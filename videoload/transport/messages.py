@@ -64,6 +64,7 @@ class Hello(_Message, tag="hello"):
     software: _Word  # what decides the pixels; empty from the trainer's own, which has the same
     token: _Word = ""
     copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
+    fetches: bool = False  # that copy is on another host
 
 
 class Welcome(_Message, tag="welcome"):

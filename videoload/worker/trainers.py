@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from videoload.decoding.software import software
 from videoload.errors import ProtocolError, TransportError
+from videoload.spec.roots import is_url
 from videoload.transport.addresses import is_name
 from videoload.transport.messages import (
     Bye,
@@ -361,10 +362,10 @@ class TrainerConnection:
         )  # fmt: skip
 
     def _greet(self, now: float) -> None:
-        token = self._settings.token
+        token, root = self._settings.token, self._settings.root
         hello = Hello(
             self._id, socket.gethostname(), os.getpid(), "" if token else software(), token,
-            _copy(self._settings.root),
+            _copy(root), fetches=root is not None and is_url(root),
         )  # fmt: skip
         if self.say(hello):
             self._greeted = self._heard = now

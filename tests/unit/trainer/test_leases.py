@@ -64,7 +64,7 @@ class Desk:
     def stream(
         self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
         ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
-        lease_clips: int = 16, clips: int = 1,
+        lease_clips: int = 16, clips: int = 1, fetched: bool = False,
     ) -> None:  # fmt: skip
         options = StreamOptions(
             batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
@@ -74,18 +74,20 @@ class Desk:
         self.quarantines[stream] = Quarantine(catalog, plan, options)
         self.table.add_stream(
             stream, plan, self.quarantines[stream],
-            clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips,
+            clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
         )  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:
         """Workers say HELLO; those with a capital letter are local. What stands behind a colon is
-        the copy that a worker reads, if that is not the trainer's own."""
+        the copy that a worker reads, if that is not the trainer's own; one that ends with ``//`` is
+        on another host."""
         commands: list[Command] = []
         for worker in workers:
             copy = worker.partition(":")[2] or None
             commands += self.table.worker_joined(
-                worker, local=worker.isupper(), now=self.now, copy=copy
-            )
+                worker, local=worker.isupper(), now=self.now, copy=copy,
+                fetches=worker.endswith("//"),
+            )  # fmt: skip
         return self._seen(commands)
 
     def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
@@ -260,6 +262,21 @@ def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer
     assert not desk.table.has_credit
     desk.answer(second)
     assert desk.table.has_credit
+
+
+def test_a_worker_holds_two_more_leases_where_files_are_fetched_before_their_turn() -> None:
+    desk = Desk("a:bucket//", "b:folder", slots=64)
+    held = [lease.worker for lease in grants(desk.start())]
+    assert (held.count("a:bucket//"), held.count("b:folder")) == (4, 2)
+    # A local one has them from where the streams have them.
+    desk = Desk("A", slots=64, fetched=True)
+    desk.join("B")
+    held = [lease.worker for lease in grants(desk.start())]
+    assert (held.count("A"), held.count("B")) == (4, 4)
+    desk = Desk("A", slots=64)
+    assert len(grants(desk.start())) == 2
+    desk.stream(1, slots=64, fetched=True)
+    assert len(grants(desk.start(11, stream=1))) == 2
 
 
 @pytest.mark.parametrize("credit", [1, 3])
