@@ -209,6 +209,38 @@ def test_a_loop_that_is_left_gives_its_slots_back(tf: Any, client: Client, video
     assert stream.stats().copied == 0
 
 
+def test_iterators_that_the_garbage_collector_frees_end(
+    tf: Any, client: Client, videos: Videos
+) -> None:
+    # In whichever thread it runs: to free one is to wait for its prefetch, and so for a batch.
+    class Box:
+        def __init__(self, held: Any) -> None:
+            self.held = held
+            self.me = self
+
+    stream = make(client, videos)
+    dataset = stream.dataset(epochs=1000)
+    for _ in range(120):
+        box = Box(iter(dataset))
+        next(box.held)
+        del box
+    collect_garbage()
+    wait_for_slots(client, stream)
+
+
+def test_a_dataset_is_read_in_tensorflows_debug_mode_too(
+    tf: Any, client: Client, videos: Videos
+) -> None:
+    from tensorflow.python.data.ops import debug_mode
+
+    stream = make(client, videos)
+    tf.data.experimental.enable_debug_mode()
+    try:
+        assert digests(arrays(stream.dataset())) == digests(stream.batches(epochs=1))
+    finally:
+        debug_mode.toggle_debug_mode(debug_mode=False)
+
+
 def test_a_fit_that_raises_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
     class StumbleError(Exception):
         pass
@@ -434,8 +466,10 @@ def test_too_many_bad_videos_reach_the_user_with_their_names(
         (tmp_path / f"bad/{number}.avi").write_text("not a video")
     stream = client.stream(Catalog.from_folder(tmp_path), CLIP, 2)
     text = r"TooManyBadVideos: .*videos could not be decoded, max_bad allows 3: .*bad/\d.avi"
-    with pytest.raises(tf.errors.OpError, match=text):
+    with pytest.raises(tf.errors.OpError, match=text) as caught:
         list(stream.dataset())
+    assert "MapDataset" not in str(caught.value), "in our words alone"
+    del caught
     with pytest.raises(tf.errors.OpError, match=text):
         small_model(tf).fit(stream.dataset(), **FIT)
     said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]

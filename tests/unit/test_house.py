@@ -52,9 +52,9 @@ PACKAGES = {
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers", "engine", "serial",
-        "lender", "stream", "evaluation", "head_room", "client", "ray_workers", "interrupts",
-        "tfdata", "keras", "keras_monitor", "keras_sequence",
+        "collection", "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers",
+        "engine", "serial", "lender", "stream", "evaluation", "head_room", "client", "ray_workers",
+        "interrupts", "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
@@ -82,6 +82,7 @@ TRIED_ELSEWHERE = {
     "errors": "unit/test_docstrings.py",
     "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
+    "trainer.collection": "integration/test_tfdata.py",
     "trainer.copy_check": "faults/test_copies.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
     "trainer.lease_commands": "unit/trainer/test_leases.py",
@@ -170,6 +171,7 @@ HOMES = {
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "worker.metrics",
     "transport.metrics_port", "trainer.rate_limited_log", "trainer.own_files", "trainer.interrupts",
+    "trainer.collection",
     "trainer.paces", "trainer.silence", "trainer.waiting", "trainer.accounts", "trainer.verdict",
     "trainer.auto_workers", "decoding.stopwatch", "commands.scan", "commands.tables",
     "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",

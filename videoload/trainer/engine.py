@@ -43,6 +43,7 @@ from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
+from videoload.trainer.collection import collection
 from videoload.trainer.copy_check import CopyCheck
 from videoload.trainer.lease_commands import (
     AskStorage,
@@ -173,7 +174,16 @@ class Engine:
         """Start the thread; returns the addresses that it listens on. Raises TransportError,
         WorkerError."""
         self._thread.start()
-        return self._started.result(_START_S)
+        endpoints = self._started.result(_START_S)
+        self.collect_garbage()
+        return endpoints
+
+    def collect_garbage(self) -> None:
+        """As long as no worker has come, and where more modules are imported than last time. After
+        TensorFlow's import a complete collection is due, which stops all threads for 0.17 s: in
+        mid-stream, workers that have done their leases would wait for it."""
+        if not self._workers:
+            _collect_garbage(len(sys.modules))
 
     def post(self, call: Callable[[], None], *, about_leases: bool = False) -> None:
         """Have ``call`` made in the I/O thread, soon. Never blocks, takes no lock (finalizers
@@ -286,8 +296,6 @@ class Engine:
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
         self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
-        if not self._workers:
-            _collect_garbage(len(sys.modules))
 
     def want(self, reader_id: int) -> None:
         """A consumer waits for its next batch."""
@@ -322,8 +330,11 @@ class Engine:
             except BaseException as error:
                 self._started.set_exception(error)
                 return
-            _collect_garbage(len(sys.modules))
-            self._loop()
+            collection.pause()
+            try:
+                self._loop()
+            finally:
+                collection.resume()
         except VideoloadError as error:
             self._fail(error)
         except Exception as error:
@@ -419,7 +430,11 @@ class Engine:
                 self._poller.register(socket_, zmq.POLLIN)
             for child, is_full in children.items():
                 self._poller.register(child, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
-        ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
+        collection.resume()  # whoever else allocates meanwhile collects
+        try:
+            ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
+        finally:
+            collection.pause()
         if self._wake_out.fileno() in ready:
             self._wake_out.recv(_WAKE_BYTES)
         if self._authenticator is not None and self._authenticator.socket in ready:
@@ -809,9 +824,6 @@ class Engine:
 
 @lru_cache(1)
 def _collect_garbage(modules: int) -> None:
-    """Now, while workers start, if there are more ``modules`` than last time. After TensorFlow's
-    import a complete collection is due, which stops all threads for 0.17 s: in mid-stream, workers
-    that have done their leases would wait for it."""
     gc.collect()
 
 

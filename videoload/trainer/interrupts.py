@@ -131,8 +131,8 @@ def _callers_of_what_loses_it(frame: FrameType | None) -> list[FrameType]:
 def _loses_exceptions(code: CodeType) -> bool:
     if code.co_filename.endswith("script_ops.py"):  # TensorFlow's way into Python
         return True
-    if code.co_name == "__init__":
-        return code.co_filename.endswith("errors_impl.py")  # its errors
+    if code.co_name == "__init__":  # its errors
+        return code.co_filename.endswith(("errors_impl.py", "tensorflow/python/eager/core.py"))
     if code.co_name == "pythonify_logs":
         return code.co_filename.endswith("python_utils.py")  # Keras's way out of a step
     return code.co_name == "__del__" or code is weakref.finalize.__call__.__code__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import platform
 import threading
@@ -220,7 +221,9 @@ class Meter:
         self.batches = self.clips = self.copied = 0
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full = path, line_is_full
+        # Iterators that are freed take it: nothing is collected while it is held.
         self._lock = threading.Lock()
+        self._books = threading.Lock()  # of what workers did; the I/O thread never waits for it
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
         self._blocked_s = 0.0  # of waits that are over
@@ -228,7 +231,7 @@ class Meter:
         self._first_batch_s: float | None = None
         self._lay: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # when, and how long
         self._ledger, self._files = Ledger(), FileTimes()
-        self._news: list[tuple[str, Work, Sequence[tuple[int, float]], float]] = []
+        self._news: deque[tuple[str, Work, Sequence[tuple[int, float]], float]] = deque()
         self._marks: dict[str, float] = {}
 
     # The readers
@@ -241,9 +244,11 @@ class Meter:
 
     def got(self, reader: int, clips: int) -> None:
         """It got what it asked for."""
+        asked, now = self._waiting[reader], time.monotonic()
+        taken = Taken(reader, asked, now, clips)
         with self._lock:
-            asked, now = self._waiting.pop(reader), time.monotonic()
-            self._taken.append(Taken(reader, asked, now, clips))
+            del self._waiting[reader]
+            self._taken.append(taken)
             self._blocked_s += now - asked
             if self._first_batch_s is None:
                 self._first_batch_s = now - (self._began or asked)
@@ -259,10 +264,21 @@ class Meter:
     def blocked(self) -> tuple[float, float | None]:
         """Seconds that readers waited, since the beginning and by now, and seconds from the first
         question to the first batch."""
+        _, waiting, blocked_s, now = self._snapshot()
+        going_on = sum(now - asked for asked in waiting.values())
+        return blocked_s + going_on, self._first_batch_s
+
+    def _snapshot(self) -> tuple[list[Taken], dict[int, float], float, float]:
+        """What was taken, who waits since when, the seconds of waits that are over, and the time;
+        nothing is collected meanwhile."""
         with self._lock:
-            now = time.monotonic()
-            going_on = sum(now - asked for asked in self._waiting.values())
-            return self._blocked_s + going_on, self._first_batch_s
+            collects = gc.isenabled()
+            try:
+                gc.disable()
+                return list(self._taken), dict(self._waiting), self._blocked_s, time.monotonic()
+            finally:
+                if collects:
+                    gc.enable()
 
     def lay(self, seconds: float) -> None:
         """A batch was ready for so long before it was taken."""
@@ -272,22 +288,24 @@ class Meter:
 
     def did(self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float) -> None:
         """A worker did that; ``clips``: the video of each, and what it took, as the worker says."""
-        with self._lock:
-            self._news.append((worker, work, clips, now))
-            if len(self._news) >= _NEWS:
+        self._news.append((worker, work, clips, now))
+        # Many in a row take a fifth of what each takes alone, between two messages.
+        if len(self._news) >= _NEWS and self._books.acquire(blocking=False):
+            try:
                 self._book()
+            finally:
+                self._books.release()
 
     def _book(self) -> None:
-        # Many in a row take a fifth of what each takes alone, between two messages.
-        for worker, work, clips, now in self._news:
+        while self._news:
+            worker, work, clips, now = self._news.popleft()
             self._ledger.add(now, worker, work)
             # A worker may say anything.
             self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
-        self._news.clear()
 
     def work(self, since: float) -> dict[str, Work]:
         """What each worker did since then."""
-        with self._lock:
+        with self._books:
             self._book()
             if since > -math.inf:
                 return self._ledger.read(since)
@@ -314,7 +332,7 @@ class Meter:
     ) -> StreamStats:
         """The figures so far, or of the last ``window_s`` seconds."""
         found, measured, works = self._measure(connected, window_s)
-        with self._lock:
+        with self._books:
             self._book()
             files = self._files.read()
         verdict = judge(
@@ -348,8 +366,7 @@ class Meter:
     def _measure(
         self, connected: Sequence[Connected], window_s: float
     ) -> tuple[Figures, list[Measured], dict[str, Work]]:
-        with self._lock:
-            taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
+        taken, waiting, _, now = self._snapshot()
         since = now - window_s
         # Steps of before tell what a pause is, but not all of them.
         taken = taken[max(0, bisect_right(taken, since, key=_got) - _STEPS_BEFORE) :]

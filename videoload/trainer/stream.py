@@ -344,6 +344,7 @@ class Stream:
         try:
             engine.check()
             engine.post(lambda: engine.begin(source, reader_id, queue, steps))
+            engine.collect_garbage()
             for step in steps:
                 if meter is not None:
                     meter.asked(reader_id)

@@ -19,6 +19,7 @@ then never returns. So at exit the clients are closed first, and the threads are
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import sys
 import threading
@@ -107,10 +108,16 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
-        questions = _map_at_once(again_and_again, reading.asked, number)
-        batches = _map_at_once(again_and_again, reading.next_batch, signature)
+        questions = _map_at_once(again_and_again, reading.asked, number, reading.kept)
+        batches = _map_at_once(again_and_again, reading.next_batch, signature, reading.kept)
+        # What a generator raises reaches the user in its own words; before what a map raises,
+        # TensorFlow names all datasets.
+        error = tf.data.Dataset.from_generator(
+            reading.error, args=(reader,), output_signature=signature
+        )
+        ahead = batches.concatenate(error).prefetch(_PREFETCH)
         # The answer to each question is which dataset is to be asked. There is one.
-        return tf.data.Dataset.choose_from_datasets([batches.prefetch(_PREFETCH)], questions)
+        return tf.data.Dataset.choose_from_datasets([ahead], questions)
 
     readers = tf.data.Dataset.from_generator(reading.readers, output_signature=number)
     # No Python that AutoGraph would have to convert, into files that it may leave.
@@ -140,10 +147,12 @@ class _Iteration:
     over: bool = False
 
 
-def _map_at_once(numbers: tf.data.Dataset, function: Callable[[np.int64], Any], into: Any) -> Any:
+def _map_at_once(
+    numbers: tf.data.Dataset, function: Callable[[np.int64], Any], into: Any, kept: list[Any]
+) -> Any:
     """``numbers.map(function)``, in the thread that asks for the next one, who would wait three
     times as long for one of TensorFlow's own. What the function returns is as ``into`` says (specs,
-    nested); with StopIteration it ends the dataset."""
+    nested); with StopIteration it ends the dataset. ``kept``: what has to live as long as that."""
     import tensorflow as tf
 
     specs = tf.nest.flatten(into)
@@ -161,6 +170,7 @@ def _map_at_once(numbers: tf.data.Dataset, function: Callable[[np.int64], Any], 
         input_signature=[tf.TensorSpec((), tf.int64)],
         autograph=False,
     )
+    kept.append(traced)
     mapped = tf.raw_ops.MapDataset(
         input_dataset=tf.data.experimental.to_variant(numbers),
         other_arguments=[],
@@ -185,7 +195,11 @@ class _Reading:
         self._finished = 0  # iterations of which the trainer has got all
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
-        self._lock = threading.Lock()  # questions and batches come in threads of their own
+        self._errors: dict[int, VideoloadError] = {}  # that ended them
+        self.kept: list[Any] = []  # TensorFlow alone forgets its functions in debug mode
+        # Questions and batches come in threads of their own. An iterator that is freed takes it as
+        # well: nothing is collected while it is held (see `collection`).
+        self._lock = threading.Lock()
 
     def readers(self) -> Iterator[np.int64]:
         """Of an iteration: the number of its reader, and the end of it."""
@@ -202,7 +216,17 @@ class _Reading:
         """The next batch of an iteration."""
         if (iteration := self._iterations.get(int(reader))) is None:
             raise StopIteration  # it has ended, and is asked again
-        return next(iteration.batches)
+        try:
+            return next(iteration.batches)
+        except VideoloadError as error:
+            self._errors[int(reader)] = error.with_traceback(None)
+            raise StopIteration from None
+
+    def error(self, reader: np.int64) -> Iterator[tuple[Any, ...]]:
+        """Behind the last batch: raises what ended the iteration, if that was an error."""
+        if (error := self._errors.pop(int(reader), None)) is not None:
+            raise error
+        yield from ()
 
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
@@ -218,16 +242,22 @@ class _Reading:
         """The trainer has got what it asked for, if that is there; or nothing is left to get."""
         step = None
         with self._lock:
-            if iteration.asked and iteration.there:
-                iteration.asked -= 1
-                stream._meter.got(reader, iteration.there.popleft())
-                step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
-                iteration.taken += 1
-                if iteration.taken == len(self._steps):  # who knows how many there are asks no more
-                    self._finished = max(self._finished, iteration.turn + 1)
-            if iteration.over and not iteration.there:
-                self._iterations.pop(reader, None)
-                stream._meter.left(reader)
+            collects = gc.isenabled()
+            try:
+                gc.disable()
+                if iteration.asked and iteration.there:
+                    iteration.asked -= 1
+                    stream._meter.got(reader, iteration.there.popleft())
+                    step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
+                    iteration.taken += 1
+                    if iteration.taken == len(self._steps):  # who knows how many asks no more
+                        self._finished = max(self._finished, iteration.turn + 1)
+                if iteration.over and not iteration.there:
+                    self._iterations.pop(reader, None)
+                    stream._meter.left(reader)
+            finally:
+                if collects:
+                    gc.enable()
         if step is not None:
             stream._tell_of_epoch(step)
 

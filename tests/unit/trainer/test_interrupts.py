@@ -138,7 +138,8 @@ def test_another_signal_is_none() -> None:
 
 
 @pytest.mark.no_cover  # who traces is left alone
-def test_it_is_not_raised_where_tensorflow_makes_an_exception_but_right_behind() -> None:
+@pytest.mark.parametrize("file", ["framework/errors_impl.py", "tensorflow/python/eager/core.py"])
+def test_it_is_not_raised_where_tensorflow_makes_an_exception_but_right_behind(file: str) -> None:
     # C++ would find it in the place of that exception, and raise a RuntimeError about it.
     source = """
 class Error(Exception):
@@ -147,7 +148,7 @@ class Error(Exception):
         self.made = sum(range(3))
 """
     names: dict[str, type] = {}
-    exec(compile(source, "/anywhere/framework/errors_impl.py", "exec"), names)
+    exec(compile(source, f"/anywhere/{file}", "exec"), names)
     interrupts.listen()
 
     def make() -> None:
