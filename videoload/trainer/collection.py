@@ -10,6 +10,7 @@ lock that those two take.
 from __future__ import annotations
 
 import gc
+import os
 import threading
 
 
@@ -20,6 +21,7 @@ class Collection:
         self._lock = threading.Lock()
         self._pauses = 0
         self._was_enabled = False
+        os.register_at_fork(after_in_child=self._begin_anew)
 
     def pause(self) -> None:
         """None begins before as many `resume`. Not for the main thread, where a Ctrl-C may strike
@@ -36,6 +38,13 @@ class Collection:
             self._pauses -= 1
             if not self._pauses and self._was_enabled:
                 gc.enable()
+
+    def _begin_anew(self) -> None:
+        """A fork's copy: those who paused it are not there."""
+        self._lock = threading.Lock()
+        if self._pauses and self._was_enabled:
+            gc.enable()
+        self._pauses = 0
 
 
 collection = Collection()

@@ -361,6 +361,8 @@ class Engine:
                 )
             )  # fmt: skip
         endpoints = [router.endpoint for router in self._routers]
+        if endpoints:
+            self._own_files.start()
         if self._children:
             self._private = Router(context, private_endpoint(), children=self._child_pids)
             self._routers.append(self._private)

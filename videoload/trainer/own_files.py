@@ -42,11 +42,16 @@ def storage_answers(storage: AnyStorage, path: str) -> bool:
 
 class OwnFiles:
     """Takes fingerprints, in the order in which they are asked for, until it is closed. The thread
-    begins when something is asked for."""
+    begins with `start`, or when something is asked for."""
 
     def __init__(self) -> None:
         self._asked: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
+
+    def start(self) -> None:
+        """Begin the thread, if it has not begun."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def ask(self, storage: AnyStorage, paths: dict[int, str], told: Told) -> None:
         """Have ``told`` called, in that thread, with the fingerprint of each of ``paths``."""
@@ -78,8 +83,7 @@ class OwnFiles:
 
     def _look(self, look: Callable[[], None]) -> None:
         self._asked.put(look)
-        if self._thread.ident is None:
-            self._thread.start()
+        self.start()
 
     def _run(self) -> None:
         while (look := self._asked.get()) is not None:

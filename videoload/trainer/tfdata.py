@@ -211,6 +211,7 @@ class _Reading:
         finally:  # its prefetch has ended
             batches.close()
             self._iterations.pop(reader, None)
+            self._errors.pop(reader, None)
 
     def next_batch(self, reader: np.int64) -> tuple[Any, ...]:
         """The next batch of an iteration."""
