@@ -31,7 +31,7 @@ from videoload.transport.messages import (
 
 # What each message is made of, as messages.py has it; a test compares the two.
 FIELDS = {
-    "hello": ("worker", "host", "pid", "software", "token", "copy"),
+    "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates"),
     "failed": ("lease", "at", "reason", "dropped", "fatal"),
     "heartbeat": ("progress", "importing"),
@@ -114,7 +114,7 @@ class Liar:
         honest: dict[str, dict[str, Any]] = {
             "hello": {
                 "worker": self.name, "host": self.name, "pid": 1, "software": software(),
-                "token": "", "copy": self.name,
+                "token": "", "copy": self.name, "fetches": False,
             },
             "result": {
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
