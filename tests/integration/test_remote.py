@@ -56,7 +56,7 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
 
 @pytest.mark.slow
 def test_a_server_that_is_far_is_what_holds_the_trainer_back(videos: Videos) -> None:
-    with ObjectServer(videos.root, 0.2) as far, Client(workers=1) as client:
+    with ObjectServer(videos.root, 0.8) as far, Client(workers=1) as client:
         stream = client.stream(at(videos, far.url), SPEC, 2, shuffle=True)
         for _ in stream.batches(epochs=4):
             pass
