@@ -7,7 +7,9 @@ import logging
 import mmap
 import shutil
 import signal
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -209,22 +211,67 @@ def test_a_loop_that_is_left_gives_its_slots_back(tf: Any, client: Client, video
     assert stream.stats().copied == 0
 
 
-def test_iterators_that_the_garbage_collector_frees_end(
-    tf: Any, client: Client, videos: Videos
-) -> None:
-    # In whichever thread it runs: to free one is to wait for its prefetch, and so for a batch.
-    class Box:
-        def __init__(self, held: Any) -> None:
-            self.held = held
-            self.me = self
+class Box:
+    """Of a cycle, which only the garbage collector frees."""
 
+    def __init__(self, held: Any) -> None:
+        self.held = held
+        self.me = self
+
+
+def collect_in_the_io_thread(client: Client) -> None:
+    done = threading.Event()
+
+    def collect() -> None:
+        gc.collect()
+        done.set()
+
+    client._engine.post(collect)
+    assert done.wait(10 * SECOND)
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_the_thread_that_brings_batches_may_free_an_iterator(
+    tf: Any, client: Client, videos: Videos, ahead: int
+) -> None:
+    # Which waits for the thread that prefetches, and that one for a batch.
     stream = make(client, videos)
     dataset = stream.dataset(epochs=1000)
-    for _ in range(120):
-        box = Box(iter(dataset))
+    gc.disable()
+    try:
+        for _ in range(10):
+            box = Box(iter(dataset.prefetch(ahead) if ahead else dataset))
+            next(box.held)
+            freed = weakref.ref(box)
+            del box
+            collect_in_the_io_thread(client)
+            assert freed() is None
+    finally:
+        gc.enable()
+    wait_for_slots(client, stream)
+    assert digests(arrays(stream.dataset())) == digests(stream.batches(epochs=1))
+
+
+def test_it_may_free_an_iterator_over_anothers_generator(
+    tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whose wait cannot be broken off by TensorFlow, and ends by itself.
+    monkeypatch.setattr("videoload.trainer.engine._COLLECTION_S", 0.5 * SECOND)
+    stream = make(client, videos)
+    signature = stream.dataset().element_spec
+    mine = weakref.proxy(stream)  # TensorFlow never frees its functions
+    dataset = tf.data.Dataset.from_generator(
+        lambda: mine.batches(epochs=1000), output_signature=signature
+    )
+    gc.disable()
+    try:
+        box = Box(iter(dataset.prefetch(SLOTS)))
         next(box.held)
         del box
-    collect_garbage()
+        collect_in_the_io_thread(client)
+    finally:
+        gc.enable()
+    tf.constant(0)  # releases what TensorFlow let go of
     wait_for_slots(client, stream)
 
 

@@ -52,9 +52,9 @@ PACKAGES = {
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "collection", "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers",
+        "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers",
         "engine", "serial", "lender", "stream", "evaluation", "head_room", "client", "ray_workers",
-        "interrupts", "tfdata", "keras", "keras_monitor", "keras_sequence",
+        "interrupts", "python_datasets", "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
@@ -144,7 +144,7 @@ HOMES = {
         "worker.trainers",
         "worker.worker",
     },
-    "tensorflow": {"trainer.tfdata", "commands.demo"},
+    "tensorflow": {"trainer.python_datasets", "trainer.tfdata", "commands.demo"},
     "keras": {
         "commands.demo",
         "trainer.keras",

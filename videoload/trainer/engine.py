@@ -43,7 +43,6 @@ from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
-from videoload.trainer.collection import collection
 from videoload.trainer.copy_check import CopyCheck
 from videoload.trainer.lease_commands import (
     AskStorage,
@@ -103,6 +102,7 @@ _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
 _STOP_S = 10.0
+_COLLECTION_S = 20.0  # of garbage; none takes so long, but one that waits for a batch
 _BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _MAX_TEXT = 4096  # of what a worker is told; it refuses more
@@ -165,6 +165,7 @@ class Engine:
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
         self._tell_at = -math.inf
+        self._collecting_since = math.inf
         self._told: tuple[float, Snapshot] | None = None
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
@@ -227,6 +228,22 @@ class Engine:
             raise copy.copy(self._error)
         if self._stopping:
             raise ClosedError("the client is closed")
+
+    def check_collection(self) -> None:
+        """Raise VideoloadError if Python's garbage collector, which may run in any thread, holds up
+        the I/O thread: what it frees there may wait for the very thread that asks. That is never
+        the main thread: nothing that it does is garbage."""
+        held_up_s = time.monotonic() - self._collecting_since
+        if held_up_s > _COLLECTION_S and threading.current_thread() is not threading.main_thread():
+            raise VideoloadError(
+                f"no batch for {held_up_s:.0f} s: the thread that brings them collects garbage and "
+                "frees what waits for this one, it seems; given up (close iterators and generators "
+                "that are left early)"
+            )
+
+    def _note_collection(self, phase: str, _: object) -> None:
+        if threading.get_ident() == self._thread.ident:
+            self._collecting_since = time.monotonic() if phase == "start" else math.inf
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are connected, or time is out; returns how many are."""
@@ -330,11 +347,11 @@ class Engine:
             except BaseException as error:
                 self._started.set_exception(error)
                 return
-            collection.pause()
+            gc.callbacks.append(self._note_collection)
             try:
                 self._loop()
             finally:
-                collection.resume()
+                gc.callbacks.remove(self._note_collection)
         except VideoloadError as error:
             self._fail(error)
         except Exception as error:
@@ -432,11 +449,7 @@ class Engine:
                 self._poller.register(socket_, zmq.POLLIN)
             for child, is_full in children.items():
                 self._poller.register(child, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
-        collection.resume()  # whoever else allocates meanwhile collects
-        try:
-            ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
-        finally:
-            collection.pause()
+        ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
         if self._wake_out.fileno() in ready:
             self._wake_out.recv(_WAKE_BYTES)
         if self._authenticator is not None and self._authenticator.socket in ready:

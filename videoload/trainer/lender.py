@@ -18,7 +18,7 @@ from videoload.transport.slots import aligned_copy
 _log = logging.getLogger(__name__)
 
 _WAIT_S = 0.2  # a waiting consumer sees Ctrl-C after this long at most
-_IDLE_WAIT_S = 0.05  # the same with a call to make meanwhile
+_IDLE_WAIT_S = 0.05  # the same with something to do meanwhile
 _KEPT = 2  # so many slots are never lent: a consumer that holds all others gets copies
 
 
@@ -32,20 +32,27 @@ class Lender:
     def wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
         """The reader's next batch. ``idle`` is called every 50 ms, and before that where a worker
         waits for a slot. Raises what ended the stream."""
-        engine = self._engine
-        starved = engine.has_credit  # some worker waits as well, maybe for a slot
-        while True:
-            # Again and again: what was ready may go back when another reader has its turn.
-            engine.post(lambda: engine.want(reader_id), about_leases=True)
-            if idle is not None and starved:
+        while (batch := self.wait_a_while(queue, reader_id, idle)) is None:
+            self._engine.check_collection()
+            if idle is not None:
                 idle()
-            batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
-            starved = True  # by now, probably
-            if batch is None and engine.stopped:
-                batch = queue.take(_WAIT_S)  # it, or the error, may just have come
-            if batch is not None:
-                return batch
+        return batch
+
+    def wait_a_while(
+        self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None
+    ) -> Ready | None:
+        """The same; None after 50 ms."""
+        engine = self._engine
+        # Again and again: what was ready may go back when another reader has its turn.
+        engine.post(lambda: engine.want(reader_id), about_leases=True)
+        if idle is not None and engine.has_credit:  # some worker waits as well, maybe for a slot
+            idle()
+        batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
+        if batch is None and engine.stopped:
+            batch = queue.take(_WAIT_S)  # it, or the error, may just have come
+        if batch is None:
             engine.check()
+        return batch
 
     def hand_over(
         self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import platform
 import threading
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from videoload.trainer.waiting import Figures, Taken, count, figures
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
-_NEWS = 64  # answers of workers that are booked at once
+_NOTES = 64  # that are booked at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +217,18 @@ class Meter:
         self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool
     ) -> None:
         """``path``: of a video. ``line_is_full``: whether that is by which pixels come."""
-        self.batches = self.clips = self.copied = 0
+        self.copied = 0
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full = path, line_is_full
-        # Iterators that are freed take it: nothing is collected while it is held.
-        self._lock = threading.Lock()
-        self._books = threading.Lock()  # of what workers did; the I/O thread never waits for it
+        # Readers and the I/O thread leave notes and wait for no lock. Who holds the books, or wants
+        # to read them next, books those.
+        self._books = threading.Lock()
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
+        self._waits: deque[tuple[float, int | None]] = deque()  # seconds, and clips if it got them
+        self._batches = self._clips = 0
         self._blocked_s = 0.0  # of waits that are over
+        self._told_s = 0.0
         self._began: float | None = None
         self._first_batch_s: float | None = None
         self._lay: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # when, and how long
@@ -238,47 +240,41 @@ class Meter:
 
     def asked(self, reader: int) -> None:
         """A reader asks for a batch."""
-        with self._lock:
-            self._waiting[reader] = time.monotonic()
-            self._began = self._began or self._waiting[reader]
+        self._waiting[reader] = now = time.monotonic()
+        if self._began is None:
+            self._began = now
 
     def got(self, reader: int, clips: int) -> None:
         """It got what it asked for."""
-        asked, now = self._waiting[reader], time.monotonic()
-        taken = Taken(reader, asked, now, clips)
-        with self._lock:
-            del self._waiting[reader]
-            self._taken.append(taken)
-            self._blocked_s += now - asked
-            if self._first_batch_s is None:
-                self._first_batch_s = now - (self._began or asked)
-            self.batches += 1
-            self.clips += clips
+        asked, now = self._waiting.pop(reader), time.monotonic()
+        self._taken.append(Taken(reader, asked, now, clips))
+        if self._first_batch_s is None:
+            self._first_batch_s = now - (self._began or asked)
+        self._waits.append((now - asked, clips))
+        self._book_many(self._waits)
 
     def left(self, reader: int) -> None:
         """It asks for no more."""
-        with self._lock:
-            now = time.monotonic()
-            self._blocked_s += now - self._waiting.pop(reader, now)
+        if (asked := self._waiting.pop(reader, None)) is not None:
+            self._waits.append((time.monotonic() - asked, None))
+
+    @property
+    def batches(self) -> int:
+        """How many readers got."""
+        with self._books:
+            self._book()
+            return self._batches
 
     def blocked(self) -> tuple[float, float | None]:
         """Seconds that readers waited, since the beginning and by now, and seconds from the first
         question to the first batch."""
-        _, waiting, blocked_s, now = self._snapshot()
-        going_on = sum(now - asked for asked in waiting.values())
-        return blocked_s + going_on, self._first_batch_s
-
-    def _snapshot(self) -> tuple[list[Taken], dict[int, float], float, float]:
-        """What was taken, who waits since when, the seconds of waits that are over, and the time;
-        nothing is collected meanwhile."""
-        with self._lock:
-            collects = gc.isenabled()
-            try:
-                gc.disable()
-                return list(self._taken), dict(self._waiting), self._blocked_s, time.monotonic()
-            finally:
-                if collects:
-                    gc.enable()
+        with self._books:
+            going_on, now = dict(self._waiting), time.monotonic()
+            self._book()
+            blocked_s = self._blocked_s + sum(now - asked for asked in going_on.values())
+            # A wait that ends meanwhile may be missing in both.
+            self._told_s = max(self._told_s, blocked_s)
+            return self._told_s, self._first_batch_s
 
     def lay(self, seconds: float) -> None:
         """A batch was ready for so long before it was taken."""
@@ -289,8 +285,11 @@ class Meter:
     def did(self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float) -> None:
         """A worker did that; ``clips``: the video of each, and what it took, as the worker says."""
         self._news.append((worker, work, clips, now))
-        # Many in a row take a fifth of what each takes alone, between two messages.
-        if len(self._news) >= _NEWS and self._books.acquire(blocking=False):
+        self._book_many(self._news)
+
+    def _book_many(self, notes: Collection[object]) -> None:
+        """Many in a row take a fifth of what each takes alone, between two messages."""
+        if len(notes) >= _NOTES and self._books.acquire(blocking=False):
             try:
                 self._book()
             finally:
@@ -302,6 +301,12 @@ class Meter:
             self._ledger.add(now, worker, work)
             # A worker may say anything.
             self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
+        while self._waits:
+            seconds, got = self._waits.popleft()
+            self._blocked_s += seconds
+            if got is not None:
+                self._batches += 1
+                self._clips += got
 
     def work(self, since: float) -> dict[str, Work]:
         """What each worker did since then."""
@@ -334,12 +339,11 @@ class Meter:
         found, measured, works = self._measure(connected, window_s)
         with self._books:
             self._book()
-            files = self._files.read()
+            batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), files=files, ceiling=self.ceiling,
             line_is_full=self._line_is_full(),
         )  # fmt: skip
-        batches, clips = self.batches, self.clips
         if window_s < math.inf:
             batches, clips = found.batches, found.clips
         since = time.monotonic() - window_s
@@ -366,7 +370,8 @@ class Meter:
     def _measure(
         self, connected: Sequence[Connected], window_s: float
     ) -> tuple[Figures, list[Measured], dict[str, Work]]:
-        taken, waiting, _, now = self._snapshot()
+        # Each copied in one step, whoever writes meanwhile.
+        taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
         since = now - window_s
         # Steps of before tell what a pause is, but not all of them.
         taken = taken[max(0, bisect_right(taken, since, key=_got) - _STEPS_BEFORE) :]

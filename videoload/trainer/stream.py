@@ -327,10 +327,12 @@ class Stream:
         reader: int | None = None,
         noted: bool = True,
         info: bool = False,
+        pauses: bool = False,
     ) -> Generator[Any, None, None]:
         """The batches of ``steps``, with ``info`` if that is wanted. ``idle`` is called every 50 ms
-        of a wait, and before it where a worker waits for a slot. A ``reader`` that has its number
-        already notes by itself when it waits. Only what is ``noted`` has receipts.
+        of a wait, and before it where a worker waits for a slot; with ``pauses``, None is yielded
+        instead of every 50 ms. A ``reader`` that has its number already notes by itself when it
+        waits. Only what is ``noted`` has receipts.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -349,6 +351,9 @@ class Stream:
                 if meter is not None:
                     meter.asked(reader_id)
                 batch = queue.take(0)
+                while pauses and batch is None:
+                    if (batch := self._lender.wait_a_while(queue, reader_id, idle)) is None:
+                        yield None
                 if batch is None:
                     batch = self._lender.wait(queue, reader_id, idle)
                 source.meter.lay(queue.lay_s)

@@ -14,31 +14,35 @@ asked and the batch is there, whichever comes last.
 Such a generator runs in a thread of TensorFlow's, which must have left Python before the
 interpreter ends: a thread that is still inside is killed there, and the destructor of its iterator
 then never returns. So at exit the clients are closed first, and the threads are waited for.
+
+To free an iterator is to wait for the thread that prefetches, and Python's garbage collector frees
+those in cycles (a caught exception makes one) in whichever thread it runs: in the I/O thread, too,
+which alone brings batches. So the wait for a batch is a loop in the graph, of 50 ms each, which
+TensorFlow breaks off; and no lock is taken that another thread may hold while it collects.
 """
 
 from __future__ import annotations
 
 import atexit
-import gc
 import logging
 import sys
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from videoload.errors import ClosedError, VideoloadError
 from videoload.spec.items import Spec
 from videoload.spec.targets import shapes
 from videoload.trainer import interrupts
+from videoload.trainer.python_datasets import PythonDatasets, itself
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -104,22 +108,18 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
     )
     if info:
         signature = (*signature, _info_signature(stream.clip, rows))
-    number = tf.TensorSpec((), tf.int64)
+    number, python = tf.TensorSpec((), tf.int64), reading.datasets
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
-        questions = _map_at_once(again_and_again, reading.asked, number, reading.kept)
-        batches = _map_at_once(again_and_again, reading.next_batch, signature, reading.kept)
-        # What a generator raises reaches the user in its own words; before what a map raises,
-        # TensorFlow names all datasets.
-        error = tf.data.Dataset.from_generator(
-            reading.error, args=(reader,), output_signature=signature
-        )
+        questions = python.map(again_and_again, reading.asked, number)
+        batches = python.map(again_and_again, reading.next_batch, signature, again=True)
+        error = python.generator([reader], itself, reading.error, itself, signature)
         ahead = batches.concatenate(error).prefetch(_PREFETCH)
         # The answer to each question is which dataset is to be asked. There is one.
         return tf.data.Dataset.choose_from_datasets([ahead], questions)
 
-    readers = tf.data.Dataset.from_generator(reading.readers, output_signature=number)
+    readers = python.generator([], reading.begin, reading.reader, reading.end, number)
     # No Python that AutoGraph would have to convert, into files that it may leave.
     made = readers.flat_map(tf.autograph.experimental.do_not_convert(iteration))
     made.stream = stream  # as long as there is the dataset
@@ -140,51 +140,18 @@ class _Iteration:
     so many more are ``asked`` for; those ``there`` have so many clips. ``over``: no more come."""
 
     turn: int
-    batches: Generator[tuple[Any, ...], None, None] = field(init=False)
+    begun: bool = False
+    batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
     taken: int = 0
     asked: int = 0
     there: deque[int] = field(default_factory=deque)
     over: bool = False
-
-
-def _map_at_once(
-    numbers: tf.data.Dataset, function: Callable[[np.int64], Any], into: Any, kept: list[Any]
-) -> Any:
-    """``numbers.map(function)``, in the thread that asks for the next one, who would wait three
-    times as long for one of TensorFlow's own. What the function returns is as ``into`` says (specs,
-    nested); with StopIteration it ends the dataset. ``kept``: what has to live as long as that."""
-    import tensorflow as tf
-
-    specs = tf.nest.flatten(into)
-    types = [spec.dtype for spec in specs]
-    kinds = [kind.as_numpy_dtype for kind in types]
-
-    def call(number: np.int64) -> list[npt.NDArray[Any]]:
-        return list(map(np.asarray, tf.nest.flatten(function(number)), kinds))
-
-    traced = tf.function(
-        lambda number: [
-            tf.ensure_shape(value, spec.shape)
-            for value, spec in zip(tf.numpy_function(call, [number], types), specs, strict=True)
-        ],
-        input_signature=[tf.TensorSpec((), tf.int64)],
-        autograph=False,
-    )
-    kept.append(traced)
-    mapped = tf.raw_ops.MapDataset(
-        input_dataset=tf.data.experimental.to_variant(numbers),
-        other_arguments=[],
-        f=traced.get_concrete_function(),
-        output_types=types,
-        output_shapes=[spec.shape for spec in specs],
-        use_inter_op_parallelism=False,
-        preserve_cardinality=False,
-    )
-    return tf.data.experimental.from_variant(mapped, into)
+    # Questions and batches come in threads of their own.
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class _Reading:
-    """What TensorFlow calls: `readers` when an iteration begins and when its iterator is freed,
+    """What TensorFlow calls: `begin` when an iteration begins and `end` when its iterator is freed,
     `next_batch` in the thread that prefetches, and `asked` when the trainer asks for a batch.
     TensorFlow never frees its functions; so only the dataset holds the stream."""
 
@@ -196,25 +163,31 @@ class _Reading:
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
         self._errors: dict[int, VideoloadError] = {}  # that ended them
-        self.kept: list[Any] = []  # TensorFlow alone forgets its functions in debug mode
-        # Questions and batches come in threads of their own. An iterator that is freed takes it as
-        # well: nothing is collected while it is held (see `collection`).
-        self._lock = threading.Lock()
+        self.datasets = PythonDatasets()
 
-    def readers(self) -> Iterator[np.int64]:
-        """Of an iteration: the number of its reader, and the end of it."""
+    def begin(self) -> int:
+        """A new iteration; returns the number of its reader."""
         reader = self._stream_now()._new_reader()
         iteration = self._iterations[reader] = _Iteration(self._finished)
-        iteration.batches = batches = self._batches(reader, iteration)
-        try:
-            yield np.int64(reader)
-        finally:  # its prefetch has ended
-            batches.close()
-            self._iterations.pop(reader, None)
-            self._errors.pop(reader, None)
+        iteration.batches = self._batches(reader, iteration)
+        return reader
 
-    def next_batch(self, reader: np.int64) -> tuple[Any, ...]:
-        """The next batch of an iteration."""
+    def reader(self, reader: np.int64) -> np.int64:
+        """That number, once."""
+        if (iteration := self._iterations.get(int(reader))) is None or iteration.begun:
+            raise StopIteration
+        iteration.begun = True
+        return reader
+
+    def end(self, reader: np.int64) -> np.int64:
+        """Of an iteration, after that of its prefetch."""
+        if (iteration := self._iterations.pop(int(reader), None)) is not None:
+            iteration.batches.close()
+        self._errors.pop(int(reader), None)
+        return reader
+
+    def next_batch(self, reader: np.int64) -> tuple[Any, ...] | None:
+        """The next batch of an iteration; None if it does not come in 50 ms."""
         if (iteration := self._iterations.get(int(reader))) is None:
             raise StopIteration  # it has ended, and is asked again
         try:
@@ -223,17 +196,15 @@ class _Reading:
             self._errors[int(reader)] = error.with_traceback(None)
             raise StopIteration from None
 
-    def error(self, reader: np.int64) -> Iterator[tuple[Any, ...]]:
+    def error(self, reader: np.int64) -> NoReturn:
         """Behind the last batch: raises what ended the iteration, if that was an error."""
-        if (error := self._errors.pop(int(reader), None)) is not None:
-            raise error
-        yield from ()
+        raise self._errors.pop(int(reader), StopIteration())
 
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
         stream, iteration = self._stream(), self._iterations.get(int(reader))
         if stream is not None and iteration is not None:
-            with self._lock:
+            with iteration.lock:
                 stream._meter.asked(int(reader))
                 iteration.asked += 1
             self._match(stream, int(reader), iteration)
@@ -242,34 +213,32 @@ class _Reading:
     def _match(self, stream: Stream, reader: int, iteration: _Iteration) -> None:
         """The trainer has got what it asked for, if that is there; or nothing is left to get."""
         step = None
-        with self._lock:
-            collects = gc.isenabled()
-            try:
-                gc.disable()
-                if iteration.asked and iteration.there:
-                    iteration.asked -= 1
-                    stream._meter.got(reader, iteration.there.popleft())
-                    step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
-                    iteration.taken += 1
-                    if iteration.taken == len(self._steps):  # who knows how many asks no more
-                        self._finished = max(self._finished, iteration.turn + 1)
-                if iteration.over and not iteration.there:
-                    self._iterations.pop(reader, None)
-                    stream._meter.left(reader)
-            finally:
-                if collects:
-                    gc.enable()
+        with iteration.lock:
+            if iteration.asked and iteration.there:
+                iteration.asked -= 1
+                stream._meter.got(reader, iteration.there.popleft())
+                step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
+                iteration.taken += 1
+                if iteration.taken == len(self._steps):  # who knows how many there are asks no more
+                    self._finished = max(self._finished, iteration.turn + 1)
+            if iteration.over and not iteration.there:
+                self._iterations.pop(reader, None)
+                stream._meter.left(reader)
         if step is not None:
             stream._tell_of_epoch(step)
 
     def _batches(
         self, reader: int, iteration: _Iteration
-    ) -> Generator[tuple[Any, ...], None, None]:
+    ) -> Generator[tuple[Any, ...] | None, None, None]:
         stream, steps = self._stream_now(), self._steps
         before = iteration.turn * len(steps)
-        idle = Idle()
+        idle, waits = Idle(), False
 
-        def counted(batch: Batch | BatchWithInfo) -> tuple[Any, ...]:
+        def counted(batch: Batch | BatchWithInfo | None) -> tuple[Any, ...] | None:
+            nonlocal waits
+            if waits := batch is None:
+                idle()
+                return None
             iteration.there.append(_rows(batch[1]))
             self._match(stream, reader, iteration)
             return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
@@ -278,14 +247,16 @@ class _Reading:
             self._warned = True
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
         batches = stream._read(
-            range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info
-        )
+            range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info,
+            pauses=True,
+        )  # fmt: skip
         try:
             with suppress(StopIteration):
                 while True:
                     # No variable: it would hold on to the batch's slot.
                     yield counted(next(batches))
-                    idle.asked = time.monotonic()
+                    if not waits:
+                        idle.asked = time.monotonic()
             if stream.options.on_error == "skip":  # batches may be fewer than steps
                 self._finished = max(self._finished, iteration.turn + 1)
         except VideoloadError as error:
@@ -294,9 +265,8 @@ class _Reading:
             level = logging.INFO if isinstance(error, ClosedError) else logging.ERROR
             _log.log(level, "the stream stopped: %s", str(error))
             raise
-        except GeneratorExit:  # the iteration was left: nothing of it is taken any more
-            with self._lock:
-                iteration.there.clear()
+        except GeneratorExit:
+            iteration.there.clear()  # nothing of it is taken any more
             raise
         finally:
             iteration.over = True
