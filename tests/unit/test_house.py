@@ -52,7 +52,7 @@ PACKAGES = {
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers",
+        "collection_watch", "copy_check", "contact_sheet", "receipts", "snapshots", "auto_workers",
         "engine", "serial", "lender", "stream", "evaluation", "head_room", "client", "ray_workers",
         "interrupts", "python_datasets", "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),

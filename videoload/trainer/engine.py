@@ -43,6 +43,7 @@ from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
+from videoload.trainer.collection_watch import CollectionWatch
 from videoload.trainer.copy_check import CopyCheck
 from videoload.trainer.lease_commands import (
     AskStorage,
@@ -102,7 +103,6 @@ _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
 _STOP_S = 10.0
-_COLLECTION_S = 20.0  # of garbage; none takes so long, but one that waits for a batch
 _BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _MAX_TEXT = 4096  # of what a worker is told; it refuses more
@@ -158,6 +158,7 @@ class Engine:
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._full = RateLimitedLog(_log)
         self._own_files = OwnFiles()
+        self.collection = CollectionWatch()
         self._copies = CopyCheck(
             self._table, self._streams, self._workers, self._own_files, self._mixtures,
             execute=self._execute, post=self.post,
@@ -165,7 +166,6 @@ class Engine:
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
         self._tell_at = -math.inf
-        self._collecting_since = math.inf
         self._told: tuple[float, Snapshot] | None = None
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
@@ -228,22 +228,6 @@ class Engine:
             raise copy.copy(self._error)
         if self._stopping:
             raise ClosedError("the client is closed")
-
-    def check_collection(self) -> None:
-        """Raise VideoloadError if Python's garbage collector, which may run in any thread, holds up
-        the I/O thread: what it frees there may wait for the very thread that asks. That is never
-        the main thread: nothing that it does is garbage."""
-        held_up_s = time.monotonic() - self._collecting_since
-        if held_up_s > _COLLECTION_S and threading.current_thread() is not threading.main_thread():
-            raise VideoloadError(
-                f"no batch for {held_up_s:.0f} s: the thread that brings them collects garbage and "
-                "frees what waits for this one, it seems; given up (close iterators and generators "
-                "that are left early)"
-            )
-
-    def _note_collection(self, phase: str, _: object) -> None:
-        if threading.get_ident() == self._thread.ident:
-            self._collecting_since = time.monotonic() if phase == "start" else math.inf
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are connected, or time is out; returns how many are."""
@@ -347,11 +331,8 @@ class Engine:
             except BaseException as error:
                 self._started.set_exception(error)
                 return
-            gc.callbacks.append(self._note_collection)
-            try:
+            with self.collection:
                 self._loop()
-            finally:
-                gc.callbacks.remove(self._note_collection)
         except VideoloadError as error:
             self._fail(error)
         except Exception as error:

@@ -33,7 +33,7 @@ class Lender:
         """The reader's next batch. ``idle`` is called every 50 ms, and before that where a worker
         waits for a slot. Raises what ended the stream."""
         while (batch := self.wait_a_while(queue, reader_id, idle)) is None:
-            self._engine.check_collection()
+            self._engine.collection.check()
             if idle is not None:
                 idle()
         return batch

@@ -43,11 +43,11 @@ class PythonDatasets:
         def is_missing(number: Any, there: Any, *values: Any) -> Any:
             return tf.logical_not(there)
 
-        loop = self._traced(is_missing, state), self._traced(called, state)
+        loop = (self._traced(is_missing, state), self._traced(called, state)) if again else None
 
         def element(number: Any) -> list[Any]:
             found = called(number)
-            if again:  # an operation of its own, which runs in this thread
+            if loop is not None:  # an operation of its own, which runs in this thread
                 found = tf.raw_ops.While(input=found, cond=loop[0], body=loop[1])
             return list(map(tf.ensure_shape, found[2:], [spec.shape for spec in specs]))
 
