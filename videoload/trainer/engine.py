@@ -25,7 +25,6 @@ import socket
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -57,11 +56,12 @@ from videoload.trainer.lease_commands import (
     Stop,
 )
 from videoload.trainer.leases import LeaseTable
+from videoload.trainer.mailbox import Mailbox
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.silence import Look
-from videoload.trainer.snapshots import take_snapshot
+from videoload.trainer.snapshots import Snapshots
 from videoload.trainer.stats import Connected, Meter, WorkerStats
 from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
@@ -77,7 +77,6 @@ from videoload.transport.messages import (
     Refused,
     Result,
     Share,
-    Snapshot,
     Watch,
     Welcome,
     WorkerSettings,
@@ -98,7 +97,6 @@ _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
 _LATELY_S = 10.0  # how busy a worker is, is told of so long
-_TELL_S, _LOOK_AGAIN_S = 0.05, 0.5  # between two SNAPSHOTs, and between two that differ
 _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
 _START_S = 30.0
@@ -106,7 +104,6 @@ _STOP_S = 10.0
 _BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
 _CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 _MAX_TEXT = 4096  # of what a worker is told; it refuses more
-_WAKE_BYTES = 4096  # at most so many are taken in one go
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
 
 
@@ -135,11 +132,8 @@ class Engine:
         self._cache = cache
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
-        self._calls: deque[Callable[[], None]] = deque()
+        self._mailbox = Mailbox()
         self.has_credit = True  # some worker would take a lease
-        self._wake_in, self._wake_out = socket.socketpair()
-        self._wake_in.setblocking(False)
-        self._wake_out.setblocking(False)
         self._started: Future[list[str]] = Future()
         self._stopping = False
         self._streams: dict[int, OpenStream] = {}
@@ -165,8 +159,7 @@ class Engine:
         )  # fmt: skip
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
-        self._tell_at = -math.inf
-        self._told: tuple[float, Snapshot] | None = None
+        self._snapshots = Snapshots()
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -191,17 +184,7 @@ class Engine:
         use it). A call that can do no more than grant a lease, ``about_leases``, does not wake the
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
-        if os.getpid() != self._pid:
-            return
-        self._calls.append(call)
-        if about_leases and not self.has_credit:
-            return
-        try:
-            self._wake_in.send(b"\0")
-        except BlockingIOError:
-            pass  # full: it is awake
-        except OSError:
-            self._calls.clear()  # closed: no call is made any more, and calls hold memory
+        self._mailbox.post(call, wake=self.has_credit or not about_leases)
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
@@ -387,9 +370,9 @@ class Engine:
             # Before the look for calls: `post` leaves its call first, and then looks at this.
             self.has_credit = self._table.has_credit
             until = min(next_tick, next_look)
-            ready = self._poll(0.0 if self._calls else max(0.0, until - time.monotonic()))
+            ready = self._poll(0.0 if self._mailbox else max(0.0, until - time.monotonic()))
             self._table.clock(time.monotonic())
-            self._make_calls()
+            self._mailbox.make_calls()
             for router in self._routers:
                 if router.socket in ready:
                     self._receive(router)
@@ -426,22 +409,18 @@ class Engine:
             sockets = [router.socket for router in self._routers]
             sockets += [router.events for router in self._routers if router.events is not None]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
-            for socket_ in (self._wake_out, *sockets, *authenticator):
+            for socket_ in (self._mailbox.socket, *sockets, *authenticator):
                 self._poller.register(socket_, zmq.POLLIN)
             for child, is_full in children.items():
                 self._poller.register(child, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
         ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
-        if self._wake_out.fileno() in ready:
-            self._wake_out.recv(_WAKE_BYTES)
+        if self._mailbox.socket.fileno() in ready:
+            self._mailbox.woken()
         if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
         if any(child.fileno() in ready for child in children):
             self._look_after_children()
         return ready
-
-    def _make_calls(self) -> None:
-        for _ in range(len(self._calls)):  # those that these leave have their turn after messages
-            self._calls.popleft()()
 
     def _receive(self, router: Router) -> None:
         """Read what has come, a bounded number of messages: a flood waits for its next turn."""
@@ -484,7 +463,11 @@ class Engine:
         if (known := self._workers.get(peer)) is not None:
             known.heard = now
         if isinstance(message, Watch):
-            self._tell(peer, now)
+            told = self._snapshots.tell(
+                now, lambda: (list(self._streams.values()), self.worker_stats(), self.connected())
+            )
+            if told is not None:
+                peer.send(told)
         elif isinstance(message, Hello):
             self._admit(peer, message, now)
         elif not self._table.heard(
@@ -544,19 +527,6 @@ class Engine:
         self._execute(
             self._table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
         )
-
-    def _tell(self, peer: Peer, now: float) -> None:
-        """Anyone may ask, and not read the answers. So there are few: in the 15 s that a stranger's
-        connection lasts, no more than 12 MB for all of them together."""
-        if now < self._tell_at:
-            return
-        self._tell_at = now + _TELL_S
-        if self._told is None or now >= self._told[0] + _LOOK_AGAIN_S:
-            self._told = (
-                now,
-                take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected()),
-            )
-        peer.send(self._told[1])
 
     def _take_result(self, peer: Peer, result: Result) -> None:
         self._table.arrived(peer, result.lease, result.decode_s)
@@ -811,9 +781,7 @@ class Engine:
         self._streams.clear()
         self._stream_of.clear()
         self.has_credit = True  # from now on, `post` finds the socket closed
-        self._wake_in.close()
-        self._wake_out.close()
-        self._calls.clear()
+        self._mailbox.close()
         with self._joined:
             self._joined.notify_all()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from videoload.trainer.open_streams import OpenStream
 from videoload.trainer.stats import Connected, WorkerStats
@@ -13,6 +14,31 @@ from videoload.transport.messages import FileLine, Snapshot, StreamLine, WorkerL
 _WORKERS, _STREAMS, _FILES = 256, 16, 8  # of each at most: 40 kB
 _TEXT = 120  # characters of a reason or a path, the last ones of a path
 _WINDOW_S = 10.0
+_TELL_S, _LOOK_AGAIN_S = 0.05, 0.5  # between two that are told, and between two that differ
+
+
+class Snapshots:
+    """Anyone may ask for one, and not read the answers. So there are few: in the 15 s that a
+    stranger's connection lasts, no more than 12 MB for all of them together."""
+
+    def __init__(self) -> None:
+        self._tell_at = self._look_at = -math.inf
+        self._last: Snapshot | None = None
+
+    def tell(
+        self,
+        now: float,
+        look: Callable[[], tuple[Sequence[OpenStream], Sequence[WorkerStats], Sequence[Connected]]],
+    ) -> Snapshot | None:
+        """The one to answer with, or None where one was told just before; ``look`` finds what
+        `take_snapshot` is given."""
+        if now < self._tell_at:
+            return None
+        self._tell_at = now + _TELL_S
+        if self._last is None or now >= self._look_at:
+            self._look_at = now + _LOOK_AGAIN_S
+            self._last = take_snapshot(*look())
+        return self._last
 
 
 def take_snapshot(
