@@ -41,7 +41,7 @@ class Lender:
     def wait_a_while(
         self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None
     ) -> Ready | None:
-        """The same; None after 50 ms."""
+        """The same, or None after 50 ms (without ``idle`` after 200)."""
         engine = self._engine
         # Again and again: what was ready may go back when another reader has its turn.
         engine.post(lambda: engine.want(reader_id), about_leases=True)
