@@ -171,7 +171,7 @@ HOMES = {
 WITHOUT_NUMPY = {
     "errors", "spec.arguments", "spec.call_text", "worker.supervisor", "worker.metrics",
     "transport.metrics_port", "trainer.rate_limited_log", "trainer.own_files", "trainer.interrupts",
-    "trainer.collection",
+    "trainer.collection_watch", "trainer.mailbox",
     "trainer.paces", "trainer.silence", "trainer.waiting", "trainer.accounts", "trainer.verdict",
     "trainer.auto_workers", "decoding.stopwatch", "commands.scan", "commands.tables",
     "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",

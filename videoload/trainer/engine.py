@@ -61,7 +61,7 @@ from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.silence import Look
-from videoload.trainer.snapshots import Snapshots
+from videoload.trainer.snapshots import Snapshots, take_snapshot
 from videoload.trainer.stats import Connected, Meter, WorkerStats
 from videoload.transport.addresses import private_endpoint
 from videoload.transport.keys import KeyAuthenticator
@@ -77,6 +77,7 @@ from videoload.transport.messages import (
     Refused,
     Result,
     Share,
+    Snapshot,
     Watch,
     Welcome,
     WorkerSettings,
@@ -463,10 +464,7 @@ class Engine:
         if (known := self._workers.get(peer)) is not None:
             known.heard = now
         if isinstance(message, Watch):
-            told = self._snapshots.tell(
-                now, lambda: (list(self._streams.values()), self.worker_stats(), self.connected())
-            )
-            if told is not None:
+            if (told := self._snapshots.tell(now, self._take_snapshot)) is not None:
                 peer.send(told)
         elif isinstance(message, Hello):
             self._admit(peer, message, now)
@@ -494,6 +492,9 @@ class Engine:
         elif isinstance(message, Bye):
             # Also of a local worker: its one thread sends BYE after it has left its decoder.
             self._gone(peer, died=False)
+
+    def _take_snapshot(self) -> Snapshot:
+        return take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected())
 
     def _admit(self, peer: Peer, hello: Hello, now: float) -> None:
         if peer.router is self._private:

@@ -31,11 +31,9 @@ class Lender:
 
     def wait(self, queue: ReaderQueue, reader_id: int, idle: Callable[[], None] | None) -> Ready:
         """The reader's next batch. ``idle`` is called every 50 ms, and before that where a worker
-        waits for a slot. Raises what ended the stream."""
+        waits for a slot. Raises what ended the stream, and what ``idle`` raises."""
         while (batch := self.wait_a_while(queue, reader_id, idle)) is None:
             self._engine.collection.check()
-            if idle is not None:
-                idle()
         return batch
 
     def wait_a_while(
@@ -52,6 +50,8 @@ class Lender:
             batch = queue.take(_WAIT_S)  # it, or the error, may just have come
         if batch is None:
             engine.check()
+            if idle is not None:
+                idle()
         return batch
 
     def hand_over(

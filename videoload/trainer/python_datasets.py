@@ -4,6 +4,7 @@ with its iterator."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,33 +29,12 @@ class PythonDatasets:
         called again: in the graph, so that TensorFlow can break it off."""
         import tensorflow as tf
 
-        specs = tf.nest.flatten(into)
-        loose = [tf.TensorSpec([None] * spec.shape.rank, spec.dtype) for spec in specs]
-        nothing = [np.empty([0] * spec.shape.rank, spec.dtype.as_numpy_dtype) for spec in specs]
-        state = [tf.TensorSpec((), tf.int64), tf.TensorSpec((), tf.bool), *loose]
-
-        def there_and_values(number: np.int64) -> list[Any]:
-            values = function(number)
-            return [_NO, *nothing] if values is None else [_YES, *tf.nest.flatten(values)]
-
-        def called(number: Any, *before: Any) -> list[Any]:
-            return [number, *_call(there_and_values, [number], state[1:])]
-
-        def is_missing(number: Any, there: Any, *values: Any) -> Any:
-            return tf.logical_not(there)
-
-        loop = (self._traced(is_missing, state), self._traced(called, state)) if again else None
-
-        def element(number: Any) -> list[Any]:
-            found = called(number)
-            if loop is not None:  # an operation of its own, which runs in this thread
-                found = tf.raw_ops.While(input=found, cond=loop[0], body=loop[1])
-            return list(map(tf.ensure_shape, found[2:], [spec.shape for spec in specs]))
-
+        specs, number = tf.nest.flatten(into), tf.TensorSpec((), tf.int64)
+        element = self._looped(function, specs) if again else partial(_call, function, specs)
         mapped = tf.raw_ops.MapDataset(
             input_dataset=tf.data.experimental.to_variant(numbers),
             other_arguments=[],
-            f=self._traced(element, state[:1]),
+            f=self._traced(element, [number]),
             output_types=[spec.dtype for spec in specs],
             output_shapes=[spec.shape for spec in specs],
             use_inter_op_parallelism=False,
@@ -76,10 +56,7 @@ class PythonDatasets:
         specs, number = tf.nest.flatten(into), tf.TensorSpec((), tf.int64)
 
         def traced(function: Function, numbers: int, specs: list[Any]) -> Any:
-            def values(*numbers: np.int64) -> list[Any]:
-                return list(tf.nest.flatten(function(*numbers)))
-
-            return self._traced(lambda *numbers: _call(values, numbers, specs), [number] * numbers)
+            return self._traced(partial(_call, function, specs), [number] * numbers)
 
         made = tf.raw_ops.GeneratorDataset(
             init_func_other_args=given,
@@ -93,6 +70,33 @@ class PythonDatasets:
         )
         return tf.data.experimental.from_variant(made, into)
 
+    def _looped(self, function: Function, specs: list[Any]) -> Function:
+        """What calls ``function`` until it returns something, and shapes that like ``specs``."""
+        import tensorflow as tf
+
+        loose = [tf.TensorSpec([None] * spec.shape.rank, spec.dtype) for spec in specs]
+        nothing = [np.empty([0] * spec.shape.rank, spec.dtype.as_numpy_dtype) for spec in specs]
+        state = [tf.TensorSpec((), tf.int64), tf.TensorSpec((), tf.bool), *loose]
+
+        def there_and_values(number: np.int64) -> tuple[Any, Any]:
+            values = function(number)
+            return (_NO, nothing) if values is None else (_YES, values)
+
+        def called(number: Any, *before: Any) -> list[Any]:
+            return [number, *_call(there_and_values, state[1:], number)]
+
+        def is_missing(number: Any, there: Any, *values: Any) -> Any:
+            return tf.logical_not(there)
+
+        loop = self._traced(is_missing, state), self._traced(called, state)
+
+        def element(number: Any) -> list[Any]:
+            # An operation of its own runs in this thread.
+            found = tf.raw_ops.While(input=called(number), cond=loop[0], body=loop[1])
+            return list(map(tf.ensure_shape, found[2:], [spec.shape for spec in specs]))
+
+        return element
+
     def _traced(self, function: Function, signature: list[Any]) -> Any:
         import tensorflow as tf
 
@@ -105,16 +109,14 @@ def itself(number: np.int64) -> np.int64:
     return number
 
 
-def _call(
-    function: Callable[..., list[Any]], numbers: Sequence[Any], specs: list[Any]
-) -> list[Any]:
+def _call(function: Function, specs: list[Any], *numbers: Any) -> list[Any]:
     """Have a graph call the function, which returns arrays (or what becomes one) like ``specs``."""
     import tensorflow as tf
 
     kinds = [spec.dtype.as_numpy_dtype for spec in specs]
 
     def arrays(*numbers: np.int64) -> list[npt.NDArray[Any]]:
-        return list(map(np.asarray, function(*numbers), kinds))
+        return list(map(np.asarray, tf.nest.flatten(function(*numbers)), kinds))
 
     values = tf.numpy_function(arrays, numbers, [spec.dtype for spec in specs])
     return list(map(tf.ensure_shape, values, [spec.shape for spec in specs]))

@@ -25,19 +25,14 @@ class Snapshots:
         self._tell_at = self._look_at = -math.inf
         self._last: Snapshot | None = None
 
-    def tell(
-        self,
-        now: float,
-        look: Callable[[], tuple[Sequence[OpenStream], Sequence[WorkerStats], Sequence[Connected]]],
-    ) -> Snapshot | None:
-        """The one to answer with, or None where one was told just before; ``look`` finds what
-        `take_snapshot` is given."""
+    def tell(self, now: float, take: Callable[[], Snapshot]) -> Snapshot | None:
+        """The one to answer with, or None where one was told just before."""
         if now < self._tell_at:
             return None
         self._tell_at = now + _TELL_S
         if self._last is None or now >= self._look_at:
             self._look_at = now + _LOOK_AGAIN_S
-            self._last = take_snapshot(*look())
+            self._last = take()
         return self._last
 
 

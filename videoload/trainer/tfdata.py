@@ -119,7 +119,7 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
         # The answer to each question is which dataset is to be asked. There is one.
         return tf.data.Dataset.choose_from_datasets([ahead], questions)
 
-    readers = python.generator([], reading.begin, reading.reader, reading.end, number)
+    readers = python.generator([], reading.begin, itself, reading.end, number).take(1)
     # No Python that AutoGraph would have to convert, into files that it may leave.
     made = readers.flat_map(tf.autograph.experimental.do_not_convert(iteration))
     made.stream = stream  # as long as there is the dataset
@@ -140,7 +140,6 @@ class _Iteration:
     so many more are ``asked`` for; those ``there`` have so many clips. ``over``: no more come."""
 
     turn: int
-    begun: bool = False
     batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
     taken: int = 0
     asked: int = 0
@@ -170,13 +169,6 @@ class _Reading:
         reader = self._stream_now()._new_reader()
         iteration = self._iterations[reader] = _Iteration(self._finished)
         iteration.batches = self._batches(reader, iteration)
-        return reader
-
-    def reader(self, reader: np.int64) -> np.int64:
-        """That number, once."""
-        if (iteration := self._iterations.get(int(reader))) is None or iteration.begun:
-            raise StopIteration
-        iteration.begun = True
         return reader
 
     def end(self, reader: np.int64) -> np.int64:
@@ -237,7 +229,6 @@ class _Reading:
         def counted(batch: Batch | BatchWithInfo | None) -> tuple[Any, ...] | None:
             nonlocal waits
             if waits := batch is None:
-                idle()
                 return None
             iteration.there.append(_rows(batch[1]))
             self._match(stream, reader, iteration)
