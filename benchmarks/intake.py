@@ -30,14 +30,16 @@ _BATCH, _VIDEOS = 8, 10_000
 _WARM_S = 2.0
 
 
-def intake(size: int, seconds: float, *, has_keys: bool) -> Row:
+def intake(size: int, seconds: float, *, has_keys: bool, receivers: int = 0) -> Row:
     """One measurement."""
     spec = vl.ClipSpec(frames=16, stride=2, size=(size, size), sampling="random")
     catalog = vl.Catalog([f"v{i:05d}.avi" for i in range(_VIDEOS)], [0] * _VIDEOS, ["all"])
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         trainer, worker = map(str, make_keys(f"{folder}/keys")) if has_keys else (None, None)
-        client = stack.enter_context(vl.Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer))
+        client = stack.enter_context(vl.Client(
+            workers=0, listen="tcp://127.0.0.1:*", keys=trainer, receivers=receivers
+        ))  # fmt: skip
         for _ in range(_PROCESSES):
             stack.enter_context(crowd(client.endpoints[0], _WORKERS, _CLIP_S, _SPREAD, worker))
         client.wait_for_workers(_PROCESSES * _WORKERS)

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,7 @@ import zmq
 
 from videoload.decoding.software import software
 from videoload.spec.items import Spec
+from videoload.transport.data_connection import PixelSender
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
 
@@ -46,6 +48,7 @@ class Crowd:
     def __init__(
         self, endpoint: str, workers: int, clip_s: float, spread: float, keys: str | None = None
     ) -> None:
+        self.host = urlsplit(endpoint).hostname or ""
         self.clip_s = clip_s
         self.spread = spread
         self.draw = random.Random(0)
@@ -87,6 +90,7 @@ class _Worker:
         self._hello = Hello(uuid.uuid4().hex, socket.gethostname(), next(_PIDS), software())
         self._leases: deque[Lease] = deque()  # the first one is at work
         self._takes_s = 0.0
+        self._pixels: PixelSender | None = None
         self._beat_s = 0.0  # not welcomed yet
         self._said = 0.0
         self._frames = 0
@@ -101,6 +105,8 @@ class _Worker:
                     self._begin(now)
             elif isinstance(message, Welcome):
                 self._beat_s = message.beat_s
+                if message.data is not None:
+                    self._pixels = PixelSender(self._crowd.host, message.data)
                 self._say(Heartbeat(self._frames), now)
             elif isinstance(message, Bye):
                 sys.exit(0)
@@ -114,8 +120,13 @@ class _Worker:
         self._frames += clips * shown
         frames = [list(range(shown))] * clips
         files = [1] * clips if lease.asked.files else []
-        result = Result(lease.lease, frames, seconds, files)
-        self._say(result, now, _pixels(lease.asked, clips))
+        result, pixels = Result(lease.lease, frames, seconds, files), _pixels(lease.asked, clips)
+        if self._pixels is None or not self._pixels.is_open:
+            self._say(result, now, pixels)
+            return
+        result.apart = self._pixels.number
+        self._say(result, now)
+        self._pixels.send(lease.lease, pixels)
 
     def beat(self, now: float) -> None:
         """Whatever is due: HELLO, or a heartbeat."""

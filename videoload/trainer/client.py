@@ -79,6 +79,12 @@ class Client:
         any_software: Admit workers of other hosts also where their FFmpeg or their processor gives
             other pixels than this host's would; batches then depend on who decoded them. Default
             False: such a worker is refused, and both logs say why.
+        receivers: Processes on this host that take pixels from workers of other hosts, straight
+            into the batch, at the port after that of ``listen`` (at a free one for ``:*``). Where
+            there are none, the default 0, or a worker does not reach that port, pixels come by
+            ``listen`` as well, which takes this process a copy more: some 2 GB/s at most, or
+            1 GB/s with keys. One receiver takes as much again, and others more. Linux only:
+            elsewhere there are none.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so it must be longer than
             the slowest packet or transform takes. Default 10. (Of a worker on another host that is
@@ -109,6 +115,7 @@ class Client:
         keys: str | os.PathLike[str] | None = None,
         insecure: bool = False,
         any_software: bool = False,
+        receivers: int = 0,
         stall_s: float = 10.0,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
         metrics_port: int | None = None,
@@ -134,6 +141,7 @@ class Client:
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
             any_software=any_software,
+            receivers=whole("receivers", receivers, 0),
             stall_s=self._stall_s,
             cache=self._cache,
             auto=auto,

@@ -45,8 +45,11 @@ class Copies:
 
     def to_ask_own(self, videos: Iterable[int]) -> list[int]:
         """Of these videos, those of which the trainer's own copy was not asked for yet."""
-        known = self._own | self._elections.keys()
-        unknown = [v for v in dict.fromkeys(videos) if not self._agreed[v] and v not in known]
+        unknown = [
+            video
+            for video in dict.fromkeys(videos)
+            if not (self._agreed[video] or video in self._own or video in self._elections)
+        ]
         self._own.update(unknown)
         return unknown
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.decoding.storage import AnyStorage
 from videoload.trainer.admission import ConnectedWorker
 from videoload.trainer.copies import MISSING
 from videoload.trainer.lease_commands import Command
@@ -27,11 +28,14 @@ _NO_FRAMES = np.empty((0, 0), np.int64)
 
 
 class _Answer(NamedTuple):
-    """The pixels are in their place by now; ``frames`` are their ordinals."""
+    """The pixels are in their place by now; ``frames`` are their ordinals. The clips are of
+    ``videos`` of a ``stream``."""
 
     peer: Peer
     result: Result
     frames: npt.NDArray[np.int64]
+    stream: int
+    videos: tuple[int, ...]
 
 
 class CopyCheck:
@@ -59,10 +63,10 @@ class CopyCheck:
         self._post = post
         self._waiting: list[_Answer] = []
 
-    def add(self, peer: Peer, result: Result, frames: npt.NDArray[np.int64]) -> None:
+    def add(self, peer: Peer, result: Result, frames: npt.NDArray[np.int64], stream: int) -> None:
         """An answer came, and its pixels are in their place."""
-        self._waiting.append(_Answer(peer, result, frames))
-        self._decide()
+        videos = self._table.videos(peer, result.lease)
+        self._decide([_Answer(peer, result, frames, stream, videos)])
 
     def compared(self, peer: Peer, told: Compared) -> None:
         """A worker told which copies it has."""
@@ -70,34 +74,44 @@ class CopyCheck:
         if stream is not None:
             for video, file in told.files.items():
                 stream.copies.vote(video, self._workers[peer].which_copy, file, ())
-            self._decide()
+            self._decide_again(stream, told.files)
 
     def left(self, worker: ConnectedWorker) -> None:
         """This worker is connected no more."""
         if worker.which_copy not in {other.which_copy for other in self._workers.values()}:
             for stream in self._streams.values():
                 stream.copies.left(worker.which_copy)
-            self._decide()
+            waiting, self._waiting = self._waiting, []
+            self._decide(waiting)
 
-    def _decide(self) -> None:
-        """Take or refuse the answers of which it is known by now what copies they are of."""
-        waiting, self._waiting = self._waiting, []
-        for answer in waiting:
-            peer, result, frames = answer
+    def _decide_again(self, stream: OpenStream, videos: Collection[int]) -> None:
+        """More is known of these videos."""
+        about: list[_Answer] = []
+        others: list[_Answer] = []
+        for answer in self._waiting:
+            is_about = answer.stream == stream.id and any(v in videos for v in answer.videos)
+            (about if is_about else others).append(answer)
+        self._waiting = others
+        self._decide(about)
+
+    def _decide(self, answers: Sequence[_Answer]) -> None:
+        """Take or refuse those of these answers of which it is known by now what copies they are
+        of; the others wait."""
+        for answer in answers:
+            peer, result, frames, _, videos = answer
             place = self._table.place(peer, result.lease)
             if place is None:  # void
                 self._execute(self._table.result(peer, result.lease, _NO_FRAMES))
                 continue
             stream = self._streams[place[0]]
-            videos = self._table.videos(peer, result.lease)
-            verdicts = [
-                stream.copies.judge(video, file)
-                for video, file in zip(videos, result.files, strict=True)
-            ]
+            verdicts = self._verdicts(stream, answer)
+            if None in verdicts and not any(right is False for right in verdicts):
+                self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
+                verdicts = self._verdicts(stream, answer)
             doubted = [v for v, right in zip(videos, verdicts, strict=True) if right is False]
             if stream.storage is not None and (anew := stream.copies.to_ask_anew(doubted)):
                 self._waiting.append(answer)
-                self._ask_own(stream, anew)
+                self._ask_own(stream, stream.storage, anew)
             elif doubted:
                 at = verdicts.index(False)
                 path = stream.catalog[videos[at]].path
@@ -106,15 +120,22 @@ class CopyCheck:
                 self._execute(self._table.refused(peer, result.lease, at, reason))  # it may end it
             elif None in verdicts:
                 self._waiting.append(answer)
-                self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
             else:
                 stream.note_rates(videos, result.rates)
                 self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
 
+    @staticmethod
+    def _verdicts(stream: OpenStream, answer: _Answer) -> list[bool | None]:
+        judge = stream.copies.judge
+        return [judge(v, file) for v, file in zip(answer.videos, answer.result.files, strict=True)]
+
     def _ask(self, stream: OpenStream, peer: Peer, files: Mapping[int, int]) -> None:
         """Find out which copy of these videos is taken: by the trainer's own, or by a vote."""
         if own := stream.copies.to_ask_own(files):
-            self._ask_own(stream, own)
+            if stream.storage is not None:
+                self._ask_own(stream, stream.storage, own)
+            for video in own if stream.storage is None else ():
+                stream.copies.own(video, MISSING)
         here: dict[Hashable, Peer] = {
             worker.which_copy: other
             for other, worker in self._workers.items()
@@ -127,20 +148,16 @@ class CopyCheck:
                 ask.setdefault(here[which], {})[video] = stream.catalog[video].path
         for other, paths in ask.items():
             other.send(Compare(stream.id, paths))
-        if any(stream.copies.judge(video, file) is not None for video, file in files.items()):
-            self._post(self._decide)
+        decided = any(stream.copies.judge(v, file) is not None for v, file in files.items())
+        if decided and self._waiting:  # others may wait for the same
+            self._post(lambda: self._decide_again(stream, files))
 
-    def _ask_own(self, stream: OpenStream, videos: Sequence[int]) -> None:
+    def _ask_own(self, stream: OpenStream, storage: AnyStorage, videos: Sequence[int]) -> None:
         def told(files: dict[int, int]) -> None:
             for video, file in files.items():
                 if stream.copies.own(video, file):
                     _log.warning("%s has changed", stream.catalog[video].path)
-            self._decide()
+            self._decide_again(stream, files)
 
-        if stream.storage is None:
-            self._post(lambda: told(dict.fromkeys(videos, MISSING)))
-        else:
-            paths = {video: stream.catalog[video].path for video in videos}
-            self._own_files.ask(
-                stream.storage, paths, lambda files: self._post(lambda: told(files))
-            )
+        paths = {video: stream.catalog[video].path for video in videos}
+        self._own_files.ask(storage, paths, lambda files: self._post(lambda: told(files)))

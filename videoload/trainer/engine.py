@@ -29,6 +29,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ from videoload.trainer.mailbox import Mailbox
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
+from videoload.trainer.receivers import Receivers
 from videoload.trainer.silence import Look
 from videoload.trainer.snapshots import Snapshots, take_snapshot
 from videoload.trainer.stats import Connected, Meter, WorkerStats
@@ -68,10 +70,12 @@ from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
     Compared,
+    Ended,
     Failed,
     FromWorker,
     Heartbeat,
     Hello,
+    Landed,
     Notice,
     Place,
     Refused,
@@ -108,6 +112,13 @@ _MAX_TEXT = 4096  # of what a worker is told; it refuses more
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
 
 
+class _Answer(NamedTuple):
+    """The words of an answer whose pixels are on their way."""
+
+    peer: Peer
+    result: Result
+
+
 class Engine:
     """The I/O thread. Start it with `start`, speak to it with `post`, end it with `stop`."""
 
@@ -122,6 +133,7 @@ class Engine:
         stall_s: float,
         cache: str | None,
         auto: bool = False,
+        receivers: int = 0,
     ) -> None:
         self._pid = os.getpid()
         self._children = workers
@@ -131,6 +143,9 @@ class Engine:
         self._insecure = insecure
         self._any_software = any_software
         self._cache = cache
+        self._processes = receivers if SHARED else 0
+        self._receivers: Receivers | None = None
+        self._landing: dict[tuple[int, int], _Answer] = {}  # by data connection and lease
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
         self._mailbox = Mailbox()
@@ -261,6 +276,8 @@ class Engine:
             shared = stream.arena.fd if SHARED else None
             message = Share(stream.id, str(stream.catalog.root or NO_FOLDER), shared is not None)
             self._supervisor.share(message, shared)
+        if self._receivers is not None:
+            self._receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         """Forget a stream."""
@@ -268,6 +285,8 @@ class Engine:
             return
         if self._supervisor is not None:
             self._supervisor.unshare(stream.id)
+        if self._receivers is not None:
+            self._receivers.unshare(stream.id)
         self._execute(self._table.drop_stream(stream.id))
         stream.arena.close()
 
@@ -330,7 +349,8 @@ class Engine:
             self._authenticator = KeyAuthenticator(context, self._keys)
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
-            self._admission.max_remote = workers_at_most(most, used + 4 * self._children)
+            each = 2 if self._processes else 1  # one for words, one for pixels
+            self._admission.max_remote = workers_at_most(most // each, used + 4 * self._children)
             if not self._any_software:
                 from videoload.decoding.software import software  # FFmpeg: not for local workers
 
@@ -345,6 +365,10 @@ class Engine:
         endpoints = [router.endpoint for router in self._routers]
         if endpoints:
             self._own_files.start()
+            if self._processes:
+                bound = dict(zip(endpoints, self._listen, strict=True))
+                has_keys = self._keys is not None
+                self._receivers = Receivers(self._processes, bound, has_keys=has_keys)
         if self._children:
             self._private = Router(context, private_endpoint(), children=self._child_pids)
             self._routers.append(self._private)
@@ -384,6 +408,8 @@ class Engine:
                 continue
             next_tick = now + _BEAT_S
             self._look_after_children()
+            if self._receivers is not None:
+                self._receivers.keep(now)
             self._take_back_what_is_dead()
             self._look_at_silent(now)
             for router in self._routers:
@@ -405,15 +431,17 @@ class Engine:
         """Wait; returns what is ready, after key checks were answered, ended children reaped, and
         the others told what they had no room for."""
         children = {} if self._supervisor is None else self._supervisor.watched()
-        if self._poller is None or children != self._polled:
-            self._poller, self._polled = zmq.Poller(), children
+        receivers = {} if self._receivers is None else self._receivers.watched()
+        channels = children | receivers
+        if self._poller is None or channels != self._polled:
+            self._poller, self._polled = zmq.Poller(), channels
             sockets = [router.socket for router in self._routers]
             sockets += [router.events for router in self._routers if router.events is not None]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
             for socket_ in (self._mailbox.socket, *sockets, *authenticator):
                 self._poller.register(socket_, zmq.POLLIN)
-            for child, is_full in children.items():
-                self._poller.register(child, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
+            for channel, is_full in channels.items():
+                self._poller.register(channel, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
         ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
         if self._mailbox.socket.fileno() in ready:
             self._mailbox.woken()
@@ -421,6 +449,9 @@ class Engine:
             self._authenticator.answer()
         if any(child.fileno() in ready for child in children):
             self._look_after_children()
+        if self._receivers is not None and any(each.fileno() in ready for each in receivers):
+            for told in self._receivers.read(ready):
+                self._heard_of_pixels(told)
         return ready
 
     def _receive(self, router: Router) -> None:
@@ -435,10 +466,7 @@ class Engine:
                     raise message
                 self._take(peer, message)
             except ProtocolError as error:
-                what = f"refused a message at {router.endpoint}: {error}"
-                self._refusals.add(what, time.monotonic())
-                peer.send(Refused(str(error)))
-                self._evict(peer)
+                self._refuse(peer, error)
             except VideoloadError:
                 raise
             except Exception:  # a defect, of ours: it costs this peer its connection, nobody else
@@ -447,6 +475,13 @@ class Engine:
                 self._evict(peer)
             finally:
                 router.skip()
+
+    def _refuse(self, peer: Peer, error: ProtocolError) -> None:
+        """A message is none of this protocol: have no more of its sender."""
+        what = f"refused a message at {peer.router.endpoint}: {error}"
+        self._refusals.add(what, time.monotonic())
+        peer.send(Refused(str(error)))
+        self._evict(peer)
 
     def _inspect(self, now: float) -> float:
         """Hang up on connections that cost too much; returns when to look again."""
@@ -522,33 +557,92 @@ class Engine:
         peer.admitted()
         if not worker.is_child:
             _log.info("worker %s joined", worker.name)
-        peer.send(Welcome(_BEAT_S))
+        self._welcome(peer)
         copy = None if worker.is_child else worker.which_copy
         local = worker.is_child and SHARED
         self._execute(
             self._table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
         )
 
+    def _welcome(self, peer: Peer) -> None:
+        offer = None
+        if self._receivers is not None and peer.router is not self._private:
+            offer = self._receivers.offer(peer, peer.router.endpoint)
+        peer.send(Welcome(_BEAT_S, offer))
+
     def _take_result(self, peer: Peer, result: Result) -> None:
+        """The words of an answer came; its pixels are a part of this message, or in their place, or
+        a receiver has yet to put them there."""
+        if result.apart is not None:
+            self._land(peer, result, result.apart)
+            return
+        place, worker = self._table.place(peer, result.lease), self._workers[peer]
+        if place is not None and not (worker.is_child and SHARED):
+            stream_id, slot, first, rows = place
+            stream = self._streams[stream_id]
+            shape = (rows, stream.spec.clip_bytes)
+            peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
+        self._take_answer(peer, result, is_sent=not (worker.is_child and SHARED))
+
+    def _land(self, peer: Peer, result: Result, connection: int) -> None:
+        """Have a receiver put the pixels of an answer in their place."""
+        if self._receivers is None:
+            raise ProtocolError("this trainer has no receivers")
+        found, size = self._table.landing(peer, result.lease), 0
+        place = None
+        if found is not None:
+            stream_id, slot, first, rows = found
+            stream = self._streams[stream_id]
+            size = rows * stream.spec.clip_bytes
+            place = Place(stream_id, slot * stream.arena.stride + first * stream.spec.clip_bytes)
+        is_there = self._receivers.land(peer, connection, result.lease, place, size)
+        if found is None:
+            self._take_answer(peer, result)  # void
+        elif is_there:
+            self._landing[connection, result.lease] = _Answer(peer, result)
+        else:
+            self._execute(self._table.landed(result.lease, whole=False))
+
+    def _heard_of_pixels(self, told: Landed | Ended) -> None:
+        """A receiver has put an answer in its place, or a data connection has ended."""
+        assert self._receivers is not None
+        if isinstance(told, Landed):
+            answer = self._landing.pop((told.connection, told.lease), None)
+            if answer is not None:  # else it was void
+                self._execute(self._table.landed(told.lease, whole=True))
+                if answer.peer in self._workers:
+                    self._take_landed(*answer)
+            return
+        for connection, lease in list(self._landing):
+            if connection == told.connection:
+                del self._landing[connection, lease]
+                self._execute(self._table.landed(lease, whole=False))
+        peer = self._receivers.worker_of(told.connection)
+        if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
+            _log.info("pixels of worker %s: connection ended: %s", worker.name, told.why)
+            self._welcome(peer)
+
+    def _take_landed(self, peer: Peer, result: Result) -> None:
+        try:
+            self._take_answer(peer, result, is_sent=True)
+        except ProtocolError as error:
+            self._refuse(peer, error)
+
+    def _take_answer(self, peer: Peer, result: Result, *, is_sent: bool = False) -> None:
+        """The pixels of an answer are in their place, if it is not void."""
         self._table.arrived(peer, result.lease, result.decode_s)
         place, worker = self._table.place(peer, result.lease), self._workers[peer]
         frames = np.empty((0, 0), np.int64)
         if place is None:  # void: all that is known is that it has one less
             worker.account.failed(time.monotonic())
         else:
-            stream_id, slot, first, rows = place
+            stream_id, _, _, rows = place
             stream = self._streams[stream_id]
             frames = _as_frames(result.frames, rows, stream.spec)
-            sent = 0
-            if not (worker.is_child and SHARED):
-                shape = (rows, stream.spec.clip_bytes)
-                sent = rows * stream.spec.clip_bytes
-                peer.router.receive_pixels(
-                    stream.arena.view(slot, first * stream.spec.clip_bytes, shape)
-                )
             if len(result.rates) not in (0, rows):
                 raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
             now = time.monotonic()
+            sent = rows * stream.spec.clip_bytes if is_sent else 0
             work = worker.account.answered(result, rows, sent, now)
             videos = self._table.videos(peer, result.lease)
             stream.meter.did(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
@@ -556,7 +650,7 @@ class Engine:
             if not worker.is_child and stream.spec.files:
                 if len(result.files) != rows:
                     raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
-                self._copies.add(peer, result, frames)
+                self._copies.add(peer, result, frames, stream_id)
                 return
             stream.note_rates(videos, result.rates)
         self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
@@ -569,6 +663,8 @@ class Engine:
         if worker is not None:
             self.departed += 1
             peer.left()
+            if self._receivers is not None:
+                self._receivers.left(peer)
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
@@ -774,6 +870,8 @@ class Engine:
             self._authenticator.close()
         if self._supervisor is not None:
             self._supervisor.stop()
+        if self._receivers is not None:
+            self._receivers.close()
         self._own_files.close()
         context.term()
         self._fail_all(self._error or ClosedError("the client is closed"))

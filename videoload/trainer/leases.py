@@ -11,7 +11,8 @@ a *lease*. The invariants:
     granted again only after its worker is dead, and a cancelled batch keeps its slot until every
     local lease on it is answered or its worker is dead. Over tcp no worker writes, so a silent
     worker's chunks go to the next one at once, and the first answer wins - unless the next one is
-    local: that grant makes the remote ones void.
+    local: that grant makes the remote ones void. An answer that a receiver writes, while it does,
+    is one of a local worker, whatever becomes of its worker: all others of its chunk are void.
   * The reader that was asked last owns the stream's slots: another one, left half-way, gives back
     what was not yet consumed and decodes it again when it is asked again. A reader that waits is
     handed one batch before another may take over, and then those that wait take turns: two
@@ -172,6 +173,11 @@ class _Chunk:
     queued: bool = False  # among its reader's orphans
 
     @property
+    def lands(self) -> bool:
+        """Whether a receiver writes an answer to it now."""
+        return any(lease.lands for lease in self.holders)
+
+    @property
     def waits_in(self) -> list[tuple[int, int, _Chunk]]:
         """The heap for it, when it is to be granted again."""
         reader = self.batch.reader
@@ -190,6 +196,7 @@ class _Lease:
     size: int  # bytes that its answer has to send
     on_line: int  # ... and those of them that are still expected
     drains: _Batch | None = None  # the cancelled batch that waits for this writer
+    lands: bool = False  # a receiver writes its answer
     arrived: bool = False  # its answer has
     passed_over: bool = False  # its worker fell silent
 
@@ -245,6 +252,7 @@ class LeaseTable:
         self._locals = 0
         self._blamed: dict[WorkerId, _Chunk] = {}  # the chunk that each lost worker was at
         self._opened_empty: list[_Reader] = []  # of a batch, all clips are known to be bad
+        self._landing: dict[int, _Lease] = {}
         self._lease_ids = count(1)
         self._worker_numbers = count()
         self._roster = 0  # changes with those that take leases
@@ -437,7 +445,7 @@ class LeaseTable:
         gone.suspect = True  # takes no more
         self._file(gone)
         commands: list[Command] = []
-        leases = list(gone.leases.values())
+        leases = [lease for lease in gone.leases.values() if not lease.lands]
         at = next(iter(leases), None) if at_work is None else gone.leases.get(at_work)
         for lease in leases:
             chunk = lease.chunk
@@ -489,6 +497,32 @@ class LeaseTable:
             work_s = min((found.before + 1) * decode_s, self._now - found.granted)
             self._line.came(found.size, self._now, work_s)
             self._write_off(found)
+
+    def landing(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
+        """A receiver is to write the answer to ``lease``: returns its place, as `place` does, which
+        is the receiver's alone until `landed`; None: it is void."""
+        found, place = self._lease(worker, lease), self.place(worker, lease)
+        if found is None or found.chunk is None:
+            return None
+        for other in list(found.chunk.holders):
+            if other is not found:
+                self._void(other)
+        found.lands = True
+        self._landing[lease] = found
+        return place
+
+    def landed(self, lease: int, *, whole: bool) -> list[Command]:
+        """The receiver writes it no more. If it is ``whole`` and its worker is still there, its
+        `result` is to follow; if not, its clips are granted again."""
+        found = self._landing.pop(lease)
+        found.lands = False
+        if whole and found.worker.id in self._workers:
+            return []
+        chunk = found.chunk
+        self._settle(found)
+        if chunk is not None:
+            self._requeue_if_abandoned(chunk)
+        return self._grant()
 
     def held(self, worker: WorkerId) -> int:
         """How many leases a worker holds."""
@@ -581,7 +615,8 @@ class LeaseTable:
                 worker.heard += pause
                 worker.silence.excuse()
             silent = now - worker.heard
-            worker.idle_ticks += worker.idle_beat and bool(worker.leases)
+            has_work = not all(lease.lands for lease in worker.leases.values())
+            worker.idle_ticks += worker.idle_beat and has_work
             worker.idle_beat = False
             lost = worker.idle_ticks >= _IDLE_TICKS
             if worker.evicted or (worker.suspect and not worker.local):
@@ -618,8 +653,10 @@ class LeaseTable:
     # What follows from the events
 
     def _lease(self, worker: WorkerId, lease: int) -> _Lease | None:
+        """A lease of which nothing is decided: what is said of one that lands, is said too late."""
         known = self._workers.get(worker)
-        return None if known is None else known.leases.get(lease)
+        found = None if known is None else known.leases.get(lease)
+        return None if found is None or found.lands else found
 
     def _file(self, worker: _Worker) -> None:
         """Put a worker where `_grant` looks for it, after its leases or its silence changed."""
@@ -676,7 +713,7 @@ class LeaseTable:
 
     def _requeue_if_abandoned(self, chunk: _Chunk) -> None:
         """If no worker that is heard of works on the chunk, it goes to the next one."""
-        if all(lease.worker.suspect for lease in chunk.holders):
+        if not chunk.lands and all(lease.worker.suspect for lease in chunk.holders):
             self._requeue(chunk)
 
     def _requeue(self, chunk: _Chunk) -> None:
@@ -907,7 +944,7 @@ class LeaseTable:
             for chunk in batch.chunks:
                 for lease in list(chunk.holders):
                     self._void(lease)
-                    if lease.worker.local:
+                    if lease.worker.local or lease.lands:
                         lease.drains = batch
                         batch.writers += 1
             if not batch.writers:
@@ -1036,7 +1073,7 @@ class LeaseTable:
                 due_s = chunk.size * reader.stream.clip_s * (self._paces.quick or 1.0)
                 due_s *= max(1.0, (lease.before + 1) / self._credit)
                 late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
-                late = self._now - lease.granted > late_s
+                late = self._now - lease.granted > late_s and not lease.lands
                 idle = [
                     worker
                     for worker in self._by_leases[0]
@@ -1088,6 +1125,9 @@ class LeaseTable:
             orphan = heappop(heap)
             chunk = orphan[2]
             if chunk not in chunk.batch.chunks:
+                continue
+            if chunk.lands:
+                chunk.queued = False
                 continue
             samples = chunk.batch.samples[chunk.first : chunk.first + chunk.size]
             if not chunk.holders:  # else an answer may come for the samples as they are

@@ -18,13 +18,15 @@
                                       <───────  SNAPSHOT  streams and workers
 
 A message is two ZeroMQ frames, the version and a MessagePack map; a RESULT of a worker that does
-not share memory with the trainer has a third: the pixels of the lease's clips, one after the other.
+not share memory with the trainer has a third: the pixels of the lease's clips, one after the other,
+unless they come by a connection of their own (`data_connection`).
 Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
 Whatever is not exactly one of these messages is a ProtocolError.
 
 A worker that the trainer started has a second, private channel, the socket pair that it inherits:
 `WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`. Roots and
-memory are named there only; a worker that dials in has no such channel.
+memory are named there only; a worker that dials in has no such channel. A receiver has one as well:
+`Share` and `Unshare`, and what `data_connection` tells of.
 """
 
 from __future__ import annotations
@@ -67,10 +69,22 @@ class Hello(_Message, tag="hello"):
     fetches: bool = False  # that copy is on another host
 
 
+class DataOffer(msgspec.Struct, forbid_unknown_fields=True):
+    """Pixels may be sent to this port of the trainer's host, by who shows the ``ticket``, sealed
+    with ``key`` if there is one. ``connection``: its number at this trainer."""
+
+    connection: _Id
+    port: Annotated[int, msgspec.Meta(gt=0, lt=1 << 16)]
+    ticket: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+    key: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+
+
 class Welcome(_Message, tag="welcome"):
-    """The worker is admitted; it sends a heartbeat at least every ``beat_s`` seconds."""
+    """The worker is admitted; it sends a heartbeat at least every ``beat_s`` seconds. Said again
+    with another ``data``, it is the offer in the place of a data connection that broke."""
 
     beat_s: Annotated[float, msgspec.Meta(gt=0)]
+    data: DataOffer | None = None
 
 
 class Refused(_Message, tag="refused"):
@@ -179,7 +193,7 @@ class Result(_Message, tag="result"):
     """All clips of the lease are decoded: the ordinals of their source frames, [n][T], of k views
     [n][k * T]. ``files``, of a worker that dialled in: the fingerprint of the file that each clip
     is of. ``clip_s``: what each clip took. ``rates``: frames per second of its file, 0 where it
-    declares none."""
+    declares none. ``apart``: the pixels come by this data connection."""
 
     lease: _Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
@@ -188,6 +202,7 @@ class Result(_Message, tag="result"):
     spent: Spent = Spent()
     clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []
     rates: Annotated[list[_Rate], msgspec.Meta(max_length=4096)] = []
+    apart: _Id | None = None
 
 
 class Failed(_Message, tag="failed"):
@@ -323,7 +338,57 @@ class Unshare(_Message, tag="unshare"):
     arena: _Id
 
 
-Private = WorkerSettings | Share | Unshare
+class ReceiverSettings(_Message, tag="receiver"):
+    """All that a receiver needs to know."""
+
+    without: list[str] = []  # see `videoload.native`
+
+
+class Adopt(_Message, tag="adopt"):
+    """A receiver is given a data connection, which travels along as a descriptor. ``key``: of what
+    comes by it, if that is sealed."""
+
+    connection: _Id
+    key: bytes = b""
+
+
+class Land(_Message, tag="land"):
+    """What comes next by this connection is the answer to ``lease``: ``size`` bytes, which go to
+    ``place``. Without a place it goes nowhere, however long it is."""
+
+    connection: _Id
+    lease: _Id
+    place: Place | None = None
+    size: _Id = 0
+
+
+class Abandon(_Message, tag="abandon"):
+    """Write nothing more that comes by this connection, close it, and say so."""
+
+    connection: _Id
+
+
+class Landed(_Message, tag="landed"):
+    """A receiver has written all of an answer."""
+
+    connection: _Id
+    lease: _Id
+
+
+class Ended(_Message, tag="ended"):
+    """A receiver reads this connection no more, and writes nothing more that came by it."""
+
+    connection: _Id
+    why: _Text
+
+
+class Alive(_Message, tag="alive"):
+    """A receiver has taken a turn."""
+
+
+FromReceiver = Landed | Ended | Alive
+ToReceiver = ReceiverSettings | Share | Unshare | Adopt | Land | Abandon
+Private = WorkerSettings | ToReceiver | FromReceiver
 
 _encoder = msgspec.msgpack.Encoder()
 _from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)

@@ -1,4 +1,4 @@
-"""The private channel between a process and a worker that it started: a socket pair.
+"""The private channel between a process and a worker or a receiver that it started: a socket pair.
 
 No other process can connect to it, so roots and shared memory are named there and nowhere else.
 
@@ -16,7 +16,14 @@ import socket
 from collections import deque
 from dataclasses import dataclass
 
-from videoload.transport.messages import Private, Share, Unshare, pack_private, unpack_private
+from videoload.transport.messages import (
+    Adopt,
+    Private,
+    Share,
+    Unshare,
+    pack_private,
+    unpack_private,
+)
 
 # Some forty messages. Linux counts the descriptors that are on the way to all processes of a user,
 # and sends no more of them than one process may have open, often 1024.
@@ -84,8 +91,8 @@ class PrivateChannel:
             pass  # ETOOMANYREFS: others have to read first. The next flush tries again
 
     def receive(self, timeout_s: float) -> tuple[Private, int | None] | None:
-        """The next message, with the descriptor that a `Share` brings; None if none came in time.
-        Raises EOFError if the other process is gone, ProtocolError."""
+        """The next message, with the descriptor that a `Share` or an `Adopt` brings; None if none
+        came in time. Raises EOFError if the other process is gone, ProtocolError."""
         self.socket.settimeout(timeout_s)
         try:
             while (message := self._take()) is None:
@@ -98,8 +105,8 @@ class PrivateChannel:
             return None
         except ConnectionError:
             raise EOFError from None
-        shared = isinstance(message, Share) and message.memory
-        return message, self._descriptors.popleft() if shared else None
+        brings = isinstance(message, Adopt) or (isinstance(message, Share) and message.memory)
+        return message, self._descriptors.popleft() if brings else None
 
     def _take(self) -> Private | None:
         length = int.from_bytes(self._received[:4], "big")

@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ from videoload.decoding.software import software
 from videoload.errors import ProtocolError, TransportError
 from videoload.spec.roots import is_url
 from videoload.transport.addresses import is_name
+from videoload.transport.data_connection import PixelSender
 from videoload.transport.messages import (
     Bye,
     Compare,
@@ -45,6 +47,7 @@ from videoload.transport.messages import (
     Lease,
     Notice,
     Refused,
+    Result,
     Welcome,
     WorkerSettings,
 )
@@ -238,6 +241,7 @@ class TrainerConnection:
         self.address = address
         self.name = name
         self.dealer: Dealer | None = None
+        self._pixels: PixelSender | None = None
         self.leases: deque[Lease] = deque()
         self.comparisons: deque[Compare] = deque(maxlen=_QUEUED)
         self.expected = -1  # the last lease whose files were asked for before its turn
@@ -320,6 +324,16 @@ class TrainerConnection:
         self._said = time.monotonic()
         return True
 
+    def answer(self, result: Result, pixels: npt.NDArray[np.uint8] | None) -> None:
+        """Send an answer; its ``pixels``, if they are not in their place, by the data connection
+        where there is one."""
+        if pixels is None or self._pixels is None or not self._pixels.is_open:
+            self.say(result, pixels)
+            return
+        result.apart = self._pixels.number
+        if self.say(result):
+            self._pixels.send(result.lease, pixels)
+
     def give_back(self, reason: str) -> None:
         """Hand all leases back, for others to take, and dial again after a rest."""
         _log.warning("trainer %s: its leases are handed back: %s", self._label, reason)
@@ -332,6 +346,7 @@ class TrainerConnection:
         if self.dealer is not None:
             self.dealer.close(drain=drain)
             self.dealer = None
+        self._close_pixels()
 
     def _take(self, message: FromTrainer) -> None:
         match message:
@@ -343,6 +358,10 @@ class TrainerConnection:
                 _log.warning("trainer %s: %s", self._label, message.text)
             case Welcome():
                 self._beat_s = message.beat_s
+                self._close_pixels()
+                if message.data is not None:
+                    host = urlsplit(self.address).hostname or ""
+                    self._pixels = PixelSender(host, message.data)
                 self.say(Heartbeat())  # at once: it tells how far away this worker is
                 _log.info("serving trainer %s", self._label)
             case Refused():
@@ -354,6 +373,11 @@ class TrainerConnection:
                 self._hang_up()
             case _:
                 pass
+
+    def _close_pixels(self) -> None:
+        if self._pixels is not None:
+            self._pixels.close()
+            self._pixels = None
 
     def _dial(self) -> None:
         self.dealer = Dealer(

@@ -200,7 +200,7 @@ class Worker:
             self._counters.add("clips", len(lease.clips))
             self._counters.add("decode_seconds", seconds)
             result = Result(lease.lease, frames, seconds, files, spent, clip_s, rates)
-            trainer.say(result, None if shared else out)
+            trainer.answer(result, None if shared else out)
         finally:
             self._counters.lease = 0
             self._worked = time.monotonic()

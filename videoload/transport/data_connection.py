@@ -1,0 +1,230 @@
+"""A data connection: TCP by which a worker of another host sends pixels, and nothing but pixels.
+
+Words stay on ZeroMQ. What ZeroMQ cannot do is to read from the socket straight into a slot: it
+receives each message into memory of its own first, and that copy, all workers' together, is what
+bounds a trainer. So pixels may go past it, to a receiver: a process on the trainer's host that has
+the slots mapped.
+
+    worker                                  trainer                       its receiver
+      ticket (WELCOME brought it)  ───────>  whose is it? ── Adopt ─────>
+      <────────────────────────────────────────────────────  greeting: it has it
+      RESULT, by ZeroMQ            ───────>  void, or where? ── Land ───>
+      head: lease, size; pixels    ────────────────────────────────────>  into the slot
+                                             <────────────── Landed ────
+
+Nothing is read before the trainer has said where it goes; until then it waits in the kernel, and
+TCP holds the worker back.
+
+Under keys, each piece is sealed with AES-128-GCM: the key is new for each offer and came under
+CURVE, the nonce counts. Who overhears the ticket, which is not sealed, can break the connection by
+using it first, as anybody on the way could, but say nothing by it.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Generator
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import ProtocolError
+from videoload.transport.messages import DataOffer
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_log = logging.getLogger(__name__)
+
+TICKET_BYTES = KEY_BYTES = 16
+_HEAD = struct.Struct("<QQ")  # lease, bytes
+_GREETING = b"videoload/pixels"
+_TAG = 16  # bytes that a sealed piece is longer by
+_PIECE = 256 << 10  # bytes sealed at once: they stay in a core's cache until they are read again
+_DIAL_S = 3.0
+_MAX_BYTES = 1 << 30  # of an answer that goes nowhere
+
+
+class Cipher:
+    """Seals what one side sends, or opens it. Each piece once, in their order."""
+
+    def __init__(self, key: bytes, *, of_receiver: bool) -> None:
+        """``of_receiver``: what the receiver says, which has nonces of its own."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # not without keys
+
+        self._aes: AESGCM = AESGCM(key)
+        self._count = int(of_receiver) << 88
+
+    def seal(self, piece: memoryview, into: memoryview) -> memoryview:
+        """What to send; it lies in ``into``."""
+        sealed = into[: len(piece) + _TAG]
+        self._aes.encrypt_into(self._nonce(), piece, None, sealed)
+        return sealed
+
+    def open(self, sealed: memoryview, into: memoryview) -> None:
+        """Raises ProtocolError where that is not what was sealed."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            self._aes.decrypt_into(self._nonce(), sealed, None, into)
+        except InvalidTag:
+            raise ProtocolError("what came was not sealed with its key") from None
+
+    def _nonce(self) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(12, "big")
+
+
+class PixelReader:
+    """A receiver's end. It reads what it was told of, and nothing else."""
+
+    def __init__(self, end: socket.socket, key: bytes = b"") -> None:
+        """``end`` is connected, and its ticket was read. Greets the worker. Raises OSError."""
+        self.socket = end
+        self._cipher = Cipher(key, of_receiver=False) if key else None
+        self._sealed = memoryview(bytearray(_PIECE + _TAG))
+        self._told: deque[tuple[int, memoryview | None]] = deque()
+        self._landed = 0
+        end.setblocking(False)
+        greeting, cipher = memoryview(_GREETING), Cipher(key, of_receiver=True) if key else None
+        end.sendall(greeting if cipher is None else cipher.seal(greeting, self._sealed))
+        self._wanted = self._read_all()
+        self._left = next(self._wanted)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is something to read."""
+        return bool(self._told)
+
+    def land(self, lease: int, into: memoryview | None) -> None:
+        """The next answer is that to ``lease``, and fills ``into``; None: it goes nowhere."""
+        self._told.append((lease, into))
+
+    def read(self) -> tuple[int, int | None]:
+        """Read what there is, of one answer at most: the bytes that came, and the lease whose
+        answer is whole. Raises ProtocolError; EOFError, OSError: the connection ended."""
+        came = 0
+        while self._told:
+            try:
+                got = self.socket.recv_into(self._left)
+            except BlockingIOError:
+                break
+            if not got:
+                raise EOFError
+            came += got
+            self._left = self._left[got:]
+            if not self._left:
+                answers = len(self._told)
+                self._left = next(self._wanted)
+                if len(self._told) < answers:
+                    return came, self._landed
+        return came, None
+
+    def _read_all(self) -> Generator[memoryview, None, None]:
+        """What is to be filled next."""
+        head = memoryview(bytearray(_HEAD.size))
+        while True:
+            yield from self._fill(head)
+            lease, size = _HEAD.unpack(head)
+            told, into = self._told[0]
+            if lease != told or size != (min(size, _MAX_BYTES) if into is None else len(into)):
+                raise ProtocolError(f"{size} bytes came for lease {lease}, not what was said")
+            if into is None:
+                nowhere = memoryview(bytearray(_PIECE))
+                for at in range(0, size, _PIECE):
+                    yield from self._fill(nowhere[: size - at])
+            elif size:
+                yield from self._fill(into)
+            self._landed, _ = self._told.popleft()
+
+    def _fill(self, into: memoryview) -> Generator[memoryview, None, None]:
+        if self._cipher is None:
+            yield into
+            return
+        for at in range(0, len(into), _PIECE):
+            piece = into[at : at + _PIECE]
+            sealed = self._sealed[: len(piece) + _TAG]
+            yield sealed
+            self._cipher.open(sealed, piece)
+
+
+class PixelSender:
+    """A worker's end, with a thread of its own: it dials, and sends what it is given."""
+
+    def __init__(self, host: str, offer: DataOffer) -> None:
+        """Begin to dial."""
+        self.number = offer.connection
+        self._address = host, offer.port
+        self._offer = offer
+        self._sealed = memoryview(bytearray(_PIECE + _TAG))
+        self._answers: SimpleQueue[tuple[int, npt.NDArray[np.uint8]] | None] = SimpleQueue()
+        self._socket: socket.socket | None = None
+        self._closed = False
+        self.is_open = False
+        # A daemon: no exit waits for a host that does not answer.
+        threading.Thread(target=self._run, name="pixels", daemon=True).start()
+
+    def send(self, lease: int, pixels: npt.NDArray[np.uint8]) -> None:
+        """Send an answer; never waits. ``pixels`` must not be written to afterwards. Where the
+        connection has broken meanwhile it is dropped, and not missed: the trainer grants the
+        lease's clips again."""
+        self._answers.put((lease, pixels))
+
+    def close(self) -> None:
+        """Disconnect. What is not sent is dropped."""
+        self._closed, self.is_open = True, False
+        self._answers.put(None)
+        if self._socket is not None:
+            with suppress(OSError):  # wakes a thread that sends
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _run(self) -> None:
+        try:
+            with socket.create_connection(self._address, timeout=_DIAL_S) as self._socket:
+                cipher = self._greet(self._socket)
+                self._socket.settimeout(None)
+                self.is_open = not self._closed
+                while not self._closed and self._send(self._answers.get(), cipher):
+                    pass
+        except (OSError, ProtocolError) as error:
+            if not (self.is_open or self._closed):
+                host, port = self._address
+                _log.warning("pixels go by ZeroMQ, which costs that trainer more: "
+                             "port %d of %s cannot be used: %s", port, host, error)  # fmt: skip
+        finally:
+            self.is_open = False
+
+    def _send(
+        self, answer: tuple[int, npt.NDArray[np.uint8]] | None, cipher: Cipher | None
+    ) -> bool:
+        if answer is None or self._socket is None:
+            return False
+        pixels = answer[1].reshape(-1).data
+        for part in (memoryview(_HEAD.pack(answer[0], len(pixels))), pixels):
+            if cipher is None:
+                self._socket.sendall(part)
+                continue
+            for at in range(0, len(part), _PIECE):
+                self._socket.sendall(cipher.seal(part[at : at + _PIECE], self._sealed))
+        return True
+
+    def _greet(self, end: socket.socket) -> Cipher | None:
+        """Show the ticket; returns what seals the answers."""
+        key = self._offer.key
+        end.sendall(self._offer.ticket)
+        size = len(_GREETING) + (_TAG if key else 0)
+        got, opened = memoryview(bytearray(size)), memoryview(bytearray(len(_GREETING)))
+        if end.recv_into(got, size, socket.MSG_WAITALL) < size:
+            raise ProtocolError("it hung up")
+        if key:
+            Cipher(key, of_receiver=True).open(got, opened)
+        if bytes(opened if key else got) != _GREETING:
+            raise ProtocolError("it is no receiver of this trainer")
+        return Cipher(key, of_receiver=False) if key else None
