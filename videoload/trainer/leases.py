@@ -713,7 +713,7 @@ class LeaseTable:
 
     def _requeue_if_abandoned(self, chunk: _Chunk) -> None:
         """If no worker that is heard of works on the chunk, it goes to the next one."""
-        if not chunk.lands and all(lease.worker.suspect for lease in chunk.holders):
+        if all(lease.worker.suspect for lease in chunk.holders):
             self._requeue(chunk)
 
     def _requeue(self, chunk: _Chunk) -> None:

@@ -6,6 +6,7 @@ was never written, was written for another batch, or may still be written, is fo
 
     local worker    has a lease ── writes rows, at any time ──> answers, leaves, or is killed
     remote worker   has a lease ─────────────────────────────> answers; the engine writes the rows
+                                                               or a receiver does, at any time
     consumer        waits ──> is handed batches ──> holds their slots ──> gives them back
 
 A `Play` lets things happen at random. In the end all play fair, and then every consumer that is
@@ -143,6 +144,7 @@ class World:
         self.workers: dict[str, Fellow] = {}  # those that the table knows
         self.gone: list[Fellow] = []
         self.held: list[Held] = []
+        self.landing: list[tuple[Fellow, Grant]] = []  # answers that a receiver writes
         self.names = 0
         self.back_again = False  # a worker was heard of again: it gets leases at the next tick
         self.table.tick(self.now)
@@ -264,6 +266,33 @@ class World:
         decode_s = worker.clip_s * len(lease.samples)
         self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples), decode_s))
 
+    def land(self, worker: Fellow, lease: Grant) -> None:
+        """The engine gets the words of an answer; a receiver has its pixels."""
+        before = self.table.workers
+        if not self.table.heard(worker.name, self.now):
+            return
+        self.back_again |= self.table.workers > before
+        found = self.table.landing(worker.name, lease.lease)
+        if found is None:
+            self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
+        else:
+            assert found == (lease.stream, lease.slot, lease.first, len(lease.samples))
+            self.landing.append((worker, lease))
+
+    def end_landing(self, which: int, *, whole: bool) -> None:
+        """A receiver has written all of an answer, or will not."""
+        worker, lease = self.landing[which]
+        for row in range(len(lease.samples) if whole else 0):
+            self.write(lease, row)
+        del self.landing[which]
+        self.obey(self.table.landed(lease.lease, whole=whole))
+        if whole and self.table.heard(worker.name, self.now):
+            self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
+
+    def end_all_landings(self) -> None:
+        while self.landing:
+            self.end_landing(0, whole=True)
+
     def come_back(self, worker: Fellow) -> None:
         """A remote worker was only cut off, and says HELLO again."""
         self.gone.remove(worker)
@@ -376,8 +405,9 @@ class World:
         """Each slot is in exactly one place."""
         draining: dict[int, list[int]] = {stream.id: [] for stream in self.streams}
         batches = set()
-        for worker in self.table._workers.values():
-            for lease in worker.leases.values():
+        holders = [worker.leases for worker in self.table._workers.values()]
+        for leases in [*holders, self.table._landing]:
+            for lease in leases.values():
                 if lease.drains is not None and lease.drains not in batches:
                     batches.add(lease.drains)
                     draining[lease.drains.reader.stream.id].append(lease.drains.slot)
@@ -393,13 +423,13 @@ class World:
     def check_writers(self) -> None:
         """Who may write: nobody into what is free or handed over, one into each row."""
         writers: set[tuple[int, int, int]] = set()
+        written = [lease for _, lease in self.landing]
         for worker in self.workers.values():
-            for lease in worker.queue if worker.local and worker.alive else ():
-                rows = {
-                    (lease.stream, lease.slot, lease.first + i) for i in range(len(lease.samples))
-                }
-                assert not rows & writers
-                writers |= rows
+            written += worker.queue if worker.local and worker.alive else ()
+        for lease in written:
+            rows = {(lease.stream, lease.slot, lease.first + i) for i in range(len(lease.samples))}
+            assert not rows & writers
+            writers |= rows
         slots = {(stream, slot) for stream, slot, _ in writers}
         for stream in self.streams:
             assert not slots & {(stream.id, slot) for slot in self.table._streams[stream.id].free}
@@ -441,7 +471,7 @@ class World:
             assert not any(
                 self.table._may_take(worker, chunk)
                 for _, _, chunk in [*reader.orphans, *reader.shaken]
-                if chunk in chunk.batch.chunks
+                if chunk in chunk.batch.chunks and not chunk.lands
                 for worker in room
                 # Who has become old enough for them since, is given them at the next tick.
                 if not chunk.shaken or self.ticked - worker.joined >= 2.0
@@ -470,11 +500,13 @@ class World:
             self.give_back(self.held[0])
         for worker in list(self.workers.values()):
             self.leave(worker, died=False)
+        self.end_all_landings()
         self.check_slots()
         for stream in self.streams:
             assert len(self.table._streams[stream.id].free) == len(stream.places)
 
     def one_fair_turn(self) -> None:
+        self.end_all_landings()
         for local in (True, False):
             if not any(w.local is local and not w.silent for w in self.workers.values()):
                 self.join(local=local)
@@ -598,7 +630,14 @@ class Play:
 
     def arrive(self, worker: Fellow, which: int) -> None:
         worker.old.append(worker.sent.pop(which))
-        self.world.arrive(worker, worker.old[-1])
+        self.hear(worker, worker.old[-1])
+
+    def hear(self, worker: Fellow, answer: tuple[Grant, Failure | None]) -> None:
+        lease, failure = answer
+        if failure is None and not worker.local and self.draw(2) == 0:
+            self.world.land(worker, lease)
+        else:
+            self.world.arrive(worker, answer)
 
     # Workers
 
@@ -633,7 +672,20 @@ class Play:
         answered = [worker for worker in self.workers() if worker.old]
         if answered:
             worker = self.one_of(answered)
-            self.world.arrive(worker, self.one_of(worker.old))
+            self.hear(worker, self.one_of(worker.old))
+
+    def a_receiver_writes_a_row(self) -> None:
+        if self.world.landing:
+            _, lease = self.one_of(self.world.landing)
+            self.world.write(lease, self.draw(len(lease.samples)))
+
+    def an_answer_lands(self) -> None:
+        if self.world.landing:
+            self.world.end_landing(self.draw(len(self.world.landing)), whole=True)
+
+    def an_answer_never_lands(self) -> None:
+        if self.world.landing:
+            self.world.end_landing(self.draw(len(self.world.landing)), whole=False)
 
     def a_worker_is_silent(self) -> None:
         if self.at_work():
@@ -729,6 +781,10 @@ EVENTS = [
     Play.an_answer_arrives,
     Play.an_answer_arrives,
     Play.an_answer_arrives_again,
+    Play.a_receiver_writes_a_row,
+    Play.an_answer_lands,
+    Play.an_answer_lands,
+    Play.an_answer_never_lands,
     Play.a_worker_is_silent,
     Play.a_silent_worker_answers_after_all,
     Play.a_worker_dies,
