@@ -32,7 +32,7 @@ from videoload.transport.messages import (
 # What each message is made of, as messages.py has it; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
-    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates"),
+    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates", "apart"),
     "failed": ("lease", "at", "reason", "dropped", "fatal"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),

@@ -143,7 +143,7 @@ def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
     Lies.expected = digests(
         decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=2, info=True)
     )
-    with Client(workers=1, listen="tcp://127.0.0.1:*") as Lies.client:
+    with Client(workers=1, listen="tcp://127.0.0.1:*", receivers=1) as Lies.client:
         Lies.client.wait_for_workers(1, timeout_s=20 * SECOND)
         list(Lies.client.stream(videos.catalog, CLIP, BATCH))
         before_mb = resident_mb()

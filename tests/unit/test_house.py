@@ -53,9 +53,9 @@ PACKAGES = {
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
         "mailbox", "collection_watch", "copy_check", "contact_sheet", "receipts", "snapshots",
-        "auto_workers", "receivers", "engine", "serial", "lender", "stream", "evaluation", "head_room", "client",
-        "ray_workers", "interrupts", "python_datasets", "tfdata", "keras", "keras_monitor",
-        "keras_sequence",
+        "auto_workers", "receivers", "engine", "serial", "lender", "stream", "evaluation",
+        "head_room", "client", "ray_workers", "interrupts", "python_datasets", "tfdata", "keras",
+        "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",

@@ -215,6 +215,8 @@ class Receivers:
             self._receivers.append(receiver)
             for message, descriptor in self._shares.values():
                 receiver.channel.send(message, descriptor)
+        for end in list(self._strangers):
+            self._read_ticket(end)
 
     def close(self) -> None:
         """End them."""
@@ -252,19 +254,22 @@ class Receivers:
 
     def _read_ticket(self, end: socket.socket) -> None:
         shown = self._strangers[end].ticket
-        try:
-            got = end.recv(TICKET_BYTES - len(shown))
-        except BlockingIOError:
-            return
-        except OSError:
-            got = b""
-        shown += got
-        if got and len(shown) < TICKET_BYTES:
-            return
-        connection = self._tickets.pop(bytes(shown), None)
-        if connection is None or not self._receivers:
+        if len(shown) < TICKET_BYTES:
+            try:
+                got = end.recv(TICKET_BYTES - len(shown))
+            except BlockingIOError:
+                return
+            except OSError:
+                got = b""
+            shown += got
+            if got and len(shown) < TICKET_BYTES:
+                return
+        if bytes(shown) not in self._tickets:
             self._hang_up(end)
             return
+        if not self._receivers:  # until `keep` has started one
+            return
+        connection = self._tickets.pop(bytes(shown))
         del self._strangers[end]
         receiver = min(self._receivers, key=lambda receiver: len(receiver.connections))
         connection.receiver, connection.end = receiver, end

@@ -1,0 +1,103 @@
+"""Receivers: pixels of workers that dial in go straight into the batch, and are the serial ones."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.digests import digest
+from tests.ports import free_port, free_ports
+from tests.processes import children_of, is_alive
+from tests.programs import Programs
+from tests.videos import Videos
+from tests.waiting import SECOND, wait_until
+from videoload import Client, ClipSpec, SpecError, TransportError, decode_serially
+from videoload.trainer.receivers import Receivers
+from videoload.transport.keys import make_keys
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+BATCH, EPOCHS = 4, 3
+
+
+def receivers_of(client: Client) -> Receivers:
+    assert client._engine._receivers is not None
+    return client._engine._receivers
+
+
+def adopted(client: Client) -> int:
+    """How many workers' pixels go by a receiver now."""
+    return sum(len(receiver.connections) for receiver in receivers_of(client)._receivers)
+
+
+@pytest.mark.parametrize("has_keys", [False, True], ids=["plain", "sealed"])
+@pytest.mark.parametrize("receivers", [1, 2])
+def test_what_comes_by_receivers_equals_the_serial_stream(
+    videos: Videos, programs: Programs, tmp_path: Path, receivers: int, has_keys: bool
+) -> None:
+    keys, flags = None, []
+    if has_keys:
+        keys, of_worker = map(str, make_keys(tmp_path / "keys"))
+        flags = ["--keys", of_worker]
+    expected = decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS)
+    with Client(workers=1, listen="tcp://127.0.0.1:*", keys=keys, receivers=receivers) as client:
+        for _ in range(2):
+            programs.worker(client.endpoints[0], videos.catalog.root or "", *flags)
+        client.wait_for_workers(3)
+        wait_until(lambda: adopted(client) == 2, 5 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digest(stream.batches(epochs=EPOCHS)) == digest(expected)
+        assert adopted(client) == 2
+        other = client.stream(videos.catalog, CLIP, BATCH, seed=1, shuffle=True)  # another arena
+        again = decode_serially(videos.catalog, CLIP, BATCH, seed=1, shuffle=True)
+        assert digest(other.batches()) == digest(again)
+
+
+def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
+    videos: Videos, programs: Programs
+) -> None:
+    expected = decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS)
+    with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=1) as client:
+        unused = free_port()
+        receivers_of(client)._ports[client.endpoints[0]] = unused
+        worker = programs.worker(client.endpoints[0], videos.catalog.root or "")
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        assert digest(stream.batches(epochs=EPOCHS)) == digest(expected)
+        assert adopted(client) == 0
+        worker.wait_for(f"port {unused} of 127.0.0.1 cannot be used", 5 * SECOND)
+
+
+def test_they_end_with_their_client() -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=2) as client:
+        pids = {receiver.process.pid for receiver in receivers_of(client)._receivers}
+        assert len(pids) == 2
+        assert pids <= set(children_of(os.getpid()))
+    assert not any(map(is_alive, pids))
+
+
+def test_their_port_is_the_next_one() -> None:
+    port = next(port for port in free_ports(64) if is_free(port + 1))
+    with Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1) as client:
+        assert receivers_of(client)._ports == {client.endpoints[0]: port + 1}
+    with (
+        socket.create_server(("127.0.0.1", port + 1)),
+        pytest.raises(TransportError, match=f"port {port + 1} of 127.0.0.1, where receivers take"),
+    ):
+        Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1)
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_wrong_number_is_refused() -> None:
+    with pytest.raises(SpecError, match="receivers"):
+        Client(workers=0, listen="tcp://127.0.0.1:*", receivers=-1)
