@@ -18,3 +18,16 @@ def free_ports(count: int) -> list[int]:
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
         ]
         return [server.getsockname()[1] for server in servers]
+
+
+def free_pair() -> int:
+    """One that is free now, as the next one is."""
+    return next(port for port in free_ports(64) if _is_free(port + 1))
+
+
+def _is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True

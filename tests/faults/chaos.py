@@ -3,6 +3,7 @@
     python -m tests.faults.chaos --batches 20000 --faults 400 --seed 1
     python -m tests.faults.chaos --without "endless message"       # a fault, or several, left out
     python -m tests.faults.chaos --only "lying worker"
+    python -m tests.faults.chaos --receivers 2                     # pixels by way of those
 
 Two local workers and three that dial in (one straight, one through a proxy, one through a proxy
 under CURVE keys) decode shuffled epochs of small videos, some of them bad. A script that follows
@@ -44,7 +45,7 @@ from tests.digests import digests
 from tests.faults.liars import LyingWorker
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.faults.strangers import endless, poison
-from tests.ports import free_port
+from tests.ports import free_pair
 from tests.processes import children_of, descriptors, resident_mb
 from tests.videos import make_avi
 from tests.waiting import SECOND, wait_until
@@ -88,6 +89,7 @@ WRONG_ROOT, EMPTY_ROOT, HALF_ROOT = "wrong root", "empty root", "half-copied roo
 LIAR = "lying worker"
 POISON, ENDLESS = "poisonous message", "endless message"
 STRANGER = "a stranger"
+RECEIVER = "a receiver"
 GUESTS = (JOIN, WRONG_ROOT, EMPTY_ROOT, HALF_ROOT)  # worker processes that come and go
 FREEZE_S = 4 * SECOND  # well beyond what a worker that hangs is given
 ENDLESS_MB = 256  # who has taken so much of one message takes all of it
@@ -108,7 +110,12 @@ class Planned:
 
 
 def plan_faults(
-    batches: int, faults: int, seed: int, chosen: Callable[[str], bool] = lambda what: True
+    batches: int,
+    faults: int,
+    seed: int,
+    chosen: Callable[[str], bool] = lambda what: True,
+    *,
+    receivers: int = 0,
 ) -> list[Planned]:
     """What happens, in order. Every kind to every target in turn, in a drawn order; one in seven
     comes on the heels of the one before. ``chosen``: whether a kind of fault, by name, happens."""
@@ -122,6 +129,7 @@ def plan_faults(
         (FROZEN, EVERYBODY),
         *[(what, FURTHER) for what in (*GUESTS, LIAR)],
         *[(what, STRANGER) for what in (POISON, ENDLESS)],
+        *[(what, RECEIVER) for what in (KILL, HANG, SLOW)] * (2 if receivers else 0),
     ]
     kinds = [(what, whom) for what, whom in kinds if chosen(what)]
     mean = 0.9 * batches / faults
@@ -526,6 +534,8 @@ class Chaos:
             done = self._join(planned)
         elif whom == STRANGER:
             done = self._call(what)
+        elif whom == RECEIVER:
+            done = self._hit_receiver(planned)
         else:
             done = self._hit_remote(planned)
         if done:
@@ -570,6 +580,18 @@ class Chaos:
             self._pulse(planned, pid)
         else:
             self._strike(planned.what, pid, DEADLY.get(planned.what, signal.SIGSTOP), local=True)
+        return True
+
+    def _hit_receiver(self, planned: Planned) -> bool:
+        receivers = self._client._engine._receivers
+        there = [] if receivers is None else [each.process.pid for each in receivers._receivers]
+        if not there or self._frozen:
+            return False
+        pid = there[planned.undo % len(there)]
+        if planned.what == SLOW:
+            self._pulse(planned, pid)
+        else:
+            _signal(pid, DEADLY.get(planned.what, signal.SIGSTOP))
         return True
 
     def _hit_remote(self, planned: Planned) -> bool:
@@ -737,6 +759,7 @@ def run(
     seed: int,
     epoch_batches: int = 500,
     chosen: Callable[[str], bool] = lambda what: True,
+    receivers: int = 0,
 ) -> Report:
     """Stream at least ``batches`` batches under ``faults`` faults, of the ``chosen`` kinds;
     ``folder`` is for the videos, the keys and what the workers print."""
@@ -756,13 +779,13 @@ def run(
     report.serial_s = time.monotonic() - began
 
     script: dict[int, list[Planned]] = {}
-    for planned in plan_faults(report.batches, faults, seed, chosen):
+    for planned in plan_faults(report.batches, faults, seed, chosen, receivers=receivers):
         script.setdefault(planned.batch, []).append(planned)
 
     empty = Left.now()
     trainer_keys, worker_keys = make_keys(folder / "keys")
     with ExitStack() as stack:
-        sealed_at = f"tcp://127.0.0.1:{free_port()}"
+        sealed_at = f"tcp://127.0.0.1:{free_pair()}"
         with keys_at(sealed_at):
             client = stack.enter_context(
                 Client(
@@ -770,6 +793,7 @@ def run(
                     listen=["tcp://127.0.0.1:*", sealed_at],
                     keys=trainer_keys,
                     stall_s=STALL_S,
+                    receivers=receivers,
                 )
             )
         plain = client.endpoints[0]
@@ -897,6 +921,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=20_000)
     parser.add_argument("--faults", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--receivers", type=int, default=0)
     parser.add_argument("--log", type=Path, help="keep what the workers print here")
     kinds = sorted({planned.what for planned in plan_faults(1000, 1000, 1)})
     for name, what in (("--only", "no other kind of fault"), ("--without", "leave this one out")):
@@ -908,8 +933,9 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         report = run(
-            Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed, chosen=chosen
-        )
+            Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed,
+            chosen=chosen, receivers=asked.receivers,
+        )  # fmt: skip
         if asked.log:
             asked.log.write_bytes((Path(folder) / "workers.log").read_bytes())
     console = Console(width=110, highlight=False)

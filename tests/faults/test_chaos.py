@@ -58,15 +58,17 @@ def test_what_happens_follows_from_the_seed_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
+@pytest.mark.parametrize("receivers", [0, 2])
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
-    tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, receivers: int
 ) -> None:
     # Most of the time goes into deadlines: shorter ones than usual.
     monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
+    monkeypatch.setattr("videoload.trainer.receivers._SILENCE_S", 1.5 * SECOND)
     report = run(
         tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200,
-        chosen=lambda what: what not in OTHERS,
+        chosen=lambda what: what not in OTHERS, receivers=receivers,
     )  # fmt: skip
     tell(
         f"{len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "

@@ -41,6 +41,7 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=40)
 BATCH, SLOTS = 4, 4
 EPOCHS = 1000  # of 80 batches; nobody reads so far
+RECEIVERS = pytest.mark.parametrize("receivers", [0, 1])
 
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
@@ -132,11 +133,11 @@ def cable(trainer: Namespace, worker: Namespace, number: int) -> str:
 
 
 @contextmanager
-def client_in(namespace: Namespace) -> Iterator[Client]:
+def client_in(namespace: Namespace, receivers: int) -> Iterator[Client]:
     """A client there that listens at all of its addresses; who uses it stays here."""
     with ExitStack() as stack:
         with namespace:
-            client = Client(workers=0, listen="tcp://0.0.0.0:*", insecure=True)
+            client = Client(workers=0, listen="tcp://0.0.0.0:*", insecure=True, receivers=receivers)
         stack.enter_context(client)
         yield client
 
@@ -180,12 +181,13 @@ class Reading:
 
 
 @pytest.mark.slow
+@RECEIVERS
 def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_back(
-    namespaces: list[Namespace], videos: Videos, programs: Programs
+    namespaces: list[Namespace], videos: Videos, programs: Programs, receivers: int
 ) -> None:
     trainer, *places = namespaces
     hosts = [cable(trainer, place, number) for number, place in enumerate(places)]
-    with client_in(trainer) as client:
+    with client_in(trainer, receivers) as client:
         cut_off, _ = (
             worker_in(place, host, client, videos, programs)
             for place, host in zip(places, hosts, strict=True)
@@ -209,17 +211,19 @@ def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_ba
 
 
 @pytest.mark.slow
+@RECEIVERS
 def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
     monkeypatch: pytest.MonkeyPatch,
+    receivers: int,
 ) -> None:
     # Forty beats of silence: four seconds here. Its old connection stays, half open.
     monkeypatch.setattr("videoload.trainer.engine._BEAT_S", 0.1)
     trainer, place, _ = namespaces
     host = cable(trainer, place, 0)
-    with client_in(trainer) as client:
+    with client_in(trainer, receivers) as client:
         worker = worker_in(place, host, client, videos, programs)
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         reading = Reading(client, videos)
@@ -314,15 +318,17 @@ def netem(trainer: Namespace, worker: Namespace) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@RECEIVERS
 @pytest.mark.parametrize("line", [relayed, netem])
 def test_a_line_that_loses_doubles_and_reorders_packets_changes_nothing(
     line: Callable[[Namespace, Namespace], Iterator[str]],
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
+    receivers: int,
 ) -> None:
     trainer, place, _ = namespaces
-    with line(trainer, place) as host, client_in(trainer) as client:  # type: ignore[attr-defined]
+    with line(trainer, place) as host, client_in(trainer, receivers) as client:  # type: ignore[attr-defined]
         for _ in range(2):
             worker_in(place, host, client, videos, programs)
         client.wait_for_workers(2, timeout_s=20 * SECOND)

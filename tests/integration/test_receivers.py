@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.digests import digest
-from tests.ports import free_port, free_ports
+from tests.ports import free_pair, free_port
 from tests.processes import children_of, is_alive
 from tests.programs import Programs
 from tests.videos import Videos
@@ -80,7 +80,7 @@ def test_they_end_with_their_client() -> None:
 
 
 def test_their_port_is_the_next_one() -> None:
-    port = next(port for port in free_ports(64) if is_free(port + 1))
+    port = free_pair()
     with Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1) as client:
         assert receivers_of(client)._ports == {client.endpoints[0]: port + 1}
     with (
@@ -88,14 +88,6 @@ def test_their_port_is_the_next_one() -> None:
         pytest.raises(TransportError, match=f"port {port + 1} of 127.0.0.1, where receivers take"),
     ):
         Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1)
-
-
-def is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
 
 
 def test_a_wrong_number_is_refused() -> None:

@@ -77,7 +77,6 @@ from videoload.transport.messages import (
     Hello,
     Landed,
     Notice,
-    Place,
     Refused,
     Result,
     Share,
@@ -269,7 +268,7 @@ class Engine:
             stream.id, stream.plan, stream.quarantine,
             clip_frames=math.prod(stream.spec.frames_shape),
             slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
+            lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
         )  # fmt: skip
         if self._supervisor is not None:
@@ -580,7 +579,7 @@ class Engine:
         if place is not None and not (worker.is_child and SHARED):
             stream_id, slot, first, rows = place
             stream = self._streams[stream_id]
-            shape = (rows, stream.spec.clip_bytes)
+            shape = (rows, stream.clip_bytes)
             peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
         self._take_answer(peer, result, is_sent=not (worker.is_child and SHARED))
 
@@ -593,8 +592,7 @@ class Engine:
         if found is not None:
             stream_id, slot, first, rows = found
             stream = self._streams[stream_id]
-            size = rows * stream.spec.clip_bytes
-            place = Place(stream_id, slot * stream.arena.stride + first * stream.spec.clip_bytes)
+            size, place = rows * stream.clip_bytes, stream.place(slot, first)
         is_there = self._receivers.land(peer, connection, result.lease, place, size)
         if found is None:
             self._take_answer(peer, result)  # void
@@ -642,7 +640,7 @@ class Engine:
             if len(result.rates) not in (0, rows):
                 raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
             now = time.monotonic()
-            sent = rows * stream.spec.clip_bytes if is_sent else 0
+            sent = rows * stream.clip_bytes if is_sent else 0
             work = worker.account.answered(result, rows, sent, now)
             videos = self._table.videos(peer, result.lease)
             stream.meter.did(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
@@ -807,14 +805,11 @@ class Engine:
         stream = self._streams[grant.stream]
         if peer not in self._workers:  # it left while this list of commands was carried out
             return
-        place = None
-        if self._workers[peer].is_child:
-            offset = grant.slot * stream.arena.stride + grant.first * stream.spec.clip_bytes
-            place = Place(stream.id, offset)
+        place = stream.place(grant.slot, grant.first) if self._workers[peer].is_child else None
         if place is None or not SHARED:
             # In a message, at most, with the rate.
             frames_bytes = 9 * (math.prod(stream.spec.frames_shape) + 1)
-            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
+            answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         lease = stream.lease(grant.lease, grant.samples, place)
         self._workers[peer].account.granted(time.monotonic())

@@ -283,15 +283,15 @@ class Receivers:
 
     def _hear(self, receiver: _Receiver, now: float) -> Iterator[Landed | Ended]:
         try:
-            while (got := receiver.channel.receive(0)) is not None:
+            for message, _ in receiver.channel.receive_all():
                 receiver.heard = now
                 if not receiver.worked:
                     receiver.worked = True
                     self._restarts.worked()
-                if isinstance(got[0], Landed):
-                    yield got[0]
-                elif isinstance(got[0], Ended):
-                    yield from self._ended(got[0])
+                if isinstance(message, Landed):
+                    yield message
+                elif isinstance(message, Ended):
+                    yield from self._ended(message)
         except EOFError:
             yield from self._bury(receiver, now)
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from videoload.transport.messages import (
@@ -72,6 +74,8 @@ class PrivateChannel:
         """Send what there is room for. To be called again and again; where the channel `is_full`,
         as soon as its socket can be written to."""
         self.is_full = False
+        if not self._unsent:
+            return
         try:
             self.socket.setblocking(False)
             while self._unsent:
@@ -95,26 +99,38 @@ class PrivateChannel:
         came in time. Raises EOFError if the other process is gone, ProtocolError."""
         self.socket.settimeout(timeout_s)
         try:
-            while (message := self._take()) is None:
-                data, descriptors, _, _ = socket.recv_fds(self.socket, 65536, 8)
-                self._descriptors.extend(descriptors)
-                if not data:
-                    raise EOFError
-                self._received += data
+            while (got := self._take()) is None:
+                self._read(0)
         except (TimeoutError, BlockingIOError):
             return None
+        return got
+
+    def receive_all(self) -> Iterator[tuple[Private, int | None]]:
+        """What has come, after the socket was found readable; never waits. Raises as `receive`."""
+        with suppress(BlockingIOError):
+            self._read(socket.MSG_DONTWAIT)
+        while (got := self._take()) is not None:
+            yield got
+
+    def _read(self, flags: int) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self.socket, 65536, 8, flags)
         except ConnectionError:
             raise EOFError from None
-        brings = isinstance(message, Adopt) or (isinstance(message, Share) and message.memory)
-        return message, self._descriptors.popleft() if brings else None
+        self._descriptors.extend(descriptors)
+        if not data:
+            raise EOFError
+        self._received += data
 
-    def _take(self) -> Private | None:
+    def _take(self) -> tuple[Private, int | None] | None:
         length = int.from_bytes(self._received[:4], "big")
         if len(self._received) < 4 + length or len(self._received) < 4:
             return None
         body = bytes(self._received[4 : 4 + length])
         del self._received[: 4 + length]
-        return unpack_private(body)
+        message = unpack_private(body)
+        brings = isinstance(message, Adopt) or (isinstance(message, Share) and message.memory)
+        return message, self._descriptors.popleft() if brings else None
 
     def _take_back(self, arena: int) -> None:
         for unsent in self._unsent:

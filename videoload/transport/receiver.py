@@ -74,8 +74,8 @@ class Receiver:
                 now = time.monotonic()
                 for descriptor, events in ready:
                     if descriptor == self._channel.socket.fileno():
-                        while (got := self._channel.receive(0)) is not None:
-                            self._obey(*got, now)
+                        for message, given in self._channel.receive_all():
+                            self._obey(message, given, now)
                     elif (connection := self._by_descriptor.get(descriptor)) is not None:
                         self._read(connection, events, now)
                 if now >= beat:
