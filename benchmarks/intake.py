@@ -2,11 +2,13 @@
 
 Over loopback, from simulated workers (`benchmarks.simulated`) that decode nothing and answer at
 once, so that the line and the client are all there is; they share its cores, though. Clips of 16
-frames of 112x112 and 224x224, without keys and with CURVE:
+frames of 112x112 and 224x224, without keys and with them; with ZeroMQ alone and with two receivers,
+in turns:
 
     clips/s   read and dropped
     GB/s      of pixels
-    io        CPU microseconds a clip of the client's I/O thread, which copies into the slot
+    io        CPU microseconds a clip of the client's I/O thread, which copies into the slot where
+              there are no receivers
     zmq       ... of ZeroMQ's, which receive and decipher
     reader    ... of the thread that reads the stream
 """
@@ -25,6 +27,7 @@ from videoload.native import cores
 from videoload.transport.keys import make_keys
 
 _PROCESSES, _WORKERS = 2, 2  # in each
+_RECEIVERS = 2
 _CLIP_S, _SPREAD = 1e-4, 0.2
 _BATCH, _VIDEOS = 8, 10_000
 _WARM_S = 2.0
@@ -54,7 +57,8 @@ def intake(size: int, seconds: float, *, has_keys: bool, receivers: int = 0) -> 
         spent = {name: 1e6 * (s - before[name]) / clips for name, s in client_cpu_s().items()}
     rate = clips / took
     return {
-        "size": size, "keys": "CURVE" if has_keys else "none", "clips_per_s": rate,
+        "size": size, "keys": "with" if has_keys else "none", "receivers": receivers,
+        "clips_per_s": rate,
         "gb_per_s": rate * spec.clip_bytes / 1e9, "io": spent["io"], "zmq": spent["zmq"],
         "reader": spent["consumer"],
     }  # fmt: skip
@@ -68,13 +72,17 @@ def main() -> None:
     given = made.parse_args()
     rows = []
     for size, has_keys in ((112, False), (224, False), (112, True), (224, True)):
-        found = [intake(size, given.seconds, has_keys=has_keys) for _ in range(given.rounds)]
-        rate = median(float(row["clips_per_s"]) for row in found)
-        rows.append(min(found, key=lambda row: abs(float(row["clips_per_s"]) - rate)))
+        found: dict[int, list[Row]] = {0: [], _RECEIVERS: []}
+        for _ in range(given.rounds):
+            for receivers, measured in found.items():
+                measured.append(intake(size, given.seconds, has_keys=has_keys, receivers=receivers))
+        for measured in found.values():
+            rate = median(float(row["clips_per_s"]) for row in measured)
+            rows.append(min(measured, key=lambda row: abs(float(row["clips_per_s"]) - rate)))
     show(f"one client on {cores()} cores that the workers share", rows, {
-        "clip": "16x{size}x{size}", "keys": "{keys}", "clips/s": "{clips_per_s:.0f}",
-        "GB/s": "{gb_per_s:.2f}", "io us": "{io:.0f}", "zmq us": "{zmq:.0f}",
-        "reader us": "{reader:.0f}",
+        "clip": "16x{size}x{size}", "keys": "{keys}", "receivers": "{receivers}",
+        "clips/s": "{clips_per_s:.0f}", "GB/s": "{gb_per_s:.2f}", "io us": "{io:.0f}",
+        "zmq us": "{zmq:.0f}", "reader us": "{reader:.0f}",
     })  # fmt: skip
     save(given.json, "intake", rows, rounds=given.rounds, seconds=given.seconds)
 

@@ -59,6 +59,9 @@ def main(
     any_software: Annotated[
         bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
     ] = False,
+    receivers: Annotated[
+        int, Option(min=0, help="Processes that take pixels, at the port after that of --listen.")
+    ] = 0,
     workers: Annotated[int, Option(min=1, help="Begin when so many are there.")] = 1,
     patience: Annotated[float, Option(help="Seconds to wait for them.")] = 600,
     epochs: Annotated[int, Option(min=1, help="Epochs in all.")] = 10,
@@ -148,6 +151,7 @@ def main(
             keys=keys,
             insecure=insecure,
             any_software=any_software,
+            receivers=receivers,
             metrics_port=metrics_port,
         ) as client,
     ):

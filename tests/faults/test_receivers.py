@@ -49,6 +49,7 @@ def expected(videos: Videos) -> list[str]:
 @pytest.fixture
 def client() -> Iterator[Client]:
     with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=1) as made:
+        wait_until(lambda: receivers_of(made)._working, 10 * SECOND)
         yield made
 
 
@@ -95,6 +96,19 @@ def test_a_worker_killed_again_and_again_changes_nothing(
             got += digests([batch])
             time.sleep(0.05)  # a step of the trainer
     assert got == expected
+
+
+def test_a_worker_that_came_before_any_receiver_worked_has_its_connection_later(
+    videos: Videos, programs: Programs, client: Client
+) -> None:
+    [receiver] = receivers_of(client)._receivers
+    os.kill(receiver.process.pid, signal.SIGSTOP)
+    receiver.works = False
+    programs.worker(client.endpoints[0], videos.catalog.root or "")
+    client.wait_for_workers(1)
+    assert adopted(client) == 0
+    os.kill(receiver.process.pid, signal.SIGCONT)
+    wait_until(lambda: adopted(client) == 1, 5 * SECOND)
 
 
 # Liars
@@ -226,7 +240,7 @@ def test_whoever_lies_on_its_data_connection_changes_nothing(
 def test_strangers_at_their_port_disturb_nobody(
     videos: Videos, programs: Programs, client: Client, expected: list[str]
 ) -> None:
-    [port] = receivers_of(client)._ports.values()
+    [port] = receivers_of(client)._ports.numbers.values()
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
     for number, words in enumerate((b"GET / HTTP/1.1\r\n\r\n", b"x", bytes(16), b"\xff" * 9000)):
         silent[number - 4].sendall(words)
@@ -234,10 +248,10 @@ def test_strangers_at_their_port_disturb_nobody(
     wait_until(lambda: adopted(client) == 1, 20 * SECOND)
     stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
     assert digests(stream.batches(epochs=EPOCHS)) == expected
-    assert len(receivers_of(client)._strangers) <= 64
+    assert len(receivers_of(client)._ports._strangers) <= 64
     for end in silent:
         end.close()
-    wait_until(lambda: not receivers_of(client)._strangers, 10 * SECOND)
+    wait_until(lambda: not receivers_of(client)._ports._strangers, 10 * SECOND)
 
 
 def test_a_ticket_is_good_once(client: Client) -> None:

@@ -63,7 +63,8 @@ def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
     expected = decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS)
     with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=1) as client:
         unused = free_port()
-        receivers_of(client)._ports[client.endpoints[0]] = unused
+        receivers_of(client)._ports.numbers[client.endpoints[0]] = unused
+        wait_until(lambda: receivers_of(client)._working, 10 * SECOND)
         worker = programs.worker(client.endpoints[0], videos.catalog.root or "")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digest(stream.batches(epochs=EPOCHS)) == digest(expected)
@@ -82,7 +83,7 @@ def test_they_end_with_their_client() -> None:
 def test_their_port_is_the_next_one() -> None:
     port = free_pair()
     with Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1) as client:
-        assert receivers_of(client)._ports == {client.endpoints[0]: port + 1}
+        assert receivers_of(client)._ports.numbers == {client.endpoints[0]: port + 1}
     with (
         socket.create_server(("127.0.0.1", port + 1)),
         pytest.raises(TransportError, match=f"port {port + 1} of 127.0.0.1, where receivers take"),

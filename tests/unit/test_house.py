@@ -43,7 +43,7 @@ PACKAGES = {
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",
-        "sockets", "data_connection", "receiver", "watching", "metrics_port",
+        "sockets", "data_connection", "data_ports", "receiver", "watching", "metrics_port",
     ),
     "worker": (
         "trainers", "counters", "lease_runs", "worker", "restarts", "metrics", "supervisor",

@@ -72,6 +72,7 @@ from videoload.transport.messages import (
     Compared,
     Ended,
     Failed,
+    FromReceiver,
     FromWorker,
     Heartbeat,
     Hello,
@@ -450,7 +451,7 @@ class Engine:
             self._look_after_children()
         if self._receivers is not None and any(each.fileno() in ready for each in receivers):
             for told in self._receivers.read(ready):
-                self._heard_of_pixels(told)
+                self._hear_receiver(told)
         return ready
 
     def _receive(self, router: Router) -> None:
@@ -601,8 +602,8 @@ class Engine:
         else:
             self._execute(self._table.landed(result.lease, whole=False))
 
-    def _heard_of_pixels(self, told: Landed | Ended) -> None:
-        """A receiver has put an answer in its place, or a data connection has ended."""
+    def _hear_receiver(self, told: FromReceiver) -> None:
+        """An answer is in its place, a data connection has ended, or a receiver has begun."""
         assert self._receivers is not None
         if isinstance(told, Landed):
             answer = self._landing.pop((told.connection, told.lease), None)
@@ -610,15 +611,19 @@ class Engine:
                 self._execute(self._table.landed(told.lease, whole=True))
                 if answer.peer in self._workers:
                     self._take_landed(*answer)
-            return
-        for connection, lease in list(self._landing):
-            if connection == told.connection:
-                del self._landing[connection, lease]
-                self._execute(self._table.landed(lease, whole=False))
-        peer = self._receivers.worker_of(told.connection)
-        if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
-            _log.info("pixels of worker %s: connection ended: %s", worker.name, told.why)
-            self._welcome(peer)
+        elif isinstance(told, Ended):
+            for connection, lease in list(self._landing):
+                if connection == told.connection:
+                    del self._landing[connection, lease]
+                    self._execute(self._table.landed(lease, whole=False))
+            peer = self._receivers.worker_of(told.connection)
+            if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
+                _log.info("data connection of worker %s ended: %s", worker.name, told.why)
+                self._welcome(peer)
+        else:
+            for peer, worker in self._workers.items():
+                if not worker.is_child and self._receivers.lacks_offer(peer):
+                    self._welcome(peer)
 
     def _take_landed(self, peer: Peer, result: Result) -> None:
         try:

@@ -1,10 +1,10 @@
-"""The receivers of a client: their processes, the port that they take pixels at, and which worker's
-data connection is at which of them. All of it is the I/O thread's, and none of it waits.
+"""The receivers of a client: their processes, and which worker's data connection is at which of
+them. All of it is the I/O thread's, and none of it waits.
 
     offered ── the worker dials, shows its ticket ──> adopted (by a receiver) ──> ended
 
-This process accepts: it alone knows the tickets, and it hands the connection on. It keeps the
-descriptor as well, so that it can end a connection whose receiver is dead.
+This process takes the connections in, since it alone knows the tickets, and hands them on. It keeps
+their descriptors as well, so that it can end a connection whose receiver is dead.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
-from urllib.parse import urlsplit
 
 from videoload import native
-from videoload.errors import TransportError, WorkerError
+from videoload.errors import WorkerError
 from videoload.transport.data_connection import KEY_BYTES, TICKET_BYTES
+from videoload.transport.data_ports import DataPorts
 from videoload.transport.messages import (
     Abandon,
     Adopt,
+    Alive,
     DataOffer,
     Ended,
+    FromReceiver,
     Land,
     Landed,
     Place,
@@ -41,17 +44,15 @@ from videoload.worker.supervisor import start
 
 _log = logging.getLogger(__name__)
 
-_TICKET_S = 5.0  # who dials shows a ticket within so long
-_STRANGERS = 64  # who have not shown one yet; the first of more make room
-_OFFERS = 3  # to one worker: after so many broken connections its pixels go by ZeroMQ
-_SILENCE_S = 10.0  # a receiver beats 20 times in it; one that is silent for so long is killed
+_OFFERS, _OFFERS_S = 3, 60.0  # to one worker, in so long: then its pixels go by ZeroMQ
+_START_S = 30.0  # a receiver that does not work by then is killed
+_SILENCE_S = 10.0  # ... as is one that was silent for so long: it beats 20 times in it
 _KILL_S = 0.5
-_BACKLOG = 1024
 
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    worker: object
+    worker: Hashable
     offer: DataOffer
     receiver: _Receiver | None = None  # before: it is offered
     end: socket.socket | None = None
@@ -77,45 +78,31 @@ class _Receiver:
             raise
         self.channel.send(ReceiverSettings(native.switched_off()))
         self.began = self.heard = time.monotonic()
-        self.worked = False
+        self.works = False
         self.connections: dict[int, _Connection] = {}
-
-
-@dataclass(eq=False, slots=True)
-class _Stranger:
-    since: float
-    ticket: bytearray = field(default_factory=bytearray)
 
 
 class Receivers:
     """Those of one client."""
 
     def __init__(self, processes: int, bound: Mapping[str, str], *, has_keys: bool) -> None:
-        """Start them, and listen at the port after that of each TCP address, or at a free one where
-        it took a free one. ``bound``: the address asked for, by the endpoint that it became.
-        Raises WorkerError, TransportError."""
+        """Start them, and listen; ``bound`` as for `DataPorts`. Raises WorkerError,
+        TransportError."""
         self._wanted = processes
         self._has_keys = has_keys
         self._receivers: list[_Receiver] = []
         self._restarts = Restarts()
         self._shares: dict[int, tuple[Share, int]] = {}
-        self._ports: dict[str, int] = {}
-        self._listening: list[socket.socket] = []
-        self._strangers: dict[socket.socket, _Stranger] = {}
         self._tickets: dict[bytes, _Connection] = {}
-        self._connections: dict[int, _Connection] = {}
-        self._of_worker: dict[object, _Connection] = {}
-        self._offers: dict[object, int] = {}
+        self._connections: dict[int, _Connection] = {}  # those that receivers have, by number
+        self._of_worker: dict[Hashable, _Connection] = {}
+        self._offers: dict[Hashable, deque[float]] = {}  # when each was made
         self._numbers = count()
+        self._ports = DataPorts(bound)
         try:
-            for endpoint, address in bound.items():
-                if endpoint.startswith("tcp://"):
-                    listening = _listen(endpoint, any_port=address.endswith(":*"))
-                    self._listening.append(listening)
-                    self._ports[endpoint] = listening.getsockname()[1]
             for _ in range(processes):
                 self._receivers.append(_Receiver())
-        except (TransportError, WorkerError):
+        except WorkerError:
             self.close()
             raise
 
@@ -135,23 +122,23 @@ class Receivers:
 
     # Workers
 
-    def offer(self, worker: object, endpoint: str) -> DataOffer | None:
+    def offer(self, worker: Hashable, endpoint: str) -> DataOffer | None:
         """What to offer a worker that dialled this endpoint, in the place of what it has; None: its
         pixels come by ZeroMQ."""
         self._let_go(worker)
-        port, offers = self._ports.get(endpoint), self._offers.get(worker, 0)
-        if port is None or offers == _OFFERS:
+        port, now = self._ports.numbers.get(endpoint), time.monotonic()
+        offers = self._offers.setdefault(worker, deque(maxlen=_OFFERS))
+        too_many = len(offers) == _OFFERS and now - offers[0] < _OFFERS_S
+        if port is None or too_many or not self._working:
             return None
-        self._offers[worker] = offers + 1
+        offers.append(now)
         key = secrets.token_bytes(KEY_BYTES) if self._has_keys else b""
-        ticket = secrets.token_bytes(TICKET_BYTES)
-        offer = DataOffer(next(self._numbers), port, ticket, key)
-        offered = _Connection(worker, offer)
-        self._tickets[offer.ticket] = self._of_worker[worker] = offered
+        offer = DataOffer(next(self._numbers), port, secrets.token_bytes(TICKET_BYTES), key)
+        self._tickets[offer.ticket] = self._of_worker[worker] = _Connection(worker, offer)
         return offer
 
     def land(
-        self, worker: object, connection: int, lease: int, place: Place | None, size: int
+        self, worker: Hashable, connection: int, lease: int, place: Place | None, size: int
     ) -> bool:
         """The answer to ``lease`` comes by this worker's data connection, and goes to ``place``,
         until it has `Landed` or the connection has `Ended`. False: it has ended already."""
@@ -161,12 +148,16 @@ class Receivers:
         at.receiver.channel.send(Land(connection, lease, place, size))
         return True
 
-    def left(self, worker: object) -> None:
+    def left(self, worker: Hashable) -> None:
         """This worker is none any more. That its connection has `Ended` is still to come."""
         self._offers.pop(worker, None)
         self._let_go(worker)
 
-    def worker_of(self, connection: int) -> object:
+    def lacks_offer(self, worker: Hashable) -> bool:
+        """Whether this worker has no connection, and none is offered to it."""
+        return worker not in self._of_worker
+
+    def worker_of(self, connection: int) -> Hashable:
         """Whose connection that is; None: its worker has left, or another one was offered."""
         at = self._connections.get(connection)
         return None if at is None or self._of_worker.get(at.worker) is not at else at.worker
@@ -176,33 +167,26 @@ class Receivers:
     def watched(self) -> dict[socket.socket, bool]:
         """Sockets that become readable when there is something to `read`; and whether there is
         something to be sent when they become writable."""
-        quiet = [*self._listening, *self._strangers]
-        return dict.fromkeys(quiet, False) | {
+        return dict.fromkeys(self._ports.watched(), False) | {
             receiver.channel.socket: receiver.channel.is_full for receiver in self._receivers
         }
 
-    def read(self, ready: Collection[object]) -> Iterator[Landed | Ended]:
+    def read(self, ready: Collection[object]) -> Iterator[FromReceiver]:
         """What receivers have to say, after `watched` sockets were found ``ready`` (their
-        descriptors are in it); and take what workers dial."""
-        now = time.monotonic()
-        for listening in self._listening:
-            if listening.fileno() in ready:
-                self._accept(listening, now)
-        for stranger in list(self._strangers):
-            self._read_ticket(stranger)
+        descriptors are in it): `Landed`, `Ended`, and `Alive` when one has come as far as to work.
+        And take what workers dial."""
+        for ticket, end in self._ports.arrived(ready, expected=len(self._tickets)):
+            self._take_in(ticket, end)
         for receiver in list(self._receivers):
             receiver.channel.flush()
             if receiver.channel.socket.fileno() in ready:
-                yield from self._hear(receiver, now)
+                yield from self._hear(receiver)
 
     def keep(self, now: float) -> None:
-        """Time passes: hang up on those that show no ticket, kill receivers that hang, and start
-        those that are missing."""
-        for end, stranger in list(self._strangers.items()):
-            if now - stranger.since > _TICKET_S:
-                self._hang_up(end)
+        """Time passes: kill receivers that hang, and start those that are missing."""
+        self._ports.keep(now)
         for receiver in self._receivers:
-            if now - receiver.heard > _SILENCE_S and receiver.worked:
+            if now - receiver.heard > (_SILENCE_S if receiver.works else _START_S):
                 _log.warning("receiver process %d hangs; killing it", receiver.process.pid)
                 receiver.process.kill()
         while len(self._receivers) < self._wanted and self._restarts.is_due(now):
@@ -215,27 +199,37 @@ class Receivers:
             self._receivers.append(receiver)
             for message, descriptor in self._shares.values():
                 receiver.channel.send(message, descriptor)
-        for end in list(self._strangers):
-            self._read_ticket(end)
 
     def close(self) -> None:
         """End them."""
-        for end in [*self._listening, *self._strangers]:
-            end.close()
+        self._ports.close()
         for receiver in self._receivers:
             receiver.process.kill()  # it has nothing to lose
         for receiver in self._receivers:
             with suppress(subprocess.TimeoutExpired):
                 receiver.process.wait(_KILL_S)
             receiver.channel.close()
-        for connection in self._connections.values():
-            if connection.end is not None:
-                connection.end.close()
-        self._listening.clear()
-        self._strangers.clear()
         self._receivers.clear()
+        for connection in list(self._connections.values()):
+            self._forget(connection)
 
-    def _let_go(self, worker: object) -> None:
+    @property
+    def _working(self) -> list[_Receiver]:
+        return [receiver for receiver in self._receivers if receiver.works]
+
+    def _take_in(self, ticket: bytes, end: socket.socket) -> None:
+        """Somebody has dialled, and shown this."""
+        connection = self._tickets.pop(ticket, None)
+        if connection is None or not self._working:
+            end.close()
+            return
+        receiver = min(self._working, key=lambda receiver: len(receiver.connections))
+        connection.receiver, connection.end = receiver, end
+        self._connections[connection.number] = connection
+        receiver.connections[connection.number] = connection
+        receiver.channel.send(Adopt(connection.number, connection.offer.key), end.fileno())
+
+    def _let_go(self, worker: Hashable) -> None:
         at = self._of_worker.pop(worker, None)
         if at is None:
             return
@@ -243,65 +237,27 @@ class Receivers:
         if at.receiver is not None:
             at.receiver.channel.send(Abandon(at.number))
 
-    def _accept(self, listening: socket.socket, now: float) -> None:
-        with suppress(OSError):  # nobody is there, or no descriptor is left
-            while True:
-                end, _ = listening.accept()
-                end.setblocking(False)
-                self._strangers[end] = _Stranger(now)
-                if len(self._strangers) > _STRANGERS:
-                    self._hang_up(next(iter(self._strangers)))
-
-    def _read_ticket(self, end: socket.socket) -> None:
-        shown = self._strangers[end].ticket
-        if len(shown) < TICKET_BYTES:
-            try:
-                got = end.recv(TICKET_BYTES - len(shown))
-            except BlockingIOError:
-                return
-            except OSError:
-                got = b""
-            shown += got
-            if got and len(shown) < TICKET_BYTES:
-                return
-        if bytes(shown) not in self._tickets:
-            self._hang_up(end)
-            return
-        if not self._receivers:  # until `keep` has started one
-            return
-        connection = self._tickets.pop(bytes(shown))
-        del self._strangers[end]
-        receiver = min(self._receivers, key=lambda receiver: len(receiver.connections))
-        connection.receiver, connection.end = receiver, end
-        self._connections[connection.number] = connection
-        receiver.connections[connection.number] = connection
-        receiver.channel.send(Adopt(connection.number, connection.offer.key), end.fileno())
-
-    def _hang_up(self, stranger: socket.socket) -> None:
-        del self._strangers[stranger]
-        stranger.close()
-
-    def _hear(self, receiver: _Receiver, now: float) -> Iterator[Landed | Ended]:
+    def _hear(self, receiver: _Receiver) -> Iterator[FromReceiver]:
         try:
             for message, _ in receiver.channel.receive_all():
-                receiver.heard = now
-                if not receiver.worked:
-                    receiver.worked = True
-                    self._restarts.worked()
+                receiver.heard = time.monotonic()
                 if isinstance(message, Landed):
                     yield message
                 elif isinstance(message, Ended):
                     yield from self._ended(message)
+                elif isinstance(message, Alive) and not receiver.works:
+                    receiver.works = True
+                    self._restarts.worked()
+                    yield message
         except EOFError:
-            yield from self._bury(receiver, now)
+            yield from self._bury(receiver)
 
-    def _ended(self, ended: Ended) -> Iterator[Landed | Ended]:
-        """Its connection is told of, with whose it was, before it is forgotten."""
+    def _ended(self, ended: Ended) -> Iterator[FromReceiver]:
+        """Its connection is told of before it is forgotten."""
         connection = self._connections.get(ended.connection)
-        if connection is None:
-            return
-        yield ended
-        self._forget(connection)
+        if connection is not None:
+            yield ended
+            self._forget(connection)
 
     def _forget(self, connection: _Connection) -> None:
         del self._connections[connection.number]
@@ -310,35 +266,18 @@ class Receivers:
         if self._of_worker.get(connection.worker) is connection:
             del self._of_worker[connection.worker]
         if connection.end is not None:
-            with suppress(OSError):  # its receiver may be alive still, and have it as well
+            with suppress(OSError):  # a receiver that is dead has not closed it yet, perhaps
                 connection.end.shutdown(socket.SHUT_RDWR)
             connection.end.close()
 
-    def _bury(self, receiver: _Receiver, now: float) -> Iterator[Landed | Ended]:
+    def _bury(self, receiver: _Receiver) -> Iterator[FromReceiver]:
         """It has closed its channel, so it is dead, or about to be."""
         receiver.process.kill()
         receiver.process.wait()
         self._receivers.remove(receiver)
         receiver.channel.close()
         _log.warning("receiver process %d ended; another takes its place", receiver.process.pid)
-        if not receiver.worked:
-            self._restarts.start_failed(receiver.began, now)
+        if not receiver.works:
+            self._restarts.start_failed(receiver.began, time.monotonic())
         for connection in list(receiver.connections.values()):
             yield from self._ended(Ended(connection.number, "its receiver ended"))
-
-
-def _listen(endpoint: str, *, any_port: bool) -> socket.socket:
-    """A socket at the port after that of ``endpoint``, or at a free one. Raises TransportError."""
-    parts = urlsplit(endpoint)
-    host, port = parts.hostname or "", 0 if any_port else (parts.port or 0) + 1
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server(
-            (host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=host == "::"
-        )
-    except (OSError, OverflowError) as error:
-        raise TransportError(
-            f"cannot listen at port {port} of {host}, where receivers take pixels: {error}"
-        ) from None
-    listening.setblocking(False)
-    return listening

@@ -37,7 +37,7 @@ from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
 
 _BEAT_S = 0.5  # it says so often that it is alive
-_SILENCE_S = 2.0  # an answer of which nothing comes for so long will not come
+_SILENCE_S = 3.0  # an answer of which nothing comes for so long will not come
 _ANSWER_S = 30.0  # ... nor one that is not whole by then: others can decode it meanwhile
 _CHANNEL_S = 5.0
 _HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
