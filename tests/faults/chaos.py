@@ -583,8 +583,8 @@ class Chaos:
         return True
 
     def _hit_receiver(self, planned: Planned) -> bool:
-        receivers = self._client._engine._receivers
-        there = [] if receivers is None else [each.process.pid for each in receivers._receivers]
+        receivers = self._client._engine._receivers._receivers
+        there = [receiver.process.pid for receiver in receivers]
         if not there or self._frozen:
             return False
         pid = there[planned.undo % len(there)]

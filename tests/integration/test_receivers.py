@@ -25,7 +25,6 @@ BATCH, EPOCHS = 4, 3
 
 
 def receivers_of(client: Client) -> Receivers:
-    assert client._engine._receivers is not None
     return client._engine._receivers
 
 

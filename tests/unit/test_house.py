@@ -52,10 +52,10 @@ PACKAGES = {
     "trainer": (
         "line", "paces", "silence", "lease_commands", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "mailbox", "collection_watch", "copy_check", "contact_sheet", "receipts", "snapshots",
-        "auto_workers", "receivers", "engine", "serial", "lender", "stream", "evaluation",
-        "head_room", "client", "ray_workers", "interrupts", "python_datasets", "tfdata", "keras",
-        "keras_monitor", "keras_sequence",
+        "mailbox", "collection_watch", "copy_check", "receivers", "answers", "contact_sheet",
+        "receipts", "snapshots", "auto_workers", "engine", "serial", "lender", "stream",
+        "evaluation", "head_room", "client", "ray_workers", "interrupts", "python_datasets",
+        "tfdata", "keras", "keras_monitor", "keras_sequence",
     ),
     "commands": (
         "scan", "advice", "tables", "made_videos", "demo", "healthy", "top", "verbosity",
@@ -90,6 +90,7 @@ TRIED_ELSEWHERE = {
     "trainer.keras_sequence": "integration/test_sequence.py",
     "trainer.own_files": "faults/test_copies.py",
     "trainer.ray_workers": "integration/test_ray.py",
+    "trainer.answers": "integration/test_receivers.py",
     "trainer.receivers": "faults/test_receivers.py",
     "trainer.receipts": "integration/test_replay.py",
     "trainer.snapshots": "integration/test_top.py",

@@ -29,19 +29,16 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import zmq
 
 from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
-from videoload.spec.items import Spec
 from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
+from videoload.trainer.answers import Answers
 from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
 from videoload.trainer.collection_watch import CollectionWatch
 from videoload.trainer.copy_check import CopyCheck
@@ -112,13 +109,6 @@ _MAX_TEXT = 4096  # of what a worker is told; it refuses more
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
 
 
-class _Answer(NamedTuple):
-    """The words of an answer whose pixels are on their way."""
-
-    peer: Peer
-    result: Result
-
-
 class Engine:
     """The I/O thread. Start it with `start`, speak to it with `post`, end it with `stop`."""
 
@@ -143,9 +133,8 @@ class Engine:
         self._insecure = insecure
         self._any_software = any_software
         self._cache = cache
-        self._processes = receivers if SHARED else 0
-        self._receivers: Receivers | None = None
-        self._landing: dict[tuple[int, int], _Answer] = {}  # by data connection and lease
+        self._receiving = receivers if SHARED else 0  # processes
+        self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
         self._mailbox = Mailbox()
@@ -172,6 +161,10 @@ class Engine:
         self._copies = CopyCheck(
             self._table, self._streams, self._workers, self._own_files, self._mixtures,
             execute=self._execute, post=self.post,
+        )  # fmt: skip
+        self._answers = Answers(
+            self._table, self._streams, self._workers, self._receivers, self._copies, self._meter,
+            execute=self._execute, refuse=self._refuse,
         )  # fmt: skip
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
@@ -276,8 +269,7 @@ class Engine:
             shared = stream.arena.fd if SHARED else None
             message = Share(stream.id, str(stream.catalog.root or NO_FOLDER), shared is not None)
             self._supervisor.share(message, shared)
-        if self._receivers is not None:
-            self._receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
+        self._receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         """Forget a stream."""
@@ -285,8 +277,7 @@ class Engine:
             return
         if self._supervisor is not None:
             self._supervisor.unshare(stream.id)
-        if self._receivers is not None:
-            self._receivers.unshare(stream.id)
+        self._receivers.unshare(stream.id)
         self._execute(self._table.drop_stream(stream.id))
         stream.arena.close()
 
@@ -349,7 +340,7 @@ class Engine:
             self._authenticator = KeyAuthenticator(context, self._keys)
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
-            each = 2 if self._processes else 1  # one for words, one for pixels
+            each = 2 if self._receiving else 1  # one for words, one for pixels
             self._admission.max_remote = workers_at_most(most // each, used + 4 * self._children)
             if not self._any_software:
                 from videoload.decoding.software import software  # FFmpeg: not for local workers
@@ -365,10 +356,9 @@ class Engine:
         endpoints = [router.endpoint for router in self._routers]
         if endpoints:
             self._own_files.start()
-            if self._processes:
+            if self._receiving:
                 bound = dict(zip(endpoints, self._listen, strict=True))
-                has_keys = self._keys is not None
-                self._receivers = Receivers(self._processes, bound, has_keys=has_keys)
+                self._receivers.open(self._receiving, bound, has_keys=self._keys is not None)
         if self._children:
             self._private = Router(context, private_endpoint(), children=self._child_pids)
             self._routers.append(self._private)
@@ -408,8 +398,7 @@ class Engine:
                 continue
             next_tick = now + _BEAT_S
             self._look_after_children()
-            if self._receivers is not None:
-                self._receivers.keep(now)
+            self._receivers.keep(now)
             self._take_back_what_is_dead()
             self._look_at_silent(now)
             for router in self._routers:
@@ -431,7 +420,7 @@ class Engine:
         """Wait; returns what is ready, after key checks were answered, ended children reaped, and
         the others told what they had no room for."""
         children = {} if self._supervisor is None else self._supervisor.watched()
-        receivers = {} if self._receivers is None else self._receivers.watched()
+        receivers = self._receivers.watched()
         channels = children | receivers
         if self._poller is None or channels != self._polled:
             self._poller, self._polled = zmq.Poller(), channels
@@ -449,7 +438,7 @@ class Engine:
             self._authenticator.answer()
         if any(child.fileno() in ready for child in children):
             self._look_after_children()
-        if self._receivers is not None and any(each.fileno() in ready for each in receivers):
+        if any(receiver.fileno() in ready for receiver in receivers):
             for told in self._receivers.read(ready):
                 self._hear_receiver(told)
         return ready
@@ -511,7 +500,7 @@ class Engine:
         ):
             peer.send(Bye("this trainer does not know you"))
         elif isinstance(message, Result):
-            self._take_result(peer, message)
+            self._answers.take(peer, message)
         elif isinstance(message, Failed):
             lease, at, reason = message.lease, message.at, message.reason
             dropped, fatal = message.dropped, message.fatal
@@ -565,57 +554,16 @@ class Engine:
         )
 
     def _welcome(self, peer: Peer) -> None:
-        offer = None
-        if self._receivers is not None and peer.router is not self._private:
-            offer = self._receivers.offer(peer, peer.router.endpoint)
+        is_child = peer.router is self._private
+        offer = None if is_child else self._receivers.offer(peer, peer.router.endpoint)
         peer.send(Welcome(_BEAT_S, offer))
-
-    def _take_result(self, peer: Peer, result: Result) -> None:
-        """The words of an answer came; its pixels are a part of this message, or in their place, or
-        a receiver has yet to put them there."""
-        if result.apart is not None:
-            self._land(peer, result, result.apart)
-            return
-        place, worker = self._table.place(peer, result.lease), self._workers[peer]
-        if place is not None and not (worker.is_child and SHARED):
-            stream_id, slot, first, rows = place
-            stream = self._streams[stream_id]
-            shape = (rows, stream.clip_bytes)
-            peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
-        self._take_answer(peer, result, is_sent=not (worker.is_child and SHARED))
-
-    def _land(self, peer: Peer, result: Result, connection: int) -> None:
-        """Have a receiver put the pixels of an answer in their place."""
-        if self._receivers is None:
-            raise ProtocolError("this trainer has no receivers")
-        found, size = self._table.landing(peer, result.lease), 0
-        place = None
-        if found is not None:
-            stream_id, slot, first, rows = found
-            stream = self._streams[stream_id]
-            size, place = rows * stream.clip_bytes, stream.place(slot, first)
-        is_there = self._receivers.land(peer, connection, result.lease, place, size)
-        if found is None:
-            self._take_answer(peer, result)  # void
-        elif is_there:
-            self._landing[connection, result.lease] = _Answer(peer, result)
-        else:
-            self._execute(self._table.landed(result.lease, whole=False))
 
     def _hear_receiver(self, told: FromReceiver) -> None:
         """An answer is in its place, a data connection has ended, or a receiver has begun."""
-        assert self._receivers is not None
         if isinstance(told, Landed):
-            answer = self._landing.pop((told.connection, told.lease), None)
-            if answer is not None:  # else it was void
-                self._execute(self._table.landed(told.lease, whole=True))
-                if answer.peer in self._workers:
-                    self._take_landed(*answer)
+            self._answers.landed(told)
         elif isinstance(told, Ended):
-            for connection, lease in list(self._landing):
-                if connection == told.connection:
-                    del self._landing[connection, lease]
-                    self._execute(self._table.landed(lease, whole=False))
+            self._answers.lost(told.connection)
             peer = self._receivers.worker_of(told.connection)
             if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
                 _log.info("data connection of worker %s ended: %s", worker.name, told.why)
@@ -625,39 +573,6 @@ class Engine:
                 if not worker.is_child and self._receivers.lacks_offer(peer):
                     self._welcome(peer)
 
-    def _take_landed(self, peer: Peer, result: Result) -> None:
-        try:
-            self._take_answer(peer, result, is_sent=True)
-        except ProtocolError as error:
-            self._refuse(peer, error)
-
-    def _take_answer(self, peer: Peer, result: Result, *, is_sent: bool = False) -> None:
-        """The pixels of an answer are in their place, if it is not void."""
-        self._table.arrived(peer, result.lease, result.decode_s)
-        place, worker = self._table.place(peer, result.lease), self._workers[peer]
-        frames = np.empty((0, 0), np.int64)
-        if place is None:  # void: all that is known is that it has one less
-            worker.account.failed(time.monotonic())
-        else:
-            stream_id, _, _, rows = place
-            stream = self._streams[stream_id]
-            frames = _as_frames(result.frames, rows, stream.spec)
-            if len(result.rates) not in (0, rows):
-                raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
-            now = time.monotonic()
-            sent = rows * stream.clip_bytes if is_sent else 0
-            work = worker.account.answered(result, rows, sent, now)
-            videos = self._table.videos(peer, result.lease)
-            stream.meter.did(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
-            self._meter.did(worker.name, work, (), now)
-            if not worker.is_child and stream.spec.files:
-                if len(result.files) != rows:
-                    raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
-                self._copies.add(peer, result, frames, stream_id)
-                return
-            stream.note_rates(videos, result.rates)
-        self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
-
     def _gone(
         self, peer: Peer, *, died: bool, crashed: bool = False, at_work: int | None = None
     ) -> None:
@@ -666,8 +581,7 @@ class Engine:
         if worker is not None:
             self.departed += 1
             peer.left()
-            if self._receivers is not None:
-                self._receivers.left(peer)
+            self._receivers.left(peer)
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
@@ -870,8 +784,7 @@ class Engine:
             self._authenticator.close()
         if self._supervisor is not None:
             self._supervisor.stop()
-        if self._receivers is not None:
-            self._receivers.close()
+        self._receivers.close()
         self._own_files.close()
         context.term()
         self._fail_all(self._error or ClosedError("the client is closed"))
@@ -891,10 +804,3 @@ def _collect_garbage(modules: int) -> None:
 
 
 _DESCRIPTORS = "/proc/self/fd"
-
-
-def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:
-    length = math.prod(spec.frames_shape)
-    if len(frames) != rows or any(len(row) != length for row in frames):
-        raise ProtocolError(f"the lease has {rows} clips of {length} frames, the answer does not")
-    return np.array(frames, np.int64)

@@ -83,13 +83,11 @@ class _Receiver:
 
 
 class Receivers:
-    """Those of one client."""
+    """Those of one client: none before `open`, nor after `close`."""
 
-    def __init__(self, processes: int, bound: Mapping[str, str], *, has_keys: bool) -> None:
-        """Start them, and listen; ``bound`` as for `DataPorts`. Raises WorkerError,
-        TransportError."""
-        self._wanted = processes
-        self._has_keys = has_keys
+    def __init__(self) -> None:
+        self._wanted = 0
+        self._has_keys = False
         self._receivers: list[_Receiver] = []
         self._restarts = Restarts()
         self._shares: dict[int, tuple[Share, int]] = {}
@@ -98,13 +96,14 @@ class Receivers:
         self._of_worker: dict[Hashable, _Connection] = {}
         self._offers: dict[Hashable, deque[float]] = {}  # when each was made
         self._numbers = count()
-        self._ports = DataPorts(bound)
-        try:
-            for _ in range(processes):
-                self._receivers.append(_Receiver())
-        except WorkerError:
-            self.close()
-            raise
+        self._ports = DataPorts({})
+
+    def open(self, processes: int, bound: Mapping[str, str], *, has_keys: bool) -> None:
+        """Start so many, and listen; ``bound`` as for `DataPorts`. Raises WorkerError,
+        TransportError; what was begun is still to be closed."""
+        self._ports, self._has_keys, self._wanted = DataPorts(bound), has_keys, processes
+        for _ in range(processes):
+            self._receivers.append(_Receiver())
 
     # Streams
 
