@@ -29,7 +29,7 @@ from videoload.transport.keys import make_keys
 _PROCESSES, _WORKERS = 2, 2  # in each
 _RECEIVERS = 2
 _CLIP_S, _SPREAD = 1e-4, 0.2
-_BATCH, _VIDEOS = 8, 10_000
+_BATCH, _VIDEOS = 32, 10_000
 _WARM_S = 2.0
 
 
