@@ -185,6 +185,7 @@ class Receivers:
         """Time passes: kill receivers that hang, and start those that are missing."""
         self._ports.keep(now)
         for receiver in self._receivers:
+            receiver.channel.flush()  # where the kernel had too many descriptors on the way
             if now - receiver.heard > (_SILENCE_S if receiver.works else _START_S):
                 _log.warning("receiver process %d hangs; killing it", receiver.process.pid)
                 receiver.process.kill()

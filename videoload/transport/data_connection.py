@@ -191,6 +191,7 @@ class PixelSender:
                 cipher = self._greet(self._socket)
                 self._socket.settimeout(None)
                 self.is_open = not self._closed
+                _log.info("pixels go to port %d of %s", self._address[1], self._address[0])
                 while not self._closed and self._send(self._answers.get(), cipher):
                     pass
         except (OSError, ProtocolError) as error:
@@ -220,11 +221,13 @@ class PixelSender:
         key = self._offer.key
         end.sendall(self._offer.ticket)
         size = len(_GREETING) + (_TAG if key else 0)
-        got, opened = memoryview(bytearray(size)), memoryview(bytearray(len(_GREETING)))
-        if end.recv_into(got, size, socket.MSG_WAITALL) < size:
-            raise ProtocolError("it hung up")
+        got, opened = b"", memoryview(bytearray(len(_GREETING)))
+        while len(got) < size:
+            if not (more := end.recv(size - len(got))):
+                raise ProtocolError("it hung up")
+            got += more
         if key:
-            Cipher(key, of_receiver=True).open(got, opened)
-        if bytes(opened if key else got) != _GREETING:
+            Cipher(key, of_receiver=True).open(memoryview(got), opened)
+        if (bytes(opened) if key else got) != _GREETING:
             raise ProtocolError("it is no receiver of this trainer")
         return Cipher(key, of_receiver=False) if key else None

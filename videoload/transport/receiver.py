@@ -166,7 +166,10 @@ class Receiver:
 def main() -> None:
     """The process that a trainer starts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this one will end it
-    Receiver(PrivateChannel(socket.socket(fileno=int(sys.argv[1])))).run()
+    try:
+        Receiver(PrivateChannel(socket.socket(fileno=int(sys.argv[1])))).run()
+    except (OSError, MemoryError) as error:  # there is no memory to map a stream's batches
+        sys.exit(f"videoload receiver: {error or 'out of memory'}")
 
 
 if __name__ == "__main__":

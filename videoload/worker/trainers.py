@@ -357,13 +357,14 @@ class TrainerConnection:
             case Notice():
                 _log.warning("trainer %s: %s", self._label, message.text)
             case Welcome():
+                if not self.welcomed:
+                    _log.info("serving trainer %s", self._label)
                 self._beat_s = message.beat_s
                 self._close_pixels()
                 if message.data is not None:
                     host = urlsplit(self.address).hostname or ""
                     self._pixels = PixelSender(host, message.data)
                 self.say(Heartbeat())  # at once: it tells how far away this worker is
-                _log.info("serving trainer %s", self._label)
             case Refused():
                 _log.error("trainer %s refuses this worker: %s", self._label, message.reason)
                 self._rest()
