@@ -70,7 +70,9 @@ def connected(way: str, workers: int, packets: int, folder: Path) -> Iterator[vl
             settings = WorkerSettings(
                 [*client.endpoints], root=str(folder), keys=None if theirs is None else str(theirs)
             )
-            stack.callback(Supervisor(workers, settings).stop)
+            supervisor = Supervisor()
+            stack.callback(supervisor.stop)
+            supervisor.start(workers, settings)
         client.wait_for_workers(workers)
         yield client
 

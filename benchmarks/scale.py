@@ -104,7 +104,8 @@ def feed(lease_clips: int, given: argparse.Namespace) -> Row:
     clips = [Clip(f"v_{i:05d}.avi", i) for i in range(lease_clips)]
     with TemporaryDirectory() as root, zmq.Context() as context, workers_are("benchmarks.free"):
         router = Router(context, "tcp://127.0.0.1:*")
-        supervisor = Supervisor(1, WorkerSettings([router.endpoint], root=root))
+        supervisor = Supervisor()
+        supervisor.start(1, WorkerSettings([router.endpoint], root=root))
         leases = itertools.count(1)
         done, began, before, own = 0, math.inf, 0.0, 0.0
         worker = supervisor.children[0].pid

@@ -85,7 +85,8 @@ def test_the_processes_of_a_worker_are_told_together(videos: Videos, programs: P
 
 def test_a_worker_whose_loop_stands_still_is_ill_until_it_goes_on(videos: Videos) -> None:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    supervisor = Supervisor(1, WorkerSettings([endpoint], root=str(videos.root)), pulse=True)
+    supervisor = Supervisor(pulse=True)
+    supervisor.start(1, WorkerSettings([endpoint], root=str(videos.root)))
     (child,) = supervisor.children
     try:
         wait_until(lambda: child.worked, 10 * SECOND)

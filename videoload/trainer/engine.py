@@ -149,7 +149,7 @@ class Engine:
         self._meter = Meter()  # of all streams
         self._routers: list[Router] = []
         self._authenticator: KeyAuthenticator | None = None
-        self._supervisor: Supervisor | None = None
+        self._supervisor = Supervisor()
         self._private: Router | None = None
         self._joined = threading.Condition()
         self._error: VideoloadError | None = None
@@ -265,18 +265,16 @@ class Engine:
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
         )  # fmt: skip
-        if self._supervisor is not None:
-            shared = stream.arena.fd if SHARED else None
-            message = Share(stream.id, str(stream.catalog.root or NO_FOLDER), shared is not None)
-            self._supervisor.share(message, shared)
+        shared = stream.arena.fd if SHARED else None
+        root = str(stream.catalog.root or NO_FOLDER)
+        self._supervisor.share(Share(stream.id, root, shared is not None), shared)
         self._receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         """Forget a stream."""
         if self._streams.pop(stream.id, None) is None:
             return
-        if self._supervisor is not None:
-            self._supervisor.unshare(stream.id)
+        self._supervisor.unshare(stream.id)
         self._receivers.unshare(stream.id)
         self._execute(self._table.drop_stream(stream.id))
         stream.arena.close()
@@ -369,15 +367,11 @@ class Engine:
                 without=native.switched_off(),
                 cache=self._cache,
             )
-            self._supervisor = Supervisor(self._children, settings)
+            self._supervisor.start(self._children, settings)
         return endpoints
 
     def _child_pids(self) -> set[int]:
-        return (
-            set()
-            if self._supervisor is None
-            else {child.pid for child in self._supervisor.children}
-        )
+        return {child.pid for child in self._supervisor.children}
 
     def _loop(self) -> None:
         next_tick = next_heartbeat = next_look = next_count = time.monotonic()
@@ -419,7 +413,7 @@ class Engine:
     def _poll(self, timeout_s: float) -> Collection[object]:
         """Wait; returns what is ready, after key checks were answered, ended children reaped, and
         the others told what they had no room for."""
-        children = {} if self._supervisor is None else self._supervisor.watched()
+        children = self._supervisor.watched()
         receivers = self._receivers.watched()
         channels = children | receivers
         if self._poller is None or channels != self._polled:
@@ -538,7 +532,7 @@ class Engine:
             if decision.returned:
                 self._table.worker_returned(other)
         worker = decision.worker
-        if worker.is_child and self._supervisor is not None:
+        if worker.is_child:
             self._supervisor.admitted(worker.pid)
         with self._joined:
             self._workers[peer] = worker
@@ -592,7 +586,7 @@ class Engine:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
         its leases until it is killed and reaped."""
         worker = self._workers.get(peer)
-        if worker is not None and worker.is_child and self._supervisor is not None:
+        if worker is not None and worker.is_child:
             self._supervisor.kill(worker.pid)
         else:
             self._gone(peer, died=False)
@@ -605,8 +599,6 @@ class Engine:
                     self.give_back(stream, loan.batch)
 
     def _look_after_children(self) -> None:
-        if self._supervisor is None:
-            return
         self._supervisor.flush()
         for pid, how, lease in self._supervisor.reap():
             if how != GIVEN_BACK:
@@ -646,7 +638,7 @@ class Engine:
 
     def _count_workers(self) -> None:
         """With ``workers="auto"``: give back those that idle, and start those that are missing."""
-        if self._auto is None or self._supervisor is None:
+        if self._auto is None:
             return
         need, have = self.workers_needed(), self._supervisor.count
         elsewhere = sum(not worker.is_child for worker in self.connected())
@@ -782,8 +774,7 @@ class Engine:
             router.close(linger_ms=200)
         if self._authenticator is not None:
             self._authenticator.close()
-        if self._supervisor is not None:
-            self._supervisor.stop()
+        self._supervisor.stop()
         self._receivers.close()
         self._own_files.close()
         context.term()

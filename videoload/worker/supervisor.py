@@ -158,18 +158,22 @@ class Child:
 
 
 class Supervisor:
-    """Keeps ``workers`` worker processes alive until `stop`."""
+    """Keeps worker processes alive: none before `start`, nor after `stop`."""
 
-    def __init__(self, workers: int, settings: WorkerSettings, *, pulse: bool = False) -> None:
-        """Start them. Raises WorkerError if that is not possible."""
-        self._count = workers
-        self._settings = settings
+    def __init__(self, *, pulse: bool = False) -> None:
+        """``pulse``: as for a `Child`."""
+        self._count = 0
+        self._settings: WorkerSettings | None = None
         self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
         self._restarts = Restarts()
         self._gone: Counter[str] = Counter()  # what those that ended had counted
         self._ended = 0
         self.children: list[Child] = []
+
+    def start(self, workers: int, settings: WorkerSettings) -> None:
+        """Start so many. Raises WorkerError if that is not possible."""
+        self._count, self._settings = workers, settings
         try:
             for _ in range(workers):
                 self._start()
@@ -308,6 +312,7 @@ class Supervisor:
             raise WorkerError(why)
 
     def _start(self) -> None:
+        assert self._settings is not None
         child = Child(self._settings, pulse=self._pulse)
         self.children.append(child)
         for message, descriptor in self._shares.values():
@@ -352,8 +357,9 @@ def watch(
     """Keep ``workers`` worker processes alive as long as it is asked for what they did, and stop
     them when it is closed. One that makes no progress for ``stall_s`` is killed and replaced.
     Raises WorkerError."""
-    supervisor = Supervisor(workers, settings, pulse=True)
+    supervisor = Supervisor(pulse=True)
     try:
+        supervisor.start(workers, settings)
         while True:
             ended, *_ = select.select(supervisor.watched(), [], [], _CHECK_S)
             supervisor.flush()
