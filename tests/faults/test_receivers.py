@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 
 import pytest
@@ -23,7 +23,14 @@ from tests.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.trainer import receivers as receivers_module
 from videoload.trainer.receivers import Receivers
-from videoload.transport.messages import DataOffer, FromTrainer, Heartbeat, Lease, Result, Welcome
+from videoload.transport.messages import (
+    DataOffer,
+    Heartbeat,
+    Lease,
+    Result,
+    Welcome,
+    unpack_from_trainer,
+)
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -113,6 +120,10 @@ def test_a_worker_that_came_before_any_receiver_worked_has_its_connection_later(
 # Liars
 
 
+class OverError(Exception):
+    """The test is."""
+
+
 class Liar:
     """A worker that has dialled in and opened its data connection."""
 
@@ -128,12 +139,14 @@ class Liar:
         assert self.data.recv(16, socket.MSG_WAITALL) == b"videoload/pixels"
         say(control, Heartbeat(1))
 
-    def lease(self) -> Lease:
-        """The next lease that it is given."""
-        message: FromTrainer | None = None
-        while not isinstance(message, Lease):
-            message = answer(self.control)
-        return message
+    def lease(self, over: threading.Event) -> Lease:
+        """The next lease that it is given. Raises OverError."""
+        while not over.is_set():
+            if self.control.poll(50):
+                message = unpack_from_trainer(self.control.recv_multipart())
+                if isinstance(message, Lease):
+                    return message
+        raise OverError
 
     def say_done(self, lease: Lease, **replaced: object) -> int:
         """The words of an answer; returns how many bytes of pixels are due."""
@@ -227,10 +240,31 @@ def test_whoever_lies_on_its_data_connection_changes_nothing(
 ) -> None:
     stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
     batches = stream.batches(epochs=EPOCHS)
-    with liar(client) as lying, in_background(lambda over: lies(lying, lying.lease())):
+    with liar(client) as lying, in_background(lambda over: lies(lying, lying.lease(over))):
         programs.worker(client.endpoints[0], videos.catalog.root or "")
         assert digests(batches) == expected
     assert not stream.quarantine
+
+
+def test_who_never_sends_the_pixels_that_it_announces_is_not_asked_for_ever(
+    videos: Videos, programs: Programs, client: Client, expected: list[str]
+) -> None:
+    lies = 0
+
+    def lie(over: threading.Event) -> None:
+        nonlocal lies
+        with suppress(OverError):
+            while True:
+                names_another_connection(lying, lying.lease(over))
+                lies += 1
+
+    stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+    batches = stream.batches(epochs=EPOCHS)
+    with liar(client) as lying, in_background(lie):
+        programs.worker(client.endpoints[0], videos.catalog.root or "")
+        assert digests(batches) == expected
+    assert not stream.quarantine
+    assert 0 < lies <= 60  # it has a pause after some thirty
 
 
 # Strangers

@@ -516,13 +516,18 @@ class LeaseTable:
         `result` is to follow; if not, its clips are granted again."""
         found = self._landing.pop(lease)
         found.lands = False
-        if whole and found.worker.id in self._workers:
+        is_here = self._workers.get(found.worker.id) is found.worker
+        if whole and is_here:
             return []
         chunk = found.chunk
         self._settle(found)
         if chunk is not None:
             self._requeue_if_abandoned(chunk)
-        return self._grant()
+        commands: list[Command] = []
+        if not whole and is_here:  # it happens; but not to most of its answers
+            reason = "the pixels that it announced did not come"
+            commands += self._count_mistake(found.worker, reason, _AMENDS)
+        return commands + self._grant()
 
     def held(self, worker: WorkerId) -> int:
         """How many leases a worker holds."""
@@ -903,9 +908,9 @@ class LeaseTable:
                 self._requeue(rest)
         return one
 
-    def _count_mistake(self, worker: _Worker, reason: str) -> list[Command]:
+    def _count_mistake(self, worker: _Worker, reason: str, weight: float = 1) -> list[Command]:
         """A worker failed at a clip that others can decode."""
-        worker.mistakes += 1
+        worker.mistakes += weight
         if worker.id not in self._workers or worker.mistakes < _MISTAKES:
             return []
         worker.mistakes = 0.0

@@ -120,6 +120,14 @@ class Desk:
             self.table.failed(lease.worker, lease.lease, at, "broken", dropped=dropped)
         )
 
+    def land(self, *leases: Grant) -> None:
+        """Receivers are to write the answers to these."""
+        for lease in leases:
+            assert self.table.landing(str(lease.worker), lease.lease) is not None
+
+    def landed(self, lease: Grant, *, whole: bool = True) -> list[Seen]:
+        return self._seen(self.table.landed(lease.lease, whole=whole))
+
     def die(self, worker: str) -> list[Seen]:
         return self._seen(self.table.worker_left(worker, died=True))
 
@@ -1893,3 +1901,71 @@ def test_alone_a_worker_whose_answers_are_not_taken_is_asked_three_times() -> No
         assert lease.samples == first
     desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy"))
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+# Answers that receivers write
+
+
+def test_what_lands_is_nobody_elses_until_it_has_landed() -> None:
+    desk = Desk("a", "b")
+    first, *_ = grants(desk.start(steps=range(1)))
+    desk.land(first)
+    assert grants(desk.wait(3, "b")) == []  # a is silent, and b idle but for its own half
+    assert desk.is_void(first)  # nothing more is taken for it
+    assert desk.fail(first) == []
+    assert desk.landed(first) == []
+    assert not desk.is_void(first)
+
+
+def test_what_does_not_land_is_granted_again() -> None:
+    desk = Desk("a")
+    first, *_ = grants(desk.start(steps=range(1)))
+    desk.land(first)
+    [again] = grants(desk.landed(first, whole=False))
+    assert again.samples == first.samples
+    assert given(desk.answer(again)) == [Given(10, 0, 0)]
+
+
+def test_what_lands_of_a_worker_that_has_left_is_granted_again_only_then() -> None:
+    desk = Desk("a", "B")
+    lease = next(g for g in grants(desk.start(steps=range(1))) if g.worker == "a")
+    desk.land(lease)
+    assert grants(desk.leave("a")) == []
+    [again] = grants(desk.landed(lease))
+    assert (again.worker, again.samples) == ("B", lease.samples)
+
+
+def test_who_left_and_came_back_under_its_name_is_another_one() -> None:
+    desk = Desk("a")
+    first, *_ = grants(desk.start(steps=range(1)))
+    desk.land(first)
+    desk.leave("a")
+    assert desk.join("a") == []
+    [again] = grants(desk.landed(first))
+    assert given(desk.answer(again)) == [Given(10, 0, 0)]
+
+
+def test_a_batch_that_was_cancelled_keeps_its_slot_until_all_of_it_has_landed() -> None:
+    desk = Desk("a", slots=2)
+    first, second = grants(desk.start(steps=range(2)))
+    desk.land(first)
+    desk.end()
+    assert desk.table._streams[0].free == [second.slot]
+    desk.landed(first)
+    assert desk.answer(first) == []
+    assert sorted(desk.table._streams[0].free) == [0, 1]
+
+
+def test_who_announces_pixels_that_never_come_has_a_pause() -> None:
+    desk = Desk("a", "b")
+    asked = [g for g in grants(desk.start()) if g.worker == "a"]
+    told: list[Seen] = []
+    for _ in range(31):
+        desk.land(asked[0])
+        told += (commands := desk.landed(asked.pop(0), whole=False))
+        asked += [g for g in grants(commands) if g.worker == "a"]
+        if not asked:
+            break
+    [pause] = rest(told)
+    assert isinstance(pause, Pause)
+    assert (pause.worker, pause.reason) == ("a", "the pixels that it announced did not come")
