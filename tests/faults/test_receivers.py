@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ from videoload.transport.messages import (
     Welcome,
     unpack_from_trainer,
 )
+from videoload.worker import supervisor
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -81,6 +83,7 @@ def test_a_receiver_that_ends_or_hangs_costs_nothing_but_time(
     got += digests(batches)
     assert got == expected
     wait_until(lambda: adopted(client) == 2, 5 * SECOND)  # another one has taken its place
+    wait_until(lambda: {w.state for w in client.workers} == {"idle"}, 5 * SECOND)
     assert receivers_of(client)._receivers != [receiver]
 
 
@@ -115,6 +118,43 @@ def test_a_worker_that_came_before_any_receiver_worked_has_its_connection_later(
     assert adopted(client) == 0
     os.kill(receiver.process.pid, signal.SIGCONT)
     wait_until(lambda: adopted(client) == 1, 5 * SECOND)
+
+
+def test_a_receiver_whose_channel_somebody_else_holds_is_missed_all_the_same(
+    videos: Videos, programs: Programs, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[socket.socket] = []  # as by a process that was forked just then
+
+    def start(module: str, end: socket.socket) -> subprocess.Popen[bytes]:
+        held.append(end.dup())
+        return supervisor.start(module, end)
+
+    monkeypatch.setattr(receivers_module, "start", start)
+    with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=1) as client:
+        programs.worker(client.endpoints[0], videos.catalog.root or "")
+        wait_until(lambda: adopted(client) == 1, 20 * SECOND)
+        stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+        batches = stream.batches(epochs=EPOCHS)
+        got = digests(islice(batches, 3))
+        [receiver] = receivers_of(client)._receivers
+        os.kill(receiver.process.pid, signal.SIGKILL)
+        assert got + digests(batches) == expected
+        wait_until(lambda: receivers_of(client)._receivers != [receiver], 5 * SECOND)
+    for end in held:
+        end.close()
+
+
+def test_a_receiver_is_not_taken_for_hung_because_this_process_was(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receivers_module, "_SILENCE_S", 1.0)
+    [receiver] = receivers_of(client)._receivers
+    client._engine.post(lambda: time.sleep(3))  # as where another thread holds the GIL
+    ticks: list[float] = []
+    monkeypatch.setattr(client._engine, "_take_back_what_is_dead", lambda: ticks.append(0.0))
+    wait_until(lambda: len(ticks) > 3, 10 * SECOND)
+    assert receivers_of(client)._receivers == [receiver]
+    assert receiver.process.poll() is None
 
 
 # Liars
@@ -221,6 +261,43 @@ def says_bye_in_the_middle(liar: Liar, lease: Lease) -> None:
 def has_another_copy(liar: Liar, lease: Lease) -> None:
     size = liar.say_done(lease)
     liar.data.sendall(head(lease.lease, size) + b"\x5a" * size)
+
+
+@pytest.mark.slow
+def test_who_drips_is_waited_for_once(
+    videos: Videos, programs: Programs, client: Client, expected: list[str]
+) -> None:
+    def drip(over: threading.Event) -> None:
+        lease = lying.lease(over)
+        lying.say_done(lease)
+        with suppress(ConnectionError):
+            for byte in head(lease.lease, 1 << 20):
+                lying.data.sendall(bytes([byte]))
+                over.wait(1)
+
+    stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
+    batches = stream.batches(epochs=EPOCHS)
+    with liar(client) as lying, in_background(drip):
+        programs.worker(client.endpoints[0], videos.catalog.root or "")
+        assert digests(batches) == expected
+        assert receivers_of(client)._useless  # none of its answers came: it is offered no other
+
+
+def test_a_ticket_that_nobody_could_take_is_no_reason_to_offer_none(client: Client) -> None:
+    [receiver] = receivers_of(client)._receivers
+    with dealer(client.endpoints[0], linger_ms=0) as control:
+        say(control, hello())
+        welcome = answer(control)
+        assert isinstance(welcome, Welcome)
+        assert welcome.data is not None
+        receiver.works = False  # as between its end and the next one's beginning
+        with socket.create_connection(("127.0.0.1", welcome.data.port), 5 * SECOND) as data:
+            data.sendall(welcome.data.ticket)
+            assert data.recv(16) == b""
+        again = answer(control)  # it beats, and so works again
+        while not isinstance(again, Welcome):
+            again = answer(control)
+        assert again.data is not None
 
 
 @pytest.mark.parametrize(

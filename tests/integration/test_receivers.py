@@ -17,6 +17,9 @@ from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, TransportError, decode_serially
 from videoload.trainer.receivers import Receivers
 from videoload.transport.keys import make_keys
+from videoload.transport.messages import Adopt, Alive, Land, Landed, Place
+from videoload.transport.private_channel import PrivateChannel
+from videoload.worker.supervisor import start
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -69,6 +72,26 @@ def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
         assert digest(stream.batches(epochs=EPOCHS)) == digest(expected)
         assert adopted(client) == 0
         worker.wait_for(f"port {unused} of 127.0.0.1 cannot be used", 5 * SECOND)
+
+
+def test_pixels_of_a_stream_that_was_dropped_meanwhile_go_nowhere() -> None:
+    mine, theirs = PrivateChannel.pair()
+    process = start("videoload.transport.receiver", theirs)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        worker = socket.create_connection(listening.getsockname())
+        end, _ = listening.accept()
+    with worker, end:
+        mine.send(Adopt(3), end.fileno())
+        mine.send(Land(3, 1, Place(7, 0), 100))  # of an arena that was taken back
+        worker.sendall((1).to_bytes(8, "little") + (100).to_bytes(8, "little") + bytes(100))
+        told: list[object] = []
+        while Landed(3, 1) not in told:
+            got = mine.receive(5 * SECOND)
+            assert got is not None
+            told.append(got[0])
+        assert set(map(type, told)) <= {Landed, Alive}
+    mine.close()
+    assert process.wait(5 * SECOND) == 0
 
 
 def test_they_end_with_their_client() -> None:

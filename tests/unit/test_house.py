@@ -83,7 +83,6 @@ TRIED_ELSEWHERE = {
     "errors": "unit/test_docstrings.py",
     "spec.table": "unit/spec/test_catalog.py",
     "trainer.client": "integration/test_client.py",
-    "trainer.copy_check": "faults/test_copies.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
     "trainer.lease_commands": "unit/trainer/test_leases.py",
     "trainer.lender": "integration/test_stream.py",

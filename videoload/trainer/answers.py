@@ -11,6 +11,7 @@ copy of the files is known to be the right one (`copy_check`).
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.errors import ProtocolError
+from videoload.errors import ProtocolError, VideoloadError
 from videoload.spec.items import Spec
 from videoload.trainer.admission import ConnectedWorker
 from videoload.trainer.copy_check import CopyCheck
@@ -28,9 +29,11 @@ from videoload.trainer.leases import LeaseTable
 from videoload.trainer.open_streams import OpenStream
 from videoload.trainer.receivers import Receivers
 from videoload.trainer.stats import Meter
-from videoload.transport.messages import Landed, Result
+from videoload.transport.messages import Ended, Landed, Result
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
+
+_log = logging.getLogger(__name__)
 
 
 class _Words(NamedTuple):
@@ -86,18 +89,31 @@ class Answers:
         if words is None:  # it was void
             return
         self._execute(self._table.landed(told.lease, whole=True))
-        if words.peer in self._workers:
-            try:
-                self._take(*words, is_sent=True)
-            except ProtocolError as error:
-                self._refuse(words.peer, error)
+        if words.peer not in self._workers:
+            return
+        try:
+            self._take(*words, is_sent=True)
+        except ProtocolError as error:
+            self._refuse(words.peer, error)
+        except VideoloadError:
+            raise
+        except Exception:  # a defect, of ours: it costs this worker its connection, nobody else
+            _log.exception("an answer of worker %s could not be taken", words.peer)
+            self._refuse(words.peer, ProtocolError("this trainer could not take that; see its log"))
 
-    def lost(self, data_connection: int) -> None:
+    def lost(self, ended: Ended) -> None:
         """What was to come by this connection will not."""
+        blame = not ended.of_receiver
         for connection, lease in list(self._landing):
-            if connection == data_connection:
-                del self._landing[connection, lease]
-                self._execute(self._table.landed(lease, whole=False))
+            if connection == ended.connection:
+                words = self._landing.pop((connection, lease))
+                self._lose(words.peer, lease, blame=blame)
+                blame = False  # once is enough
+
+    def _lose(self, peer: Peer, lease: int, *, blame: bool) -> None:
+        if (worker := self._workers.get(peer)) is not None:
+            worker.account.failed(time.monotonic())
+        self._execute(self._table.landed(lease, whole=False, blame=blame))
 
     def _shares(self, peer: Peer) -> bool:
         """Whether this worker writes into the slots itself."""
@@ -106,6 +122,8 @@ class Answers:
     def _have_landed(self, peer: Peer, result: Result, connection: int) -> None:
         """Have a receiver put the pixels in their place; where they are not wanted any more, take
         them off the connection."""
+        if not self._table.holds(peer, result.lease):
+            raise ProtocolError(f"pixels of lease {result.lease}, which it does not have")
         found, place, size = self._table.landing(peer, result.lease), None, 0
         if found is not None:
             stream_id, slot, first, rows = found
@@ -117,7 +135,7 @@ class Answers:
         elif is_there:
             self._landing[connection, result.lease] = _Words(peer, result)
         else:
-            self._execute(self._table.landed(result.lease, whole=False))
+            self._lose(peer, result.lease, blame=True)
 
     def _take(self, peer: Peer, result: Result, *, is_sent: bool) -> None:
         """The pixels are in their place, if there is one."""

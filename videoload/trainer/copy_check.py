@@ -76,6 +76,14 @@ class CopyCheck:
                 stream.copies.vote(video, self._workers[peer].which_copy, file, ())
             self._decide_again(stream, told.files)
 
+    def settle_void(self) -> None:
+        """Time passes: nobody waits for what has become of some of these answers any more."""
+        place, waiting = self._table.place, self._waiting
+        void = [a for a in waiting if place(a.peer, a.result.lease) is None]
+        if void:
+            self._waiting = [a for a in waiting if a not in void]
+            self._decide(void)
+
     def left(self, worker: ConnectedWorker) -> None:
         """This worker is connected no more."""
         if worker.which_copy not in {other.which_copy for other in self._workers.values()}:

@@ -392,7 +392,9 @@ class Engine:
                 continue
             next_tick = now + _BEAT_S
             self._look_after_children()
-            self._receivers.keep(now)
+            for told in self._receivers.keep(now):
+                self._hear_receiver(told)
+            self._copies.settle_void()
             self._take_back_what_is_dead()
             self._look_at_silent(now)
             for router in self._routers:
@@ -557,7 +559,7 @@ class Engine:
         if isinstance(told, Landed):
             self._answers.landed(told)
         elif isinstance(told, Ended):
-            self._answers.lost(told.connection)
+            self._answers.lost(told)
             peer = self._receivers.worker_of(told.connection)
             if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
                 _log.info("data connection of worker %s ended: %s", worker.name, told.why)

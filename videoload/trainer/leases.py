@@ -178,6 +178,11 @@ class _Chunk:
         return any(lease.lands for lease in self.holders)
 
     @property
+    def is_written(self) -> bool:
+        """Whether somebody writes into its place, or may: a receiver, or a local worker."""
+        return any(lease.lands or lease.worker.local for lease in self.holders)
+
+    @property
     def waits_in(self) -> list[tuple[int, int, _Chunk]]:
         """The heap for it, when it is to be granted again."""
         reader = self.batch.reader
@@ -511,9 +516,14 @@ class LeaseTable:
         self._landing[lease] = found
         return place
 
-    def landed(self, lease: int, *, whole: bool) -> list[Command]:
+    def holds(self, worker: WorkerId, lease: int) -> bool:
+        """Whether this worker's answer to ``lease`` is due, be it void."""
+        return self._lease(worker, lease) is not None
+
+    def landed(self, lease: int, *, whole: bool, blame: bool = False) -> list[Command]:
         """The receiver writes it no more. If it is ``whole`` and its worker is still there, its
-        `result` is to follow; if not, its clips are granted again."""
+        `result` is to follow; if not, its clips are granted again. ``blame``: that may be the
+        worker's doing."""
         found = self._landing.pop(lease)
         found.lands = False
         is_here = self._workers.get(found.worker.id) is found.worker
@@ -524,7 +534,7 @@ class LeaseTable:
         if chunk is not None:
             self._requeue_if_abandoned(chunk)
         commands: list[Command] = []
-        if not whole and is_here:  # it happens; but not to most of its answers
+        if blame and is_here:  # it happens; but not to most of its answers
             reason = "the pixels that it announced did not come"
             commands += self._count_mistake(found.worker, reason, _AMENDS)
         return commands + self._grant()
@@ -834,6 +844,8 @@ class LeaseTable:
             return []
         doubt = (said or chunk.doubts)[0]
         chunk.doubts.clear()
+        for other in list(chunk.holders):  # who was silent may be heard of again
+            self._void(other)
         if doubt.fatal:
             return self._fatal(chunk, 0, doubt.reason)
         return self._fail(chunk, 0, doubt.reason, dropped=doubt.dropped)
@@ -844,7 +856,9 @@ class LeaseTable:
         for _, _, chunk in [*reader.orphans, *reader.shaken]:
             if reader.stream.stopped:
                 break
-            if chunk.doubts and chunk in chunk.batch.chunks and any(self._heard_of()):
+            if chunk not in chunk.batch.chunks or chunk.is_written:
+                continue
+            if chunk.doubts and any(self._heard_of()):
                 commands += self._settle_or_requeue(chunk)
         return commands
 

@@ -10,6 +10,7 @@ their descriptors as well, so that it can end a connection whose receiver is dea
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import socket
 import subprocess
@@ -45,8 +46,10 @@ from videoload.worker.supervisor import start
 _log = logging.getLogger(__name__)
 
 _OFFERS, _OFFERS_S = 3, 60.0  # to one worker, in so long: then its pixels go by ZeroMQ
+_TICKET_S = 10.0  # a worker dials within so long, or not at all
 _START_S = 30.0  # a receiver that does not work by then is killed
 _SILENCE_S = 10.0  # ... as is one that was silent for so long: it beats 20 times in it
+_PAUSE_S = 1.0  # who was not asked for so long was stopped itself
 _KILL_S = 0.5
 
 
@@ -54,6 +57,8 @@ _KILL_S = 0.5
 class _Connection:
     worker: Hashable
     offer: DataOffer
+    since: float
+    landed: bool = False  # some answer has
     receiver: _Receiver | None = None  # before: it is offered
     end: socket.socket | None = None
 
@@ -95,6 +100,8 @@ class Receivers:
         self._connections: dict[int, _Connection] = {}  # those that receivers have, by number
         self._of_worker: dict[Hashable, _Connection] = {}
         self._offers: dict[Hashable, deque[float]] = {}  # when each was made
+        self._useless: set[Hashable] = set()  # workers whose connection brought no answer
+        self._kept = math.inf  # when `keep` was called last
         self._numbers = count()
         self._ports = DataPorts({})
 
@@ -128,12 +135,12 @@ class Receivers:
         port, now = self._ports.numbers.get(endpoint), time.monotonic()
         offers = self._offers.setdefault(worker, deque(maxlen=_OFFERS))
         too_many = len(offers) == _OFFERS and now - offers[0] < _OFFERS_S
-        if port is None or too_many or not self._working:
+        if port is None or too_many or worker in self._useless or not self._working:
             return None
         offers.append(now)
         key = secrets.token_bytes(KEY_BYTES) if self._has_keys else b""
         offer = DataOffer(next(self._numbers), port, secrets.token_bytes(TICKET_BYTES), key)
-        self._tickets[offer.ticket] = self._of_worker[worker] = _Connection(worker, offer)
+        self._tickets[offer.ticket] = self._of_worker[worker] = _Connection(worker, offer, now)
         return offer
 
     def land(
@@ -150,6 +157,7 @@ class Receivers:
     def left(self, worker: Hashable) -> None:
         """This worker is none any more. That its connection has `Ended` is still to come."""
         self._offers.pop(worker, None)
+        self._useless.discard(worker)
         self._let_go(worker)
 
     def lacks_offer(self, worker: Hashable) -> bool:
@@ -181,12 +189,23 @@ class Receivers:
             if receiver.channel.socket.fileno() in ready:
                 yield from self._hear(receiver)
 
-    def keep(self, now: float) -> None:
-        """Time passes: kill receivers that hang, and start those that are missing."""
+    def keep(self, now: float) -> Iterator[FromReceiver]:
+        """Time passes: kill receivers that hang, and start those that are missing. What comes of
+        it is told as by `read`."""
         self._ports.keep(now)
-        for receiver in self._receivers:
+        pause_s, self._kept = now - self._kept, now
+        for offered in list(self._tickets.values()):
+            if now - offered.since > _TICKET_S:
+                self._let_go(offered.worker)
+        for receiver in list(self._receivers):
             receiver.channel.flush()  # where the kernel had too many descriptors on the way
-            if now - receiver.heard > (_SILENCE_S if receiver.works else _START_S):
+            if pause_s > _PAUSE_S:
+                receiver.heard += pause_s
+            if receiver.process.poll() is not None:  # its channel may be held by a fork's copy
+                yield from self._hear(receiver)
+                if receiver in self._receivers:
+                    yield from self._bury(receiver)
+            elif now - receiver.heard > (_SILENCE_S if receiver.works else _START_S):
                 _log.warning("receiver process %d hangs; killing it", receiver.process.pid)
                 receiver.process.kill()
         while len(self._receivers) < self._wanted and self._restarts.is_due(now):
@@ -205,9 +224,10 @@ class Receivers:
         self._ports.close()
         for receiver in self._receivers:
             receiver.process.kill()  # it has nothing to lose
+        deadline = time.monotonic() + _KILL_S
         for receiver in self._receivers:
             with suppress(subprocess.TimeoutExpired):
-                receiver.process.wait(_KILL_S)
+                receiver.process.wait(max(0.0, deadline - time.monotonic()))
             receiver.channel.close()
         self._receivers.clear()
         for connection in list(self._connections.values()):
@@ -219,10 +239,13 @@ class Receivers:
 
     def _take_in(self, ticket: bytes, end: socket.socket) -> None:
         """Somebody has dialled, and shown this."""
-        connection = self._tickets.pop(ticket, None)
+        connection = self._tickets.get(ticket)
         if connection is None or not self._working:
             end.close()
+            if connection is not None:
+                self._let_go(connection.worker)
             return
+        del self._tickets[ticket]
         receiver = min(self._working, key=lambda receiver: len(receiver.connections))
         connection.receiver, connection.end = receiver, end
         self._connections[connection.number] = connection
@@ -242,6 +265,8 @@ class Receivers:
             for message, _ in receiver.channel.receive_all():
                 receiver.heard = time.monotonic()
                 if isinstance(message, Landed):
+                    if (at := self._connections.get(message.connection)) is not None:
+                        at.landed = True
                     yield message
                 elif isinstance(message, Ended):
                     yield from self._ended(message)
@@ -256,6 +281,9 @@ class Receivers:
         """Its connection is told of before it is forgotten."""
         connection = self._connections.get(ended.connection)
         if connection is not None:
+            is_current = self._of_worker.get(connection.worker) is connection
+            if is_current and not (connection.landed or ended.of_receiver):
+                self._useless.add(connection.worker)
             yield ended
             self._forget(connection)
 
@@ -273,11 +301,12 @@ class Receivers:
     def _bury(self, receiver: _Receiver) -> Iterator[FromReceiver]:
         """It has closed its channel, so it is dead, or about to be."""
         receiver.process.kill()
-        receiver.process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            receiver.process.wait(_KILL_S)
         self._receivers.remove(receiver)
         receiver.channel.close()
         _log.warning("receiver process %d ended; another takes its place", receiver.process.pid)
         if not receiver.works:
             self._restarts.start_failed(receiver.began, time.monotonic())
         for connection in list(receiver.connections.values()):
-            yield from self._ended(Ended(connection.number, "its receiver ended"))
+            yield from self._ended(Ended(connection.number, "its receiver ended", True))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -60,13 +59,16 @@ class DataPorts:
         `watched` sockets were found ``ready`` (their descriptors are in it). ``expected``: tickets
         that may be shown yet."""
         for listening in self._listening:
-            if listening.fileno() in ready:
-                self._accept(listening)
+            while listening.fileno() in ready and self._accept(listening):
+                if len(self._strangers) > expected + _STRANGERS:
+                    first = next(iter(self._strangers))
+                    if (ticket := self._read(first)) is not None:
+                        yield ticket, first
+                    elif first in self._strangers:
+                        self._hang_up(first)
         for end in list(self._strangers):
             if (ticket := self._read(end)) is not None:
                 yield ticket, end
-        while len(self._strangers) > expected + _STRANGERS:
-            self._hang_up(next(iter(self._strangers)))
 
     def keep(self, now: float) -> None:
         """Time passes."""
@@ -82,24 +84,27 @@ class DataPorts:
         self._listening.clear()
         self._strangers.clear()
 
-    def _accept(self, listening: socket.socket) -> None:
+    def _accept(self, listening: socket.socket) -> bool:
+        """Whether there was one."""
         try:
-            while True:
-                end, _ = listening.accept()
-                end.setblocking(False)
-                self._strangers[end] = _Stranger(time.monotonic())
-        except (BlockingIOError, ConnectionError):
-            pass
+            end, _ = listening.accept()
+        except BlockingIOError:
+            return False
         except OSError:  # to be asked again at once would take a core
             self._is_full = True
+            return False
+        end.setblocking(False)
+        self._strangers[end] = _Stranger(time.monotonic())
+        return True
 
     def _read(self, end: socket.socket) -> bytes | None:
         shown, got = self._strangers[end].shown, b""
-        with suppress(ConnectionError):
-            try:
-                got = end.recv(TICKET_BYTES - len(shown))
-            except BlockingIOError:
-                return None
+        try:
+            got = end.recv(TICKET_BYTES - len(shown))
+        except BlockingIOError:
+            return None
+        except OSError:
+            pass
         shown += got
         if not got:
             self._hang_up(end)

@@ -376,10 +376,12 @@ class Landed(_Message, tag="landed"):
 
 
 class Ended(_Message, tag="ended"):
-    """A receiver reads this connection no more, and writes nothing more that came by it."""
+    """A receiver reads this connection no more, and writes nothing more that came by it.
+    ``of_receiver``: that was the receiver's end."""
 
     connection: _Id
     why: _Text
+    of_receiver: bool = False
 
 
 class Alive(_Message, tag="alive"):

@@ -38,7 +38,7 @@ from videoload.transport.slots import Window
 
 _BEAT_S = 0.5  # it says so often that it is alive
 _SILENCE_S = 3.0  # an answer of which nothing comes for so long will not come
-_ANSWER_S = 30.0  # ... nor one that is not whole by then: others can decode it meanwhile
+_ANSWER_S = 10.0  # ... and on a line that brings it no sooner, ZeroMQ does as well
 _CHANNEL_S = 5.0
 _HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
@@ -120,9 +120,10 @@ class Receiver:
 
     def _land(self, connection: _Connection, message: Land, now: float) -> None:
         into = None
-        if (place := message.place) is not None:
-            view = self._windows[place.arena].view(place.offset, (message.size,))
-            into = view.data
+        place = message.place
+        # Of an arena that it was never sent, the stream was dropped meanwhile.
+        if place is not None and (window := self._windows.get(place.arena)) is not None:
+            into = window.view(place.offset, (message.size,)).data
         if not connection.reader.is_told:
             connection.waits(now)
             self._epoll.modify(connection.reader.socket, select.EPOLLIN | select.EPOLLRDHUP)
@@ -150,10 +151,12 @@ class Receiver:
 
     def _end_late(self, now: float) -> None:
         for connection in list(self._connections.values()):
-            if connection.reader.is_told and (
-                now - connection.grew > _SILENCE_S or now - connection.since > _ANSWER_S
-            ):
-                self._end(connection, f"nothing came for {now - connection.grew:.1f} s")
+            if not connection.reader.is_told:
+                continue
+            if now - connection.grew > _SILENCE_S:
+                self._end(connection, f"nothing came for {_SILENCE_S:g} s")
+            elif now - connection.since > _ANSWER_S:
+                self._end(connection, f"an answer took more than {_ANSWER_S:g} s")
 
     def _end(self, connection: _Connection, why: str) -> None:
         end = connection.reader.socket
@@ -168,8 +171,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this one will end it
     try:
         Receiver(PrivateChannel(socket.socket(fileno=int(sys.argv[1])))).run()
-    except (OSError, MemoryError) as error:  # there is no memory to map a stream's batches
-        sys.exit(f"videoload receiver: {error or 'out of memory'}")
+    except Exception as error:  # as where there is no memory to map a stream's batches
+        sys.exit(f"videoload receiver: {error!r}")
 
 
 if __name__ == "__main__":

@@ -125,8 +125,8 @@ class Desk:
         for lease in leases:
             assert self.table.landing(str(lease.worker), lease.lease) is not None
 
-    def landed(self, lease: Grant, *, whole: bool = True) -> list[Seen]:
-        return self._seen(self.table.landed(lease.lease, whole=whole))
+    def landed(self, lease: Grant, *, whole: bool = True, blame: bool = False) -> list[Seen]:
+        return self._seen(self.table.landed(lease.lease, whole=whole, blame=blame))
 
     def die(self, worker: str) -> list[Seen]:
         return self._seen(self.table.worker_left(worker, died=True))
@@ -1962,10 +1962,30 @@ def test_who_announces_pixels_that_never_come_has_a_pause() -> None:
     told: list[Seen] = []
     for _ in range(31):
         desk.land(asked[0])
-        told += (commands := desk.landed(asked.pop(0), whole=False))
+        told += (commands := desk.landed(asked.pop(0), whole=False, blame=True))
         asked += [g for g in grants(commands) if g.worker == "a"]
         if not asked:
             break
     [pause] = rest(told)
     assert isinstance(pause, Pause)
     assert (pause.worker, pause.reason) == ("a", "the pixels that it announced did not come")
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_doubted_clip_is_not_given_up_while_somebody_writes_it(lands: bool) -> None:
+    desk = Desk("a:x", "b:x", credit=1, slots=1, batch=1, on_error="skip")
+    first, *_ = grants(desk.start(steps=range(2)))
+    other = "b:x" if first.worker == "a:x" else "a:x"
+    [second] = grants(desk.fail(first))
+    assert second.worker == other
+    if lands:
+        desk.land(second)
+    seen = desk.wait(3, str(first.worker))  # the other one is silent, and nobody else may judge
+    if lands:
+        assert seen == []
+        assert desk.landed(second) == []
+        assert given(desk.answer(second)) == [Given(10, 0, 0)]
+    else:
+        assert given(seen) == [Given(10, 0, 0)]
+        assert desk.is_void(second), "the slot is the consumer's"
+        assert given(desk.answer(second)) == []

@@ -285,7 +285,7 @@ class World:
         for row in range(len(lease.samples) if whole else 0):
             self.write(lease, row)
         del self.landing[which]
-        self.obey(self.table.landed(lease.lease, whole=whole))
+        self.obey(self.table.landed(lease.lease, whole=whole, blame=False))
         if whole and self.table.heard(worker.name, self.now):
             self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples)))
 

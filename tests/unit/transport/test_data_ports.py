@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import select
 import socket
@@ -96,6 +97,18 @@ def test_of_too_many_the_first_make_room(ports: DataPorts) -> None:
     assert all(hung_up(worker) for worker in dialled[:6])
     dialled[-1].sendall(TICKET)
     take(ports, expected=10)[1].close()
+    for worker in dialled:
+        worker.close()
+
+
+def test_many_at_once_are_never_more_than_there_is_room_for(ports: DataPorts) -> None:
+    dialled = [dial(ports) for _ in range(200)]
+    before = len(os.listdir("/proc/self/fd"))
+    [listening] = ports.watched()
+    for _ in ports.arrived({listening.fileno()}, 0):
+        raise AssertionError("nobody showed a ticket")
+    most = len(os.listdir("/proc/self/fd")) - before
+    assert most == len(ports.watched()) - 1 == 64
     for worker in dialled:
         worker.close()
 
