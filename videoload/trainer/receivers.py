@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 _OFFERS, _OFFERS_S = 3, 60.0  # to one worker, in so long: then its pixels go by ZeroMQ
 _TICKET_S = 10.0  # a worker dials within so long, or not at all
 _START_S = 30.0  # a receiver that does not work by then is killed
-_SILENCE_S = 10.0  # ... as is one that was silent for so long: it beats 20 times in it
+_SILENCE_S = 5.0  # ... as is one that was silent for so long: it beats ten times in it
 _PAUSE_S = 1.0  # who was not asked for so long was stopped itself
 _KILL_S = 0.5
 
