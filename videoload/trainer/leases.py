@@ -203,7 +203,7 @@ class _Lease:
     drains: _Batch | None = None  # the cancelled batch that waits for this writer
     lands: bool = False  # a receiver writes its answer
     arrived: bool = False  # its answer has
-    passed_over: bool = False  # its worker fell silent
+    cut_off: bool = False  # its worker was silent meanwhile
 
 
 @dataclass(eq=False, slots=True)
@@ -400,7 +400,6 @@ class LeaseTable:
     ) -> bool:
         """A message of a worker came; False if it is not known. ``progress``: of a heartbeat, how
         many packets it has decoded. ``importing``: it will be silent for as long as that takes."""
-        self.clock(now)
         known = self._workers.get(worker)
         if known is None:
             return False
@@ -420,9 +419,13 @@ class LeaseTable:
     def sends(self, worker: WorkerId, now: float) -> None:
         """Something of a worker's message came, if not all of it: it may wait long for a full line,
         and is no silence."""
+        self.clock(now)
         known = self._workers.get(worker)
         if known is None:
             return
+        if self._was_cut_off(known):
+            for lease in known.leases.values():
+                lease.cut_off = True
         known.heard = now
         if known.suspect and not known.evicted:
             known.suspect = False
@@ -649,7 +652,6 @@ class LeaseTable:
                 commands.append(Evict(worker.id))
             elif not worker.local:
                 for lease in worker.leases.values():
-                    lease.passed_over = True
                     self._write_off(lease)
                     if lease.chunk is not None:
                         self._requeue_if_abandoned(lease.chunk)
@@ -1115,13 +1117,18 @@ class LeaseTable:
     def _measure(self, lease: _Lease, decode_s: float) -> None:
         """An answer came: how long did its worker have for it?"""
         worker, stream = lease.worker, self._streams.get(lease.stream)
-        if lease.passed_over:  # it was cut off: that tells nothing of how quick it is
+        if lease.cut_off or self._was_cut_off(worker):  # that tells nothing of how quick it is
             worker.pace.begins(self._now)
             return
         worker.pace.answered(
             self._now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
             clip_s=math.inf if stream is None else stream.clip_s,
         )  # fmt: skip
+
+    def _was_cut_off(self, worker: _Worker) -> bool:
+        """Whether a remote worker was silent for so long that the line was down, or its host
+        stopped, be it for a moment."""
+        return not worker.local and self._now - worker.heard > self._silence_s / 4
 
     def _is_slow(self, worker: _Worker) -> bool:
         return self._paces.is_slow(worker.pace)

@@ -299,6 +299,21 @@ def test_half_of_the_workers_cut_off_and_back_have_their_share_again_within_two_
     assert shop.run(2.0) > 0.97 * 32 / 0.05, "of the second second"
 
 
+@pytest.mark.parametrize("away_s", [0.6, 1.0, 1.5, 3.0])
+def test_who_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> None:
+    """A hundred times what its lease takes, and with few slots, it would hold them all up."""
+    shop = Shop(batch=4, slots=4)
+    for name in ("here", "there"):
+        shop.hire(name, 0.005, local=False, away_s=0.001)
+    shop.read()
+    shop.run(1.0)
+    shop.hands["there"].cut_until = shop.now + away_s
+    shop.run(away_s + 0.5)
+    before = shop.hands["there"].clips
+    shop.run(1.0)
+    assert shop.hands["there"].clips - before > 0.4 / 0.005
+
+
 def test_what_is_in_memory_next_door_does_not_wait_for_the_line() -> None:
     shop = Shop(batch=8, slots=16, line=5.0)
     shop.hire("local", 0.05, local=True)
