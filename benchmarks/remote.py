@@ -6,6 +6,7 @@ after each request), as a web server and as S3, and one file of an hour.
     clips/s     of random 16-frame clips, a first epoch of unknown files, then later ones
     of local    the same beside a folder, round by round: the median of the rounds' own shares
     KB a clip   that the server sent, and that as a share of the file
+    kept        files stay on a disk of this host, in a new folder each round
     requests    a clip
     server ms   CPU of the server for each clip: it runs on the same cores, and takes from the rate
     hour        share of an hour of video that was read for one clip, and after how long that came
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.request import urlopen
 
@@ -92,10 +94,12 @@ def make(folder: Path, names: int) -> list[str]:
     return paths
 
 
-def rates(root: str | Path, paths: list[str], epochs: int, seed: int) -> tuple[float, float]:
+def rates(
+    root: str | Path, paths: list[str], epochs: int, seed: int, keep: str | None = None
+) -> tuple[float, float]:
     """Clips a second in a first epoch, and in later ones."""
     catalog = vl.Catalog(paths, [0] * len(paths), ["any"], root)
-    with vl.Client(workers=cores(), cache=False) as client:
+    with vl.Client(workers=cores(), cache=False, keep=keep) as client:
         client.wait_for_workers(cores())
         stream = client.stream(catalog, SPEC, BATCH, shuffle=True, seed=seed)
         marks = []
@@ -109,7 +113,14 @@ def rates(root: str | Path, paths: list[str], epochs: int, seed: int) -> tuple[f
 
 
 def measure(
-    folder: Path, paths: list[str], kind: str, latency_ms: float, rounds: int, epochs: int
+    folder: Path,
+    paths: list[str],
+    kind: str,
+    latency_ms: float,
+    rounds: int,
+    epochs: int,
+    *,
+    keeps: bool,
 ) -> Row:
     """One line of the table."""
     local, remote = [], []
@@ -118,7 +129,8 @@ def measure(
         root = server.http if kind == "http" else server.s3
         (requests, sent), began = server.counts(), sum(cpu_s(server.pid).values())
         for seed in range(rounds):
-            remote.append(rates(root, paths, epochs, seed))
+            with TemporaryDirectory() as keep:
+                remote.append(rates(root, paths, epochs, seed, keep if keeps else None))
             local.append(rates(folder, paths, epochs, seed))
         (more, all_sent), ended = server.counts(), sum(cpu_s(server.pid).values())
     file_bytes = sum((folder / path).stat().st_size for path in paths) / len(paths)
@@ -127,6 +139,7 @@ def measure(
     return {
         "root": kind,
         "latency_ms": latency_ms,
+        "kept": "yes" if keeps else "",
         "first": median(first for first, _ in remote),
         "later": median(later for _, later in remote),
         "local_first": median(first for first, _ in local),
@@ -164,6 +177,8 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--latency", type=float, action="append", help="ms; default 0, 5 and 50")
     made.add_argument("--root", choices=("http", "s3"), action="append", help="only this one")
+    made.add_argument("--no-keep", dest="kept", action="store_const", const=[False])
+    made.add_argument("--keep", dest="kept", action="store_const", const=[True])
     made.add_argument("--names", type=int, default=512)
     made.add_argument("--epochs", type=int, default=3)
     made.add_argument("--rounds", type=int, default=3)
@@ -172,12 +187,18 @@ def main() -> None:
     paths = make(given.folder / "remote", given.names)
     latencies = given.latency or [0.0, 5.0, 50.0]
     rows: list[dict[str, Any]] = [
-        dict(measure(given.folder / "remote", paths, kind, ms, given.rounds, given.epochs))
+        dict(
+            measure(
+                given.folder / "remote", paths, kind, ms, given.rounds, given.epochs, keeps=keeps
+            )
+        )
         for kind in given.root or ("http", "s3")
         for ms in latencies
+        for keeps in given.kept or (False, True)
     ]
     show(f"{given.names} files like UCF-101's, {cores()} workers", rows, {
-        "root": "{root}", "ms": "{latency_ms:g}", "clips/s": "{first:.0f}", "later": "{later:.0f}",
+        "root": "{root}", "ms": "{latency_ms:g}", "kept": "{kept}",
+        "clips/s": "{first:.0f}", "later": "{later:.0f}",
         "of local": "{first_share:.2f}", "of local ": "{later_share:.2f}",
         "KB a clip": "{clip_kb:.0f}", "of the file": "{file_share:.0%}",
         "requests": "{requests:.1f}", "server ms": "{server_ms:.2f}",

@@ -53,6 +53,24 @@ CacheFolder = Annotated[
         show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
     ),
 ]
+Kept = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Keep files from below a URL here, on a disk of this host: later epochs and trainings "
+        "read them there.",
+        show_default="each epoch fetches anew",
+    ),
+]
+KeptGb = Annotated[
+    float | None,
+    typer.Option(
+        metavar="GB",
+        min=0,
+        help="Keep so much in --keep at most.",
+        show_default="until a tenth of the disk is free",
+    ),
+]
 
 
 def worker(
@@ -67,6 +85,8 @@ def worker(
     keys: Keys = None,
     insecure: Insecure = False,
     cache: CacheFolder = None,
+    keep: Kept = None,
+    keep_gb: KeptGb = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -99,6 +119,7 @@ def worker(
     from videoload.decoding.cache_folder import cache_folder
     from videoload.native import cores
     from videoload.spec.catalog_files import open_root
+    from videoload.spec.keep import Keep
     from videoload.spec.roots import is_url
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
@@ -119,6 +140,7 @@ def worker(
         transforms=allow or [],
         without=_reaches(without or []),
         cache=cache_folder(cache),
+        keep=Keep.of(keep, keep_gb),
     )
     count = processes or cores()
     if count == 1 and metrics_port is None:
@@ -145,6 +167,8 @@ def ray(
     keys: Keys = None,
     insecure: Insecure = False,
     cache: CacheFolder = None,
+    keep: Kept = None,
+    keep_gb: KeptGb = None,
     allow: Allow = None,
     verbose: Verbose = 0,
 ) -> None:
@@ -155,6 +179,7 @@ def ray(
     `--root`.
     """
     from videoload.decoding.cache_folder import cache_folder
+    from videoload.spec.keep import Keep
     from videoload.spec.roots import is_url
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
@@ -171,6 +196,7 @@ def ray(
         insecure=insecure,
         transforms=allow or [],
         cache=cache_folder(cache),
+        keep=Keep.of(keep, keep_gb),
     )
     fleet = Fleet(connected(cluster), settings)
     stopped_by: list[int] = []

@@ -34,6 +34,7 @@ from videoload.errors import SpecError, StorageError, TransformError, VideoError
 from videoload.spec.clip_params import ClipParams, clip_params
 from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.spec.items import ItemSpec, Spec
+from videoload.spec.keep import Keep
 
 if TYPE_CHECKING:
     from videoload.spec.catalog import Catalog  # no worker reads one
@@ -88,11 +89,12 @@ class Decoder:
         *,
         transforms: Collection[str] | None = None,
         cache: str | None = None,
+        keep: Keep | None = None,
     ) -> None:
         """``transforms``: the modules whose functions a spec may name; None: any. ``cache``: the
-        folder of an `IndexCache`."""
+        folder of an `IndexCache`. ``keep``: where files from below a URL are kept."""
         native.silence_ffmpeg()
-        self._storage = open_storage(root)
+        self._storage = open_storage(root, keep)
         self._remote = None if isinstance(self._storage, Storage) else self._storage
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._functions = Functions(transforms)

@@ -9,6 +9,9 @@ Everything is asked for as early as it is known (`RemoteStorage.expect`), so tha
 bytes come while this one is decoded. What waits, waits in `Fetcher.wait`, where the worker's
 heartbeats go on.
 
+A file that was read whole may be kept on a disk of this host (`kept_files`); from then on it is
+read there, as any local file.
+
 FFmpeg asks from within C, where no error may pass. So a reader that gets none keeps it as the
 file's ``failure``, and fails: whatever that led to, `RemoteFile.check` then raises the reason.
 """
@@ -16,6 +19,7 @@ file's ``failure``, and fails: whatever that led to, `RemoteFile.check` then rai
 from __future__ import annotations
 
 import io
+import os
 import posixpath
 import stat
 import threading
@@ -31,9 +35,11 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 from cachetools import LRUCache
 
 from videoload.decoding.fetching import ChangedError, Fetcher, Part
+from videoload.decoding.kept_files import KeptFiles
 from videoload.decoding.spans import Range, Spans, requests, without
-from videoload.decoding.storage import VideoFile, sample
+from videoload.decoding.storage import VideoFile, sample, sample_file
 from videoload.errors import VideoError
+from videoload.spec.keep import Keep
 
 if TYPE_CHECKING:
     from videoload.decoding.index import VideoIndex  # the trainer has a storage too, and no FFmpeg
@@ -58,27 +64,41 @@ class RemoteStatus(NamedTuple):
     st_ino: int = 0
     st_mode: int = stat.S_IFREG
 
+    @classmethod
+    def of(cls, size: int, version: str) -> RemoteStatus:
+        """That of a version."""
+        digest = blake2b(version.encode(), digest_size=7).digest()
+        return cls(size, int.from_bytes(digest, "little"))
+
+    @classmethod
+    def like(cls, kept: os.stat_result) -> RemoteStatus:
+        """That of the version of which there is a kept file."""
+        return cls(kept.st_size, kept.st_mtime_ns)
+
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a file: and ``opening``, what FFmpeg reads of it to open it."""
+    """What is known of a file: and ``opening``, what FFmpeg reads of it to open it. The storage's
+    own name of the ``version`` is not known where a kept file was trusted."""
 
-    size: int
-    version: str
+    status: RemoteStatus
+    version: str | None
     opening: list[Range] = field(default_factory=list)
     fingerprint: int = 0
+    is_kept: bool = False  # when it was looked for last
 
-    @property
-    def status(self) -> RemoteStatus:
-        digest = blake2b(self.version.encode(), digest_size=7).digest()
-        return RemoteStatus(self.size, int.from_bytes(digest, "little"))
+    @classmethod
+    def of(cls, part: Part) -> _Known:
+        """What a part of it tells."""
+        return cls(RemoteStatus.of(part.size, part.version), part.version)
 
 
 class RemoteStorage:
     """The files below ``root``, a URL; in the place of a `Storage`."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, keep: Keep | None = None) -> None:
         self.root = root
+        self._disk = None if keep is None else KeptFiles(keep, root)
         self._fetcher = Fetcher(root)
         self._finalizer = weakref.finalize(self, self._fetcher.stop)
         self._known: LRUCache[str, _Known] = LRUCache(_KNOWN)
@@ -89,17 +109,21 @@ class RemoteStorage:
     def resolve(self, path: str) -> VideoFile:
         """The file that ``path`` leads to, below the root. Raises VideoError, StorageError."""
         name = self._name(path)
-        known = self._known.get(name)
+        known, part = self._known.get(name) or self._trusted(name), None
         if known is None:
             known, part = self._first(path, name)
-        else:
-            part = None
+        if self._disk is not None:
+            known.is_kept = self._disk.holds(name, known.status)
+            if known.is_kept:
+                return VideoFile(self._disk.path(name), known.status)
         content = self._alive.get(name)
         if content is None or content.known is not known:
-            content = RemoteFile(name, known, self._fetcher)
+            content = RemoteFile(name, known, self._fetcher, self._disk)
             self._alive[name] = content
         if part is not None:
             content.add(0, part.data)
+            if self._disk is not None and self._disk.has_room and content.size <= _FILE_BYTES:
+                content.want([Range(0, content.size)])  # what is behind what is needed comes later
         self._kept[name] = content
         self._kept.move_to_end(name)
         self._make_room()
@@ -109,10 +133,10 @@ class RemoteStorage:
         """Ask for the beginning of a file that is wanted soon; the file, if it is known already.
         Raises what `resolve` raises."""
         name = self._name(path)
-        if name in self._known:
+        if name in self._known or self._trusted(name) is not None:
             return self.resolve(path)
         if name not in self._coming and not self.is_busy:
-            self._coming[name] = self._fetcher.start(self._fetcher.get(name, 0, _FIRST_BYTES))
+            self._coming[name] = self._fetcher.start(self._get_first(name))
         return None
 
     @property
@@ -141,6 +165,10 @@ class RemoteStorage:
                         content.check()
         except ChangedError:
             self._forget(path)
+        except VideoError:
+            if not self._was_deleted(path):
+                raise
+            self._forget(path)
         try:
             return (anew or work)()
         except ChangedError:
@@ -151,19 +179,20 @@ class RemoteStorage:
         return self.run(path, partial(self._fingerprint, path), self._fetcher.tick)
 
     def _fingerprint(self, path: str) -> int:
-        content = self.resolve(path).content
-        assert content is not None
-        known = content.known
-        if not known.fingerprint:
+        file = self.resolve(path)
+        content, known = file.content, self._known[self._name(path)]
+        if content is None:
+            known.fingerprint = known.fingerprint or sample_file(path, file)
+        elif not known.fingerprint:
             ranges: list[Range] = []
 
             def note(length: int, at: int) -> bytes:
                 ranges.append(Range(at, at + length))
                 return b""
 
-            sample(known.size, note)
+            sample(content.size, note)
             content.want(ranges)
-            known.fingerprint = sample(known.size, content.pread)
+            known.fingerprint = sample(content.size, content.pread)
         return known.fingerprint
 
     def _forget(self, path: str) -> None:
@@ -181,9 +210,40 @@ class RemoteStorage:
             raise VideoError(path, "cannot be a file name")
         return name
 
+    def _was_deleted(self, path: str) -> bool:
+        """Whether this file was kept, and is not any more: someone has deleted it meanwhile."""
+        name = self._name(path)
+        known = self._known.get(name)
+        if self._disk is None or known is None or not known.is_kept:
+            return False
+        return not self._disk.holds(name, known.status)
+
+    def _trusted(self, name: str) -> _Known | None:
+        """A kept file that the storage need not be asked for."""
+        if self._disk is None or name in self._coming:
+            return None
+        found = self._disk.find(name)
+        if found is None or not self._disk.is_trusted(found):
+            return None
+        known = _Known(RemoteStatus.like(found), None)
+        self._known[name] = known
+        return known
+
+    async def _get_first(self, name: str) -> Part:
+        """The first part; of a file that is kept, no more than tells whether it is still so."""
+        if self._disk is not None and (found := self._disk.find(name)) is not None:
+            part = await self._fetcher.get(name, 0, 1)
+            if RemoteStatus.of(part.size, part.version) == RemoteStatus.like(found):
+                self._disk.trust(name, found)
+                return part
+        part = await self._fetcher.get(name, 0, _FIRST_BYTES)
+        if self._disk is not None and 0 < len(part.data) == part.size:
+            # Now, so that FFmpeg may find it there when its turn comes.
+            self._disk.keep(name, RemoteStatus.of(part.size, part.version), part.data)
+        return part
+
     def _first(self, path: str, name: str) -> tuple[_Known, Part]:
-        asked = self._coming.pop(name, None)
-        asked = asked or self._fetcher.start(self._fetcher.get(name, 0, _FIRST_BYTES))
+        asked = self._coming.pop(name, None) or self._fetcher.start(self._get_first(name))
         try:
             part = self._fetcher.wait(asked)
         except FileNotFoundError:
@@ -192,7 +252,7 @@ class RemoteStorage:
             if not asked.done():  # who waits was called away, and may come back
                 self._coming[name] = asked
             raise
-        known = self._known[name] = _Known(part.size, part.version)
+        known = self._known[name] = _Known.of(part)
         return known, part
 
     def _make_room(self) -> None:
@@ -207,12 +267,16 @@ class RemoteStorage:
 
 
 class RemoteFile:
-    """One version of a file: its bytes at hand, and those on their way."""
+    """One version of a file: its bytes at hand, and those on their way. When all of them are at
+    hand, they are given to ``disk`` to keep."""
 
-    def __init__(self, name: str, known: _Known, fetcher: Fetcher) -> None:
+    def __init__(
+        self, name: str, known: _Known, fetcher: Fetcher, disk: KeptFiles | None = None
+    ) -> None:
         self.known = known
         self.failure: BaseException | None = None
-        self.size = known.size
+        self.size = known.status.st_size
+        self._disk = disk
         self._name = name
         self._fetcher = fetcher
         self._lock = threading.Lock()  # several threads may decode a file
@@ -229,6 +293,10 @@ class RemoteFile:
         """Bytes that came."""
         with self._lock:
             self._spans.add(at, data)
+            is_whole = self._disk is not None and 0 < self.size == self._spans.bytes
+        if is_whole and self._disk is not None:
+            disk, self._disk = self._disk, None
+            disk.keep(self._name, self.known.status, self.pread(self.size, 0))
 
     def drop(self) -> None:
         """Keep no bytes."""
@@ -306,6 +374,8 @@ class RemoteFile:
     async def _get(self, part: Range) -> None:
         try:
             got = await self._fetcher.get(self._name, *part, self.known.version)
+            if RemoteStatus.of(got.size, got.version) != self.known.status:
+                raise ChangedError
             self.add(part.begin, got.data)
             if len(got.data) < part.end - part.begin:
                 raise ChangedError

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 from cachetools import LRUCache
 
 from videoload.errors import VideoError
+from videoload.spec.keep import Keep
 from videoload.spec.roots import is_url
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ class VideoFile(NamedTuple):
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def open_storage(root: str | os.PathLike[str]) -> AnyStorage:
-    """The files under a folder, or below a URL; nothing is asked of its host yet."""
+def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> AnyStorage:
+    """The files under a folder, or below a URL; nothing is asked of its host yet. ``keep``: where
+    those of a URL are kept."""
     if is_url(root):
         from videoload.decoding.remote import RemoteStorage  # few processes need it
 
-        return RemoteStorage(str(root))
+        return RemoteStorage(str(root), keep)
     return Storage(root)
 
 
@@ -72,6 +74,18 @@ def sample(size: int, pread: Callable[[int, int], bytes]) -> int:
         at = (size - _SAMPLE_BYTES) * i // (_SAMPLES - 1)
         digest.update(pread(_SAMPLE_BYTES, max(0, at)))
     return int.from_bytes(digest.digest(), "little") >> 1 or 1
+
+
+def sample_file(path: str, file: VideoFile) -> int:
+    """`sample` of a file of this host, which ``path`` leads to. Raises VideoError."""
+    try:
+        raw = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return sample(file.status.st_size, partial(os.pread, raw))
+        finally:
+            os.close(raw)
+    except OSError as error:
+        raise VideoError(path, f"cannot be read: {error.strerror}") from None
 
 
 class Storage:
@@ -102,19 +116,9 @@ class Storage:
         file = self.resolve(path)
         identity, known = self._fingerprints.get(path, ((), 0))
         if identity != file.identity:
-            known = self._sample(path, file)
+            known = sample_file(path, file)
             self._fingerprints[path] = file.identity, known
         return known
-
-    def _sample(self, path: str, file: VideoFile) -> int:
-        try:
-            raw = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                return sample(file.status.st_size, partial(os.pread, raw))
-            finally:
-                os.close(raw)
-        except OSError as error:
-            raise VideoError(path, f"cannot be read: {error.strerror}") from None
 
     def _plain(self, path: str) -> VideoFile | None:
         """The path as it stands, if there is no way up and no link in it. The root is resolved

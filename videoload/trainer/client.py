@@ -25,6 +25,7 @@ from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
 from videoload.spec.joining import check_shapes
+from videoload.spec.keep import Keep
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
 from videoload.trainer import metrics
@@ -92,6 +93,12 @@ class Client:
         cache: Folder in which the workers of this host keep the indexes of videos from one training
             to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
             False: nothing is kept.
+        keep: Folder on a disk of this host in which its workers keep files from below a URL, of up
+            to 32 MB each: a later epoch or training reads them there, after the storage was asked,
+            once a training, whether they are still the same. All trainings of a host may share it,
+            and anybody may delete it at any time. None, the default: each epoch fetches anew.
+        keep_gb: What may be kept there, in GB; of what does not fit, each epoch fetches anew. None,
+            the default: until only a tenth of the disk is free.
         metrics_port: TCP port at which Prometheus finds ``/metrics``, and a probe ``/healthz``; 0
             takes a free one. Whoever reaches it can read counts and host names, no paths. Needs the
             extra ``[metrics]``. None, the default: no port.
@@ -102,7 +109,8 @@ class Client:
         metrics_port: The port of ``/metrics``: int, or None.
 
     Raises:
-        SpecError: ``workers`` is not a count, or 0 without ``listen``.
+        SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
+            ``keep``.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
     """
@@ -118,6 +126,8 @@ class Client:
         receivers: int = 0,
         stall_s: float = 10.0,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
+        keep: str | os.PathLike[str] | None = None,
+        keep_gb: float | None = None,
         metrics_port: int | None = None,
     ) -> None:
         if native.is_worker:
@@ -144,6 +154,7 @@ class Client:
             receivers=whole("receivers", receivers, 0),
             stall_s=self._stall_s,
             cache=self._cache,
+            keep=Keep.of(keep, keep_gb),
             auto=auto,
         )
         self._open: list[weakref.ref[Stream]] = []  # for the metrics

@@ -35,6 +35,7 @@ import zmq
 from videoload import native
 from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
+from videoload.spec.keep import Keep
 from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
@@ -122,6 +123,7 @@ class Engine:
         any_software: bool,
         stall_s: float,
         cache: str | None,
+        keep: Keep | None = None,
         auto: bool = False,
         receivers: int = 0,
     ) -> None:
@@ -132,7 +134,7 @@ class Engine:
         self._keys = keys
         self._insecure = insecure
         self._any_software = any_software
-        self._cache = cache
+        self._cache, self._keep = cache, keep
         self._receiving = receivers if SHARED else 0  # processes
         self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
@@ -366,6 +368,7 @@ class Engine:
                 transforms=None,
                 without=native.switched_off(),
                 cache=self._cache,
+                keep=self._keep,
             )
             self._supervisor.start(self._children, settings)
         return endpoints

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from videoload.decoding.cache_folder import cache_folder
 from videoload.errors import ClosedError, SpecError
 from videoload.spec.arguments import whole
+from videoload.spec.keep import Keep
 from videoload.spec.roots import is_url
 from videoload.trainer.auto_workers import LOOK_S, AutoWorkers
 from videoload.trainer.client import Client
@@ -57,6 +58,8 @@ class RayWorkers:
             none.
         cache: Folder of the nodes in which indexes of videos are kept. None, the default, or False:
             as of `Client`.
+        keep: Folder of the nodes in which files from below a URL are kept. None, the default: none.
+        keep_gb: What may be kept on each node, in GB. None, the default: as of `Client`.
         most: Workers to have at most with ``"auto"``. Default 64.
         cluster: Address of the cluster, if this process is not connected to one. None, the default:
             ``$RAY_ADDRESS``, or a cluster on this host.
@@ -80,6 +83,8 @@ class RayWorkers:
         insecure: bool = False,
         allow: Sequence[str] = (),
         cache: str | os.PathLike[str] | Literal[False] | None = None,
+        keep: str | os.PathLike[str] | None = None,
+        keep_gb: float | None = None,
         most: int = 64,
         cluster: str | None = None,
         options: Mapping[str, Any] | None = None,
@@ -103,6 +108,7 @@ class RayWorkers:
             insecure=insecure,
             transforms=list(allow),
             cache=cache_folder(cache),
+            keep=Keep.of(keep, keep_gb),
         )
         self._fleet = Fleet(ray, settings, options)
         self._stop = threading.Event()

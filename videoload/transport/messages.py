@@ -39,6 +39,7 @@ import msgspec
 from videoload.errors import ProtocolError
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import ItemSpec, Spec
+from videoload.spec.keep import Keep
 
 VERSION = b"videoload/1"
 
@@ -317,6 +318,7 @@ class WorkerSettings(_Message, tag="settings"):
     transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
     without: list[str] = []  # see `videoload.native`
     cache: str | None = None  # folder where indexes are kept; None: nowhere
+    keep: Keep | None = None  # where the files of a bucket are
 
     def with_keys(self, folder: str | None) -> WorkerSettings:
         """The same, but with these keys."""

@@ -85,7 +85,7 @@ class Worker:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = channel
         self._transforms = settings.transforms
-        self._cache = settings.cache
+        self._cache, self._keep = settings.cache, settings.keep
         self._is_remote = False  # some files: leases are looked at before their turn comes
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
@@ -298,7 +298,7 @@ class Worker:
         return decoder, window.view(lease.place.offset, shape), True
 
     def _decoder(self, root: str) -> Decoder:
-        decoder = Decoder(root, transforms=self._transforms, cache=self._cache)
+        decoder = Decoder(root, transforms=self._transforms, cache=self._cache, keep=self._keep)
         self._is_remote |= decoder.is_remote
         return decoder
 
