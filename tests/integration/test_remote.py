@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +18,7 @@ from tests.catalogs import refused
 from tests.digests import digest
 from tests.programs import Programs
 from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.commands.scan import load
 
@@ -52,6 +57,78 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
         finally:
             healing.join()
         assert stream.quarantine == []
+
+
+@pytest.mark.slow
+def test_what_workers_keep_is_only_asked_for_once_a_training(
+    videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
+) -> None:
+    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=3))
+    read = {video.path for video in videos.catalog}
+
+    def is_kept() -> bool:
+        kept = sum(file.stat().st_size for file in tmp_path.glob("disk/??/*"))
+        return kept == sum((videos.root / path).stat().st_size for path in read)
+
+    with Client(workers=2, keep=tmp_path / "disk") as client:
+        stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True)
+        assert digest(stream.batches(epochs=3)) == reference
+        wait_until(is_kept, 10 * SECOND)
+        server.requests.clear()
+        assert digest(stream.batches(epochs=3)) == reference
+        # Who began later may ask once for what was kept before.
+        assert set(server.requests) <= {(path, 1) for path in read}
+        assert len(server.requests) <= len(read)
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        programs.worker(client.endpoints[0], server.url, "--keep", str(tmp_path / "disk"))
+        stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
+        assert digest(stream.batches(epochs=3)) == reference
+        assert set(server.requests) == {(path, 1) for path in read}
+        assert stream.quarantine == []
+        server.requests.clear()
+    with Client(workers=0, listen=client.endpoints[0]) as client:  # the same workers
+        stream = client.stream(videos.catalog, SPEC, 2, shuffle=True)
+        assert digest(stream.batches(epochs=3)) == reference
+        assert set(server.requests) == {(path, 1) for path in read}
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_deleted_and_workers_that_are_killed_change_nothing(
+    videos: Videos, server: ObjectServer, tmp_path: Path
+) -> None:
+    epochs = 12
+    reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=epochs))
+    disk = tmp_path / "disk"
+    with Client(workers=2, keep=disk) as client:
+        stream = client.stream(at(videos, server.url), SPEC, 2, shuffle=True, slots=2)
+
+        def disturbed() -> Iterator[Any]:
+            for step, batch in enumerate(stream.batches(epochs=epochs)):
+                yield batch
+                if step % 5 == 2:
+                    shutil.rmtree(disk, ignore_errors=True)  # something may be written meanwhile
+                if step % 9 == 4:
+                    client.wait_for_workers(1, timeout_s=20 * SECOND)
+                    with suppress(ProcessLookupError):  # it was killed before
+                        os.kill(client.workers[0].pid, signal.SIGKILL)
+
+        assert digest(disturbed()) == reference
+        assert stream.quarantine == []
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_written_to_is_one_line(
+    server: ObjectServer, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    for keep, what in (
+        (["--keep", str(tmp_path / "file/x")], f"in {tmp_path}/file/x: Not a directory"),
+        (["--keep-gb", "3"], "keep_gb limits the folder of keep=, which is not given"),
+    ):
+        done = programs.worker("tcp://127.0.0.1:5555", server.url, *keep)
+        assert done.wait(20 * SECOND) == 1
+        assert done.err.count("\n") == 1
+        assert what in done.err
 
 
 @pytest.mark.slow

@@ -196,7 +196,7 @@ def ray(
         insecure=insecure,
         transforms=allow or [],
         cache=cache_folder(cache),
-        keep=Keep.of(keep, keep_gb),
+        keep=Keep.of(keep, keep_gb, elsewhere=True),
     )
     fleet = Fleet(connected(cluster), settings)
     stopped_by: list[int] = []

@@ -282,6 +282,11 @@ class Decoder:
         """64 bits that two copies of a file have in common. Raises VideoError."""
         return self._storage.fingerprint(path)
 
+    def begin(self) -> None:
+        """A training begins, which may find other files behind a URL than the one before."""
+        if self._remote is not None:
+            self._remote.begin()
+
     def rest(self) -> None:
         """Nothing more is to be done for now: keep no file open."""
         self._files.close()

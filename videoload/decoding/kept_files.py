@@ -9,7 +9,7 @@ All processes of the host may share a folder, and anybody may delete any of it a
 is ever thrown away to make room: where each epoch reads all files in another order, what came first
 is needed no less than what comes now. Who finds no room fetches, as he would without a folder.
 
-That a version is still the one in the bucket is asked for once in a launch, not by each process:
+That a version is still the one in the bucket is asked for once in a training, not by each process:
 who has asked marks the file, by its change of status (ctime).
 """
 
@@ -54,8 +54,9 @@ class KeptFiles:
     def __init__(self, keep: Keep, root: str) -> None:
         self._keep = keep
         self._root = root
+        self._since = time.time_ns()
         self._folder = Path(keep.folder)
-        self._asked: SimpleQueue[_Waiting] = SimpleQueue()
+        self._asked: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._waiting = 0  # bytes
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -85,8 +86,12 @@ class KeptFiles:
         return found is not None and _is_version(found, status)
 
     def is_trusted(self, found: os.stat_result) -> bool:
-        """Whether the bucket was asked for this version since the launch began."""
-        return found.st_ctime_ns >= self._keep.since
+        """Whether the bucket was asked for this version since the training began."""
+        return found.st_ctime_ns >= self._since
+
+    def begin(self) -> None:
+        """A training begins."""
+        self._since = time.time_ns()
 
     def trust(self, name: str, status: Status) -> None:
         """The bucket has just said that this version is the one that it has."""
@@ -106,14 +111,19 @@ class KeptFiles:
             self._waiting += len(data)
             if self._thread is None:
                 # A daemon: no exit waits for a disk that hangs.
-                self._thread = threading.Thread(target=self._run, name="keep", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="videoload-keep", daemon=True
+                )
                 self._thread.start()
         self._asked.put(_Waiting(name, status, data))
 
+    def stop(self) -> None:
+        """Write what waits, and no more."""
+        self._asked.put(None)
+
     def _run(self) -> None:
         self._sweep()
-        while True:
-            given = self._asked.get()
+        while (given := self._asked.get()) is not None:
             try:
                 if self.has_room and not self._write(given):
                     self._full_until = time.monotonic() + _FULL_S
@@ -152,8 +162,11 @@ class KeptFiles:
             with self._counted() as count:
                 with suppress(FileNotFoundError):
                     size -= path.stat().st_size
-                if self._keep.most is not None and count[0] + size > self._keep.most:
-                    return False
+                most = self._keep.most
+                if most is not None and count[0] + size > most:
+                    count[0] = self._sum()  # somebody may have deleted some
+                    if count[0] + size > most:
+                        return False
                 new.replace(path)
                 count[0] += size
         finally:

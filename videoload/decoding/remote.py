@@ -100,7 +100,7 @@ class RemoteStorage:
         self.root = root
         self._disk = None if keep is None else KeptFiles(keep, root)
         self._fetcher = Fetcher(root)
-        self._finalizer = weakref.finalize(self, self._fetcher.stop)
+        self._finalizer = weakref.finalize(self, _stop, self._fetcher, self._disk)
         self._known: LRUCache[str, _Known] = LRUCache(_KNOWN)
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._kept: OrderedDict[str, RemoteFile] = OrderedDict()
@@ -138,6 +138,12 @@ class RemoteStorage:
         if name not in self._coming and not self.is_busy:
             self._coming[name] = self._fetcher.start(self._get_first(name))
         return None
+
+    def begin(self) -> None:
+        """A training begins: whether kept files are still the same is to be asked for anew."""
+        if self._disk is not None:
+            self._disk.begin()
+            self._known.clear()
 
     @property
     def is_busy(self) -> bool:
@@ -264,6 +270,12 @@ class RemoteStorage:
             _, content = self._kept.popitem(last=False)
             held -= content.held
             content.drop()
+
+
+def _stop(fetcher: Fetcher, disk: KeptFiles | None) -> None:
+    fetcher.stop()
+    if disk is not None:
+        disk.stop()
 
 
 class RemoteFile:

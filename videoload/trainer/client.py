@@ -110,7 +110,7 @@ class Client:
 
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
-            ``keep``.
+            ``keep``, which cannot be made or written to.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
     """

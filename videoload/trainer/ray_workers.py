@@ -108,7 +108,7 @@ class RayWorkers:
             insecure=insecure,
             transforms=list(allow),
             cache=cache_folder(cache),
-            keep=Keep.of(keep, keep_gb),
+            keep=Keep.of(keep, keep_gb, elsewhere=True),
         )
         self._fleet = Fleet(ray, settings, options)
         self._stop = threading.Event()

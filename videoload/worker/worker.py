@@ -99,6 +99,7 @@ class Worker:
         self._on_core = self._core_clock.read()
         self._next_poll = 0.0
         self._stop_reason: str | None = None
+        self._serving: set[TrainerConnection] = set()
         self._decoding_for: TrainerConnection | None = None
         self._trainers = Trainers(self._context, settings, resolve)
 
@@ -127,7 +128,6 @@ class Worker:
         self._turns += 1
         self._pulse[0] = self._turns % 255 + 1  # 0 only before the first
         self._trainers.keep(time.monotonic(), self._frames)
-        self._counters.set("trainers", sum(trainer.welcomed for trainer in self._trainers))
         sockets: list[tuple[zmq.Socket[bytes] | socket.socket, int]] = [
             (trainer.dealer.socket, zmq.POLLIN if trainer.greeted else zmq.POLLIN | zmq.POLLOUT)
             for trainer in self._trainers
@@ -142,6 +142,7 @@ class Worker:
         ready = dict(zmq.zmq_poll(sockets, wait_ms))
         if ready:
             self._trainers.read()
+        self._meet_trainers()
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         if channel is not None and channel.fileno() in ready:
@@ -156,6 +157,13 @@ class Worker:
             for decoder in (self._dial_in, *self._decoders.values()):
                 if decoder is not None:
                     decoder.rest()
+
+    def _meet_trainers(self) -> None:
+        serving = {trainer for trainer in self._trainers if trainer.welcomed}
+        if self._dial_in is not None and serving - self._serving:
+            self._dial_in.begin()
+        self._serving = serving
+        self._counters.set("trainers", len(serving))
 
     def _work(self, trainer: TrainerConnection, lease: Lease) -> None:
         began = time.perf_counter()

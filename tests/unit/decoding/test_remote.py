@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from benchmarks.long import make as make_long
 from benchmarks.object_server import ObjectServer
 from tests.servers import bucket
 from tests.videos import Videos, make_avi
+from tests.waiting import SECOND, wait_until
 from videoload.decoding import fetching
 from videoload.decoding.decoder import Decoder, Request
 from videoload.decoding.remote import RemoteStorage
@@ -22,6 +24,7 @@ from videoload.errors import StorageError, TransformError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import ItemSpec
+from videoload.spec.keep import Keep
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -81,6 +84,87 @@ def test_a_web_server_gives_what_the_folder_gives(folder: Path, server: ObjectSe
     good = same(here, Decoder(server.url), folder)
     assert {"bad/palette.avi", "bad/damaged.avi", "walk/b_frames.avi"} <= set(good)
     assert any(not here.index(path).is_proven for path in good)
+
+
+def keep_in(folder: Path) -> Keep:
+    keep = Keep.of(folder, None)
+    assert keep is not None
+    return keep
+
+
+def all_kept(decoder: Decoder, paths: Sequence[str]) -> None:
+    """Wait until they are."""
+    storage = decoder._remote
+    assert storage is not None
+    for path in paths:
+        wait_until(lambda path=path: storage.resolve(path).content is None, 10 * SECOND, path)  # type: ignore[misc]
+
+
+def test_so_does_a_disk_where_files_are_kept(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    """And nothing is asked for any more, by who kept them, and others of the training; in a later
+    one no more than whether they are the same."""
+    here, keep = Decoder(folder), keep_in(tmp_path / "disk")
+    other = Decoder(server.url, keep=keep)
+    time.sleep(0.02)  # more than the clock of the file system is coarse
+    first = Decoder(server.url, keep=keep)
+    good = same(here, first, folder)
+    all_kept(first, good)
+    server.requests.clear()
+    for decoder in (first, other):
+        assert same(here, decoder, folder) == good
+    assert {path for path, _ in server.requests} <= {"bad/empty.avi"}
+    time.sleep(0.02)
+    other.begin()
+    for later in (Decoder(server.url, keep=keep), other):
+        time.sleep(0.02)
+        later.begin()
+        server.requests.clear()
+        for path in good:
+            later.expect(path, SPEC, [Request(0)])
+        assert same(here, later, folder) == good
+        asked = [(path, sent) for path, sent in server.requests if path in good]
+        assert sorted(asked) == sorted((path, 1) for path in set(good))
+
+
+def test_what_has_changed_or_was_deleted_is_fetched_anew(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    path, here, disk = "jump/long.avi", Decoder(folder), tmp_path / "disk"
+    decoder = Decoder(server.url, keep=keep_in(disk))
+    known = decoded(here, path, 0)
+    assert decoded(decoder, path, 0) == known
+    all_kept(decoder, [path])
+    prepared = decoder.prepare(path, SPEC, [Request(1)], np.zeros((1, *SPEC.shape), np.uint8))
+    shutil.rmtree(disk)
+    decoder.rest()
+    decoder.decode_prepared(prepared)
+    assert prepared.out.tobytes() == decoded(here, path, 1)[1]
+    all_kept(decoder, [path])
+    time.sleep(0.02)
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    assert decoded(decoder, path, 0) == known, "it is asked for once in a training"
+    now = decoded(Decoder(folder), path, 0)
+    later = Decoder(server.url, keep=keep_in(disk))
+    assert decoded(later, path, 0) == now
+    all_kept(later, [path])
+    assert decoded(decoder, path, 0) == now, (
+        "of the training before, when it finds the other one in its place"
+    )
+
+
+def test_of_a_longer_file_what_is_not_needed_comes_later(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.decoding.remote._FIRST_BYTES", 9000)
+    monkeypatch.setattr("videoload.decoding.spans._PART_BYTES", 20_000)
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    assert decoded(decoder, "jump/long.avi", 0) == decoded(
+        Decoder(server.folder), "jump/long.avi", 0
+    )
+    all_kept(decoder, ["jump/long.avi"])
+    assert server.bytes_sent == (server.folder / "jump/long.avi").stat().st_size
 
 
 @pytest.mark.slow

@@ -1,0 +1,38 @@
+"""Where files are kept, as a caller gives it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from videoload.errors import SpecError
+from videoload.spec.keep import Keep
+
+
+def test_a_folder_is_made(tmp_path: Path) -> None:
+    keep = Keep.of(tmp_path / "a" / "b", 1.5)
+    assert keep is not None
+    assert (keep.folder, keep.most) == (str(tmp_path / "a" / "b"), 1_500_000_000)
+    assert Path(keep.folder).is_dir()
+
+
+def test_that_of_other_hosts_is_not_made_here(tmp_path: Path) -> None:
+    keep = Keep.of(tmp_path / "there", None, elsewhere=True)
+    assert keep is not None
+    assert keep.most is None
+    assert not (tmp_path / "there").exists()
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
+    assert Keep.of(None, None) is None
+    with pytest.raises(SpecError, match="keep_gb limits the folder of keep=, which is not given"):
+        Keep.of(None, 3)
+    with pytest.raises(SpecError, match="keep_gb must be a number of at least 0, got -1"):
+        Keep.of(tmp_path, -1)
+
+
+def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SpecError, match=r"no files can be kept in .*/file/x: Not a directory"):
+        Keep.of(tmp_path / "file" / "x", None)
