@@ -20,6 +20,7 @@ from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import PROVABLE, prove
 from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Packets, Pictures
 from videoload.decoding.spans import Range
+from videoload.decoding.storage import SMALL_BYTES
 
 if TYPE_CHECKING:
     from videoload.decoding.remote import RemoteFile
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-_WHOLE_BYTES = 4 << 20  # a file up to this size is read in one go
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
 _MAX_PASS_BYTES = 256 << 20  # of all of them
 _MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
@@ -202,7 +202,7 @@ class _Content:
         self._remote = remote
         self.max_checked = _MAX_CHECKED if remote is None else _MAX_CHECKED_REMOTE
         self._pread = pread
-        self.is_small = size <= _WHOLE_BYTES
+        self.is_small = size <= SMALL_BYTES
         self._all = pread(size, 0) if self.is_small else None
         if self._all is not None:
             self.size = len(self._all)

@@ -18,6 +18,7 @@ file's ``failure``, and fails: whatever that led to, `RemoteFile.check` then rai
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import posixpath
@@ -37,7 +38,7 @@ from cachetools import LRUCache
 from videoload.decoding.fetching import ChangedError, Fetcher, Part
 from videoload.decoding.kept_files import KeptFiles
 from videoload.decoding.spans import Range, Spans, requests, without
-from videoload.decoding.storage import VideoFile, sample, sample_file
+from videoload.decoding.storage import SMALL_BYTES, VideoFile, sample, sample_file
 from videoload.errors import VideoError
 from videoload.spec.keep import Keep
 
@@ -52,6 +53,7 @@ _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few pac
 _FILE_BYTES = 32 << 20  # of one file that are kept
 _KEPT_BYTES, _FEWEST_KEPT = 64 << 20, 32  # of all files, but so many files in any case
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
+_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
 _KNOWN = 100_000  # files whose size and version are known
 
 
@@ -103,6 +105,8 @@ class RemoteStorage:
         self._finalizer = weakref.finalize(self, _stop, self._fetcher, self._disk)
         self._known: LRUCache[str, _Known] = LRUCache(_KNOWN)
         self._coming: dict[str, Future[Part]] = {}  # first parts
+        self._whole: set[str] = set()  # files that come as a whole
+        self._one_whole = asyncio.Semaphore(1)
         self._kept: OrderedDict[str, RemoteFile] = OrderedDict()
         self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
@@ -122,8 +126,8 @@ class RemoteStorage:
             self._alive[name] = content
         if part is not None:
             content.add(0, part.data)
-            if self._disk is not None and self._disk.has_room and content.size <= _FILE_BYTES:
-                content.want([Range(0, content.size)])  # what is behind what is needed comes later
+        if self._disk is not None and SMALL_BYTES < content.size <= _FILE_BYTES:
+            self._keep_whole(name, known)
         self._kept[name] = content
         self._kept.move_to_end(name)
         self._make_room()
@@ -242,11 +246,30 @@ class RemoteStorage:
             if RemoteStatus.of(part.size, part.version) == RemoteStatus.like(found):
                 self._disk.trust(name, found)
                 return part
-        part = await self._fetcher.get(name, 0, _FIRST_BYTES)
-        if self._disk is not None and 0 < len(part.data) == part.size:
-            # Now, so that FFmpeg may find it there when its turn comes.
-            self._disk.keep(name, RemoteStatus.of(part.size, part.version), part.data)
-        return part
+        return await self._fetcher.get(name, 0, _FIRST_BYTES)
+
+    def _keep_whole(self, name: str, known: _Known) -> None:
+        """Have all of a longer file fetched, to be kept: one after the other, so that no more than
+        one of them is in memory. For those that are too many, there are further epochs."""
+        disk = self._disk
+        if disk is None or not disk.has_room or name in self._whole or len(self._whole) > _WHOLE:
+            return
+
+        async def keep() -> None:
+            try:
+                async with self._one_whole:
+                    size, pieces = known.status.st_size, []
+                    for part in requests([Range(0, size)]):
+                        got = await self._fetcher.get(name, *part)
+                        if RemoteStatus.of(got.size, got.version) != known.status:
+                            return
+                        pieces.append(got.data)
+                    disk.keep(name, known.status, b"".join(pieces))
+            finally:
+                self._whole.discard(name)
+
+        self._whole.add(name)
+        self._fetcher.start(keep())
 
     def _first(self, path: str, name: str) -> tuple[_Known, Part]:
         asked = self._coming.pop(name, None) or self._fetcher.start(self._get_first(name))
@@ -279,8 +302,8 @@ def _stop(fetcher: Fetcher, disk: KeptFiles | None) -> None:
 
 
 class RemoteFile:
-    """One version of a file: its bytes at hand, and those on their way. When all of them are at
-    hand, they are given to ``disk`` to keep."""
+    """One version of a file: its bytes at hand, and those on their way. Where all of them come to
+    be at hand, they are given to ``disk`` to keep."""
 
     def __init__(
         self, name: str, known: _Known, fetcher: Fetcher, disk: KeptFiles | None = None

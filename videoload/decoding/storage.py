@@ -23,6 +23,7 @@ from videoload.spec.roots import is_url
 if TYPE_CHECKING:
     from videoload.decoding.remote import RemoteFile, RemoteStorage
 
+SMALL_BYTES = 4 << 20  # a file up to this size is read in one go, when its index is made
 _SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
 _FINGERPRINTS_KEPT = 4096
 NO_FOLDER = os.devnull  # the root of what has no files: nothing lies in it
