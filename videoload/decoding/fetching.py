@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from videoload.errors import StorageError
@@ -78,7 +77,7 @@ class Fetcher:
                 raise
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(
-                target=self._loop.run_forever, name="videoload-fetch", daemon=True
+                target=_run, args=(self._loop,), name="videoload-fetch", daemon=True
             )
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -162,12 +161,9 @@ class Fetcher:
         loop, self._loop = self._loop, None
         if loop is None or self._thread is None:
             return
-        with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(_END_S)
-        loop.call_soon_threadsafe(loop.stop)
-        self._thread.join(_END_S)
-        if not self._thread.is_alive():
-            loop.close()
+        asyncio.run_coroutine_threadsafe(_end(loop), loop)
+        if threading.current_thread() is not self._thread:  # the garbage collector calls anywhere
+            self._thread.join(_END_S)
 
 
 def _version(got: GetResult) -> str:
@@ -175,8 +171,16 @@ def _version(got: GetResult) -> str:
     return got.meta.get("e_tag") or f"{got.meta['last_modified']} {got.meta['size']}"
 
 
-async def _cancel_all() -> None:
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+async def _end(loop: asyncio.AbstractEventLoop) -> None:
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    try:
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), _END_S)
+    finally:
+        loop.stop()

@@ -106,7 +106,7 @@ class RemoteStorage:
         self._known: LRUCache[str, _Known] = LRUCache(_KNOWN)
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that come as a whole
-        self._one_whole = asyncio.Semaphore(1)
+        self._turn = asyncio.Semaphore(1)
         self._kept: OrderedDict[str, RemoteFile] = OrderedDict()
         self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
@@ -140,7 +140,7 @@ class RemoteStorage:
         if name in self._known or self._trusted(name) is not None:
             return self.resolve(path)
         if name not in self._coming and not self.is_busy:
-            self._coming[name] = self._fetcher.start(self._get_first(name))
+            self._coming[name] = self._ask_first(name)
         return None
 
     def begin(self) -> None:
@@ -239,40 +239,46 @@ class RemoteStorage:
         self._known[name] = known
         return known
 
-    async def _get_first(self, name: str) -> Part:
-        """The first part; of a file that is kept, no more than tells whether it is still so."""
-        if self._disk is not None and (found := self._disk.find(name)) is not None:
-            part = await self._fetcher.get(name, 0, 1)
-            if RemoteStatus.of(part.size, part.version) == RemoteStatus.like(found):
-                self._disk.trust(name, found)
-                return part
-        return await self._fetcher.get(name, 0, _FIRST_BYTES)
-
     def _keep_whole(self, name: str, known: _Known) -> None:
         """Have all of a longer file fetched, to be kept: one after the other, so that no more than
         one of them is in memory. For those that are too many, there are further epochs."""
-        disk = self._disk
-        if disk is None or not disk.has_room or name in self._whole or len(self._whole) > _WHOLE:
+        disk, fetcher, whole, turn = self._disk, self._fetcher, self._whole, self._turn
+        if disk is None or not disk.has_room or name in whole or len(whole) > _WHOLE:
             return
 
         async def keep() -> None:
             try:
-                async with self._one_whole:
-                    size, pieces = known.status.st_size, []
-                    for part in requests([Range(0, size)]):
-                        got = await self._fetcher.get(name, *part)
+                async with turn:
+                    pieces = []
+                    for part in requests([Range(0, known.status.st_size)]):
+                        got = await fetcher.get(name, *part)
                         if RemoteStatus.of(got.size, got.version) != known.status:
                             return
                         pieces.append(got.data)
                     disk.keep(name, known.status, b"".join(pieces))
             finally:
-                self._whole.discard(name)
+                whole.discard(name)
 
-        self._whole.add(name)
-        self._fetcher.start(keep())
+        whole.add(name)
+        fetcher.start(keep())
+
+    def _ask_first(self, name: str) -> Future[Part]:
+        """Ask for the first part; of a file that is kept, for no more than tells whether it is
+        still so."""
+        disk, fetcher = self._disk, self._fetcher
+
+        async def get() -> Part:
+            if disk is not None and (found := disk.find(name)) is not None:
+                part = await fetcher.get(name, 0, 1)
+                if RemoteStatus.of(part.size, part.version) == RemoteStatus.like(found):
+                    disk.trust(name, found)
+                    return part
+            return await fetcher.get(name, 0, _FIRST_BYTES)
+
+        return fetcher.start(get())
 
     def _first(self, path: str, name: str) -> tuple[_Known, Part]:
-        asked = self._coming.pop(name, None) or self._fetcher.start(self._get_first(name))
+        asked = self._coming.pop(name, None) or self._ask_first(name)
         try:
             part = self._fetcher.wait(asked)
         except FileNotFoundError:

@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from videoload.decoding.kept_files import KeptFiles
 from videoload.decoding.remote import RemoteStatus
 from videoload.spec.keep import Keep
 
-_THREAD = "videoload-keep"
 ROOT = "s3://bucket/videos"
 
 
@@ -36,8 +34,11 @@ def kept_in(folder: Path, most: int | None = None, root: str = ROOT) -> KeptFile
 def _no_thread_is_left() -> Iterator[None]:
     yield
     while made:
-        made.pop().stop()
-    wait_until(lambda: _THREAD not in {one.name for one in threading.enumerate()}, 10 * SECOND)
+        files = made.pop()
+        files.stop()
+        if files._thread is not None:
+            files._thread.join(10 * SECOND)
+            assert not files._thread.is_alive()
 
 
 def status(data: bytes, version: str = "1") -> RemoteStatus:
