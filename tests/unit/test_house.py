@@ -32,14 +32,14 @@ PACKAGES = {
     "native": (),
     "spec": (
         "arguments", "call_text", "layouts", "regions", "clips", "clip_params", "items", "table",
-        "roots", "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining",
+        "roots", "keep", "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining",
         "turns", "permutation", "plan", "quarantine",
     ),
     "decoding": (
         "storage", "stopwatch", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers",
-        "mpeg12_headers", "picture_headers", "open_files", "packets", "index", "fetching", "remote",
-        "complete_decode", "cache_folder", "index_cache", "frames", "crop", "scaling", "software",
-        "functions", "items", "decoder",
+        "mpeg12_headers", "picture_headers", "open_files", "packets", "index", "fetching",
+        "kept_files", "remote", "complete_decode", "cache_folder", "index_cache", "frames", "crop",
+        "scaling", "software", "functions", "items", "decoder",
     ),
     "transport": (
         "messages", "slots", "addresses", "keys", "private_channel", "limits", "connections",

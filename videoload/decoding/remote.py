@@ -51,7 +51,7 @@ _FIRST_BYTES = 1 << 20  # all of most short clips
 _AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what FFmpeg asks for
 _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few packets of sound
 _FILE_BYTES = 32 << 20  # of one file that are kept
-_KEPT_BYTES, _FEWEST_KEPT = 64 << 20, 32  # of all files, but so many files in any case
+_AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files, but so many files in any case
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
 _WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
 _KNOWN = 100_000  # files whose size and version are known
@@ -107,7 +107,7 @@ class RemoteStorage:
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that come as a whole
         self._turn = asyncio.Semaphore(1)
-        self._kept: OrderedDict[str, RemoteFile] = OrderedDict()
+        self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()
         self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
     def resolve(self, path: str) -> VideoFile:
@@ -128,8 +128,8 @@ class RemoteStorage:
             content.add(0, part.data)
         if self._disk is not None and SMALL_BYTES < content.size <= _FILE_BYTES:
             self._keep_whole(name, known)
-        self._kept[name] = content
-        self._kept.move_to_end(name)
+        self._at_hand[name] = content
+        self._at_hand.move_to_end(name)
         self._make_room()
         return VideoFile(f"{self.root}/{name}", known.status, content)
 
@@ -208,7 +208,7 @@ class RemoteStorage:
     def _forget(self, path: str) -> None:
         name = self._name(path)
         self._known.pop(name, None)
-        self._kept.pop(name, None)
+        self._at_hand.pop(name, None)
         self._alive.pop(name, None)
 
     def _name(self, path: str) -> str:
@@ -291,12 +291,12 @@ class RemoteStorage:
         return known, part
 
     def _make_room(self) -> None:
-        if self._fetcher.came < _KEPT_BYTES // 8:
+        if self._fetcher.came < _AT_HAND_BYTES // 8:
             return  # nothing to speak of since the last look
         self._fetcher.came = 0
-        held = sum(content.held for content in self._kept.values())
-        while held > _KEPT_BYTES and len(self._kept) > _FEWEST_KEPT:
-            _, content = self._kept.popitem(last=False)
+        held = sum(content.held for content in self._at_hand.values())
+        while held > _AT_HAND_BYTES and len(self._at_hand) > _FEWEST_AT_HAND:
+            _, content = self._at_hand.popitem(last=False)
             held -= content.held
             content.drop()
 
@@ -334,10 +334,11 @@ class RemoteFile:
         """Bytes that came."""
         with self._lock:
             self._spans.add(at, data)
-            is_whole = self._disk is not None and 0 < self.size == self._spans.bytes
-        if is_whole and self._disk is not None:
+            if self._disk is None or not 0 < self.size == self._spans.bytes:
+                return
             disk, self._disk = self._disk, None
-            disk.keep(self._name, self.known.status, self.pread(self.size, 0))
+            whole = self._spans.join()
+        disk.keep(self._name, self.known.status, whole)
 
     def drop(self) -> None:
         """Keep no bytes."""

@@ -46,6 +46,10 @@ class Spans:
         begin = self._begins[i]
         return self._pieces[begin][at - begin : at - begin + length]
 
+    def join(self) -> bytes:
+        """All bytes that are here, in their order."""
+        return b"".join(self._pieces[begin] for begin in self._begins)
+
     def missing(self, begin: int, end: int) -> list[Range]:
         """What is not here of a range."""
         found = []

@@ -150,7 +150,7 @@ def test_what_has_changed_or_was_deleted_is_fetched_anew(
     assert decoded(later, path, 0) == now
     all_kept(later, [path])
     assert decoder._remote is not None
-    decoder._remote._kept.clear()  # what is in memory needs no request, and is as it was
+    decoder._remote._at_hand.clear()  # what is in memory needs no request, and is as it was
     decoder.rest()
     assert decoded(decoder, path, 0) == now, (
         "of the training before, when it finds the other one in its place"
@@ -238,7 +238,7 @@ def test_a_file_that_has_changed_is_read_as_it_is_now(folder: Path, server: Obje
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     storage = decoder._remote
     assert storage is not None
-    storage._kept.clear()  # what is in memory needs no request, and is as it was
+    storage._at_hand.clear()  # what is in memory needs no request, and is as it was
     assert decoded(decoder, path, 3) == decoded(Decoder(folder), path, 3)
 
 

@@ -26,6 +26,7 @@ def test_what_was_added_is_here_and_all_else_is_missing(added: list[Range], aske
     here = covered(added)
     assert spans.bytes == len(here)
     assert covered(spans.missing(*asked)) == covered([asked]) - here
+    assert spans.join() == bytes(sorted(here))
     got = spans.read(asked.begin, 16)
     assert got == FILE[asked.begin : asked.begin + len(got)]
     assert bool(got) == (asked.begin in here)
