@@ -87,7 +87,7 @@ class KeptFiles:
 
     def is_trusted(self, found: os.stat_result) -> bool:
         """Whether the bucket was asked for this version since the training began."""
-        return found.st_ctime_ns >= self._since
+        return self._since <= found.st_ctime_ns <= time.time_ns()  # which may be set back
 
     def begin(self) -> None:
         """A training begins."""
@@ -95,8 +95,18 @@ class KeptFiles:
 
     def trust(self, name: str, status: Status) -> None:
         """The bucket has just said that this version is the one that it has."""
-        with suppress(OSError):
-            os.utime(self.path(name), ns=(time.time_ns(), status.st_mtime_ns))
+        # Open: another process may put another version in its place meanwhile.
+        with suppress(OSError), open(self.path(name), "rb", buffering=0) as file:  # noqa: PTH123
+            if _is_version(os.fstat(file.fileno()), status):
+                os.utime(file.fileno(), ns=(time.time_ns(), status.st_mtime_ns))
+
+    def remove(self, name: str) -> None:
+        """Keep this file no longer: what is here is not what it was."""
+        path = Path(self.path(name))
+        with suppress(OSError), self._counted() as count:
+            size = path.stat().st_size
+            path.unlink()
+            count[0] -= size
 
     @property
     def has_room(self) -> bool:
@@ -128,6 +138,8 @@ class KeptFiles:
                 if self.has_room and not self._write(given):
                     self._full_until = time.monotonic() + _FULL_S
                     self._tell("is full; it stays as it is")
+            except FileNotFoundError:
+                pass  # somebody deletes the folder just now
             except OSError as error:
                 self._full_until = time.monotonic() + _FULL_S
                 self._tell(f"cannot be used: {error.strerror or error}")

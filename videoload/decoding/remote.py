@@ -53,7 +53,7 @@ _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few pac
 _FILE_BYTES = 32 << 20  # of one file that are kept
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files, but so many files in any case
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
-_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
+_MOST_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
 _KNOWN = 100_000  # files whose size and version are known
 
 
@@ -163,8 +163,9 @@ class RemoteStorage:
         anew: Callable[[], T] | None = None,
     ) -> T:
         """What ``work`` makes of a file. Where bytes did not come, the reason is raised in the
-        place of whatever that led to; where the file has changed, ``anew`` (if None, ``work``) is
-        done upon it as it is now. ``tick`` is called while bytes are waited for."""
+        place of whatever that led to; where the file has changed, or it was a kept one that is of
+        no use, ``anew`` (if None, ``work``) is done upon it as it is now. ``tick`` is called while
+        bytes are waited for."""
         self._fetcher.tick = tick
         try:
             try:
@@ -174,11 +175,11 @@ class RemoteStorage:
                     if content is not None:
                         content.check()
         except ChangedError:
-            self._forget(path)
+            pass
         except VideoError:
-            if not self._was_deleted(path):
+            if not self._was_kept(path):
                 raise
-            self._forget(path)
+        self._forget(path)
         try:
             return (anew or work)()
         except ChangedError:
@@ -220,13 +221,15 @@ class RemoteStorage:
             raise VideoError(path, "cannot be a file name")
         return name
 
-    def _was_deleted(self, path: str) -> bool:
-        """Whether this file was kept, and is not any more: someone has deleted it meanwhile."""
+    def _was_kept(self, path: str) -> bool:
+        """Whether it was a kept file that was not as it should be: somebody has deleted it, or
+        something damaged it. What is wrong with a video, the bucket's own copy decides."""
         name = self._name(path)
         known = self._known.get(name)
         if self._disk is None or known is None or not known.is_kept:
             return False
-        return not self._disk.holds(name, known.status)
+        self._disk.remove(name)
+        return True
 
     def _trusted(self, name: str) -> _Known | None:
         """A kept file that the storage need not be asked for."""
@@ -243,7 +246,7 @@ class RemoteStorage:
         """Have all of a longer file fetched, to be kept: one after the other, so that no more than
         one of them is in memory. For those that are too many, there are further epochs."""
         disk, fetcher, whole, turn = self._disk, self._fetcher, self._whole, self._turn
-        if disk is None or not disk.has_room or name in whole or len(whole) > _WHOLE:
+        if disk is None or not disk.has_room or name in whole or len(whole) >= _MOST_WHOLE:
             return
 
         async def keep() -> None:
