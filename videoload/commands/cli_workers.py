@@ -68,7 +68,7 @@ KeptGb = Annotated[
         metavar="GB",
         min=0,
         help="Keep so much in --keep at most.",
-        show_default="until a tenth of the disk is free",
+        show_default="until a fifth of the disk is free",
     ),
 ]
 

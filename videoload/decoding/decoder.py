@@ -134,10 +134,11 @@ class Decoder:
         """
         if isinstance(spec, ItemSpec):
             return self._prepare_items(path, spec, requests, out)
-        if self._remote is None:
-            return self._prepare(path, spec, requests, out, tick)
         prepare = partial(self._prepare, path, spec, requests, out, tick)
-        return self._remote.run(path, prepare, tick)
+        try:
+            return prepare() if self._remote is None else self._remote.run(path, prepare, tick)
+        except UnfitError as error:
+            raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
 
     def _prepare(
         self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick
@@ -147,10 +148,7 @@ class Decoder:
         with self.watch.phase("open"):
             file = self._storage.resolve(path)
         index, opened = self._index(path, file, tick)
-        try:
-            params = _params(spec, index, requests)
-        except UnfitError as error:
-            raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
+        params = _params(spec, index, requests)
         shape = (len(params), *spec.decoded_shape)
         clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}

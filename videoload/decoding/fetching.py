@@ -167,8 +167,15 @@ class Fetcher:
 
 
 def _version(got: GetResult) -> str:
-    """An ETag, or what else a server tells of a file."""
-    return got.meta.get("e_tag") or f"{got.meta['last_modified']} {got.meta['size']}"
+    """An ETag, or what else a server tells of a file; at the least, its size."""
+    changed = got.meta["last_modified"]
+    told = str(changed) if changed.timestamp() else ""
+    return got.meta.get("e_tag") or f"{told} {got.meta['size']}"
+
+
+def tells_versions(version: str) -> bool:
+    """Whether this tells another version from it, or two of one size are the same."""
+    return not version.startswith(" ")
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

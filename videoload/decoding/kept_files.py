@@ -9,8 +9,8 @@ All processes of the host may share a folder, and anybody may delete any of it a
 is ever thrown away to make room: where each epoch reads all files in another order, what came first
 is needed no less than what comes now. Who finds no room fetches, as he would without a folder.
 
-That a version is still the one in the bucket is asked for once in a training, not by each process:
-who has asked marks the file, by its change of status (ctime).
+Whether a version is still the one in the bucket, each process asks for itself: a kept file is no
+more than what was fetched once, and the same URL may lead two processes to two buckets.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from videoload.spec.keep import Keep
 
 _log = logging.getLogger(__name__)
 
-_FREE = 0.1  # of the disk that stays free, where no limit is given
+_FREE = 0.2  # of the disk that stays free, where no limit is given
 _WAITING_BYTES = 32 << 20  # that wait to be written, before what comes then is not kept
-_FULL_S = 60.0  # who found no room looks again after so long
+_FULL_S = 600.0  # who found no room looks again after so long
 _LEFT_S = 3600.0  # what has been coming for longer was left by a process that was killed
 _MAX_SUFFIX = 16
 
@@ -54,7 +54,6 @@ class KeptFiles:
     def __init__(self, keep: Keep, root: str) -> None:
         self._keep = keep
         self._root = root
-        self._since = time.time_ns()
         self._folder = Path(keep.folder)
         self._asked: SimpleQueue[_Waiting | None] = SimpleQueue()
         self._waiting = 0  # bytes
@@ -85,28 +84,11 @@ class KeptFiles:
         found = self.find(name)
         return found is not None and _is_version(found, status)
 
-    def is_trusted(self, found: os.stat_result) -> bool:
-        """Whether the bucket was asked for this version since the training began."""
-        return self._since <= found.st_ctime_ns <= time.time_ns()  # which may be set back
-
-    def begin(self) -> None:
-        """A training begins."""
-        self._since = time.time_ns()
-
-    def trust(self, name: str, status: Status) -> None:
-        """The bucket has just said that this version is the one that it has."""
-        # Open: another process may put another version in its place meanwhile.
-        with suppress(OSError), open(self.path(name), "rb", buffering=0) as file:  # noqa: PTH123
-            if _is_version(os.fstat(file.fileno()), status):
-                os.utime(file.fileno(), ns=(time.time_ns(), status.st_mtime_ns))
-
     def remove(self, name: str) -> None:
-        """Keep this file no longer: what is here is not what it was."""
-        path = Path(self.path(name))
-        with suppress(OSError), self._counted() as count:
-            size = path.stat().st_size
-            path.unlink()
-            count[0] -= size
+        """Keep this file no longer: what is here is not what it was. (The bytes stay counted until
+        there is no room.)"""
+        with suppress(OSError):
+            Path(self.path(name)).unlink()
 
     @property
     def has_room(self) -> bool:
@@ -145,6 +127,7 @@ class KeptFiles:
                 self._tell(f"cannot be used: {error.strerror or error}")
             with self._lock:
                 self._waiting -= len(given.data)
+            del given  # it would be in memory until the next one comes
 
     def _tell(self, what: str) -> None:
         if not self._told:
@@ -165,8 +148,10 @@ class KeptFiles:
         if self._keep.most is None and _free(self._folder) < _FREE:
             return False
         try:
-            with new.open("xb", buffering=0) as file:
+            with new.open("xb") as file:
                 file.write(given.data)
+                file.flush()
+                os.fdatasync(file)  # else a power failure may leave zeros under its name
             os.utime(new, ns=(time.time_ns(), given.status.st_mtime_ns))
             if not _is_version(os.stat(new), given.status):
                 raise OSError("its file system does not keep times to the nanosecond")
@@ -206,8 +191,8 @@ class KeptFiles:
         return sum(file.stat().st_size for file in files)
 
     def _sweep(self) -> None:
-        with suppress(OSError):
-            for left in (self._folder / "coming").iterdir():
+        for left in (self._folder / "coming").glob("*"):
+            with suppress(OSError):  # somebody else's, or written by now
                 if time.time() - left.stat().st_ctime > _LEFT_S:
                     left.unlink()
 

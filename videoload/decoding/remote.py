@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from cachetools import LRUCache
 
-from videoload.decoding.fetching import ChangedError, Fetcher, Part
+from videoload.decoding.fetching import ChangedError, Fetcher, Part, tells_versions
 from videoload.decoding.kept_files import KeptFiles
 from videoload.decoding.spans import Range, Spans, requests, without
 from videoload.decoding.storage import SMALL_BYTES, VideoFile, sample, sample_file
@@ -53,6 +53,7 @@ _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few pac
 _FILE_BYTES = 32 << 20  # of one file that are kept
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files, but so many files in any case
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
+_MOST_COMING = 256  # first parts that were asked for, and wait for their file's turn
 _MOST_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
 _KNOWN = 100_000  # files whose size and version are known
 
@@ -80,14 +81,13 @@ class RemoteStatus(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a file: and ``opening``, what FFmpeg reads of it to open it. The storage's
-    own name of the ``version`` is not known where a kept file was trusted."""
+    """What is known of a file: and ``opening``, what FFmpeg reads of it to open it."""
 
     status: RemoteStatus
-    version: str | None
+    version: str
     opening: list[Range] = field(default_factory=list)
     fingerprint: int = 0
-    is_kept: bool = False  # when it was looked for last
+    was_kept: bool = False  # somebody was told to read it on the disk
 
     @classmethod
     def of(cls, part: Part) -> _Known:
@@ -107,27 +107,30 @@ class RemoteStorage:
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that come as a whole
         self._turn = asyncio.Semaphore(1)
+        self._set_aside: set[str] = set()  # files that are not to be read on the disk for now
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()
         self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
 
     def resolve(self, path: str) -> VideoFile:
         """The file that ``path`` leads to, below the root. Raises VideoError, StorageError."""
         name = self._name(path)
-        known, part = self._known.get(name) or self._trusted(name), None
+        known, part = self._known.get(name), None
         if known is None:
             known, part = self._first(path, name)
-        if self._disk is not None:
-            known.is_kept = self._disk.holds(name, known.status)
-            if known.is_kept:
-                return VideoFile(self._disk.path(name), known.status)
+        disk = None if name in self._set_aside else self._disk
+        if disk is not None and disk.holds(name, known.status):
+            known.was_kept = True
+            return VideoFile(disk.path(name), known.status)
+        if not tells_versions(known.version):
+            disk = None
         content = self._alive.get(name)
         if content is None or content.known is not known:
-            content = RemoteFile(name, known, self._fetcher, self._disk)
+            content = RemoteFile(name, known, self._fetcher, disk)
             self._alive[name] = content
         if part is not None:
             content.add(0, part.data)
-        if self._disk is not None and SMALL_BYTES < content.size <= _FILE_BYTES:
-            self._keep_whole(name, known)
+        if disk is not None and SMALL_BYTES < content.size <= _FILE_BYTES:
+            self._keep_whole(name, known, disk)
         self._at_hand[name] = content
         self._at_hand.move_to_end(name)
         self._make_room()
@@ -137,17 +140,19 @@ class RemoteStorage:
         """Ask for the beginning of a file that is wanted soon; the file, if it is known already.
         Raises what `resolve` raises."""
         name = self._name(path)
-        if name in self._known or self._trusted(name) is not None:
+        if name in self._known:
             return self.resolve(path)
         if name not in self._coming and not self.is_busy:
             self._coming[name] = self._ask_first(name)
+            if len(self._coming) > _MOST_COMING:  # of leases that were handed back
+                del self._coming[next(iter(self._coming))]
         return None
 
     def begin(self) -> None:
         """A training begins: whether kept files are still the same is to be asked for anew."""
         if self._disk is not None:
-            self._disk.begin()
             self._known.clear()
+            self._coming.clear()
 
     @property
     def is_busy(self) -> bool:
@@ -168,22 +173,43 @@ class RemoteStorage:
         bytes are waited for."""
         self._fetcher.tick = tick
         try:
-            try:
-                return work()
-            finally:
-                for content in (file and file.content, self._alive.get(self._name(path))):
-                    if content is not None:
-                        content.check()
+            return self._checked(path, work, file)
         except ChangedError:
-            pass
+            self._forget(path)
         except VideoError:
-            if not self._was_kept(path):
+            known = self._known.get(self._name(path))
+            if not (known and known.was_kept) and (file is None or file.content is not None):
                 raise
-        self._forget(path)
+            return self._without_disk(path, anew or work)
         try:
-            return (anew or work)()
+            return self._checked(path, anew or work)
         except ChangedError:
             raise VideoError(path, "changes while it is read") from None
+
+    def _checked(self, path: str, work: Callable[[], T], file: VideoFile | None = None) -> T:
+        try:
+            return work()
+        finally:
+            for content in (file and file.content, self._alive.get(self._name(path))):
+                if content is not None:
+                    content.check()
+
+    def _without_disk(self, path: str, work: Callable[[], T]) -> T:
+        """What is wrong with a video, the bucket's own copy decides; where that is good, somebody
+        has deleted the kept one, or something has damaged it."""
+        name = self._name(path)
+        self._forget(path)
+        self._set_aside.add(name)
+        try:
+            found = self._checked(path, work)
+        except ChangedError:
+            raise VideoError(path, "changes while it is read") from None
+        finally:
+            self._set_aside.discard(name)
+        if self._disk is not None:
+            self._disk.remove(name)
+        self._forget(path)
+        return found
 
     def fingerprint(self, path: str) -> int:
         """As `Storage.fingerprint`: the same number for the same bytes. Raises StorageError too."""
@@ -221,32 +247,11 @@ class RemoteStorage:
             raise VideoError(path, "cannot be a file name")
         return name
 
-    def _was_kept(self, path: str) -> bool:
-        """Whether it was a kept file that was not as it should be: somebody has deleted it, or
-        something damaged it. What is wrong with a video, the bucket's own copy decides."""
-        name = self._name(path)
-        known = self._known.get(name)
-        if self._disk is None or known is None or not known.is_kept:
-            return False
-        self._disk.remove(name)
-        return True
-
-    def _trusted(self, name: str) -> _Known | None:
-        """A kept file that the storage need not be asked for."""
-        if self._disk is None or name in self._coming:
-            return None
-        found = self._disk.find(name)
-        if found is None or not self._disk.is_trusted(found):
-            return None
-        known = _Known(RemoteStatus.like(found), None)
-        self._known[name] = known
-        return known
-
-    def _keep_whole(self, name: str, known: _Known) -> None:
+    def _keep_whole(self, name: str, known: _Known, disk: KeptFiles) -> None:
         """Have all of a longer file fetched, to be kept: one after the other, so that no more than
         one of them is in memory. For those that are too many, there are further epochs."""
-        disk, fetcher, whole, turn = self._disk, self._fetcher, self._whole, self._turn
-        if disk is None or not disk.has_room or name in whole or len(whole) >= _MOST_WHOLE:
+        fetcher, whole, turn = self._fetcher, self._whole, self._turn
+        if not disk.has_room or name in whole or len(whole) >= _MOST_WHOLE:
             return
 
         async def keep() -> None:
@@ -254,10 +259,9 @@ class RemoteStorage:
                 async with turn:
                     pieces = []
                     for part in requests([Range(0, known.status.st_size)]):
-                        got = await fetcher.get(name, *part)
-                        if RemoteStatus.of(got.size, got.version) != known.status:
+                        if not disk.has_room or disk.holds(name, known.status):
                             return
-                        pieces.append(got.data)
+                        pieces.append((await fetcher.get(name, *part, known.version)).data)
                     disk.keep(name, known.status, b"".join(pieces))
             finally:
                 whole.discard(name)
@@ -273,8 +277,8 @@ class RemoteStorage:
         async def get() -> Part:
             if disk is not None and (found := disk.find(name)) is not None:
                 part = await fetcher.get(name, 0, 1)
-                if RemoteStatus.of(part.size, part.version) == RemoteStatus.like(found):
-                    disk.trust(name, found)
+                now = RemoteStatus.of(part.size, part.version)
+                if tells_versions(part.version) and now == RemoteStatus.like(found):
                     return part
             return await fetcher.get(name, 0, _FIRST_BYTES)
 
@@ -419,8 +423,6 @@ class RemoteFile:
     async def _get(self, part: Range) -> None:
         try:
             got = await self._fetcher.get(self._name, *part, self.known.version)
-            if RemoteStatus.of(got.size, got.version) != self.known.status:
-                raise ChangedError
             self.add(part.begin, got.data)
             if len(got.data) < part.end - part.begin:
                 raise ChangedError

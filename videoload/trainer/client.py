@@ -94,11 +94,11 @@ class Client:
             to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
             False: nothing is kept.
         keep: Folder on a disk of this host in which its workers keep files from below a URL, of up
-            to 32 MB each: a later epoch or training reads them there, after the storage was asked,
-            once a training, whether they are still the same. All trainings of a host may share it,
-            and anybody may delete it at any time. None, the default: each epoch fetches anew.
+            to 32 MB each: a later epoch or training reads them there, after each worker has asked,
+            once, whether they are still the same. All trainings of a host may share it, and anybody
+            may delete it at any time. None, the default: each epoch fetches anew.
         keep_gb: What may be kept there, in GB; of what does not fit, each epoch fetches anew. None,
-            the default: until only a tenth of the disk is free.
+            the default: until only a fifth of the disk is free.
         metrics_port: TCP port at which Prometheus finds ``/metrics``, and a probe ``/healthz``; 0
             takes a free one. Whoever reaches it can read counts and host names, no paths. Needs the
             extra ``[metrics]``. None, the default: no port.

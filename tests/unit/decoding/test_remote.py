@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from tests.servers import bucket
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND, wait_until
 from videoload.decoding import fetching
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.decoding.remote import RemoteStorage
 from videoload.decoding.storage import Storage, open_storage
 from videoload.errors import StorageError, TransformError, VideoError
@@ -104,29 +104,104 @@ def all_kept(decoder: Decoder, paths: Sequence[str]) -> None:
 def test_so_does_a_disk_where_files_are_kept(
     folder: Path, server: ObjectServer, tmp_path: Path
 ) -> None:
-    """And nothing is asked for any more, by who kept them, and others of the training; in a later
-    one no more than whether they are the same."""
+    """And nothing is asked for any more, but of another process, or in another training, one byte
+    of each: whether they are the same."""
     here, keep = Decoder(folder), keep_in(tmp_path / "disk")
-    other = Decoder(server.url, keep=keep)
-    time.sleep(0.02)  # more than the clock of the file system is coarse
     first = Decoder(server.url, keep=keep)
     good = same(here, first, folder)
     all_kept(first, good)
     server.requests.clear()
-    for decoder in (first, other):
-        assert same(here, decoder, folder) == good
+    assert same(here, first, folder) == good
     assert not {path for path, _ in server.requests} & set(good)
-    time.sleep(0.02)
-    other.begin()
-    for later in (Decoder(server.url, keep=keep), other):
-        time.sleep(0.02)
-        later.begin()
+    first.begin()
+    for decoder in (first, Decoder(server.url, keep=keep)):
         server.requests.clear()
         for path in good:
-            later.expect(path, SPEC, [Request(0)])
-        assert same(here, later, folder) == good
+            decoder.expect(path, SPEC, [Request(0)])
+        assert same(here, decoder, folder) == good
         asked = [(path, sent) for path, sent in server.requests if path in good]
         assert sorted(asked) == sorted((path, 1) for path in set(good))
+
+
+def test_another_training_finds_what_is_there_now(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    """Also where it was asked for ahead in the one before, and there was no time for it."""
+    path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
+    decoder = Decoder(server.url, keep=keep)
+    decoder.expect(path, SPEC, [Request(0)])
+    wait_until(lambda: server.requests, 10 * SECOND)
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    decoder.begin()
+    now = decoded(Decoder(folder), path, 0)
+    assert decoded(decoder, path, 0) == now
+    assert decoded(Decoder(server.url, keep=keep), path, 0) == now
+
+
+def test_two_buckets_of_one_name_may_share_a_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
+    shutil.copytree(folder, tmp_path / "other")
+    shutil.copy(folder / "walk/gop12.avi", tmp_path / "other" / path)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    decoders = []
+    with (
+        ObjectServer(folder, bucket="clips") as one,
+        ObjectServer(tmp_path / "other", bucket="clips") as two,
+    ):
+        for server in (one, two):
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+            decoders.append(Decoder("s3://clips", keep=keep))
+            known = decoded(Decoder(server.folder), path, 0)
+            assert decoded(decoders[-1], path, 0) == known
+            all_kept(decoders[-1], [path])
+            assert decoded(decoders[-1], path, 0) == known
+
+
+def test_who_tells_no_versions_has_nothing_kept(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_version", lambda got: f" {got.meta['size']}")
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    for seed in range(2):
+        assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
+    assert decoder._remote is not None
+    assert decoder._remote.resolve("jump/long.avi").content is not None
+
+
+def test_a_short_video_is_no_damaged_file(server: ObjectServer, tmp_path: Path) -> None:
+    path, keep = "jump/one_frame.avi", keep_in(tmp_path / "disk")
+    decoder, long = Decoder(server.url, keep=keep), replace(SPEC, short="drop")
+    all_kept(decoder, [path])
+    for other in (decoder, Decoder(server.url, keep=keep)):
+        server.requests.clear()
+        with pytest.raises(ShortVideoError):
+            other.decode(path, long, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
+        assert set(server.requests) <= {(path, 1)}
+
+
+def test_a_kept_file_that_goes_while_the_storage_is_away_is_no_bad_video(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where somebody else has noticed by then."""
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
+    path = "jump/long.avi"
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    assert not isinstance(decoded(decoder, path, 1), str)
+    all_kept(decoder, [path])
+    out = np.zeros((1, *SPEC.shape), np.uint8)
+    prepared = decoder.prepare(path, SPEC, [Request(0)], out)
+    decoder.rest()
+    shutil.rmtree(tmp_path / "disk")
+    decoder.expect(path, SPEC, [Request(0)])
+    server.fault = 503
+    with pytest.raises(StorageError, match=r"does not answer for 0\.2 s: 503"):
+        decoder.decode_prepared(prepared)
+    server.fault = None
+    decoder.decode_prepared(prepared)
+    assert out.tobytes() == decoded(Decoder(server.folder), path, 0)[1]
 
 
 def test_what_has_changed_or_was_deleted_is_fetched_anew(
@@ -143,7 +218,6 @@ def test_what_has_changed_or_was_deleted_is_fetched_anew(
     decoder.decode_prepared(prepared)
     assert prepared.out.tobytes() == decoded(here, path, 1)[1]
     all_kept(decoder, [path])
-    time.sleep(0.02)
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     assert decoded(decoder, path, 0) == known, "it is asked for once in a training"
     now = decoded(Decoder(folder), path, 0)
@@ -195,6 +269,32 @@ def test_of_a_longer_file_what_is_not_needed_comes_later(
     assert decoded(decoder, "jump/long.avi", 1) == decoded(
         Decoder(server.folder), "jump/long.avi", 1
     )
+
+
+def test_for_a_folder_that_is_full_nothing_more_is_fetched(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.decoding.remote._FIRST_BYTES", 9000)
+    for module in ("remote", "packets"):
+        monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 9000)
+    keep = Keep.of(tmp_path / "disk", 1e-6)
+    decoder, plain = Decoder(server.url, keep=keep), Decoder(server.url)
+    paths = [path for path in sorted(server.folder.glob("*/*.avi")) if path.parent.name != "bad"]
+    names = [path.relative_to(server.folder).as_posix() for path in paths]
+    storage = decoder._remote
+    assert storage is not None
+    assert storage._disk is not None
+    decoded(decoder, names[0], 0)
+    wait_until(lambda: not (storage._disk and storage._disk.has_room), 10 * SECOND)
+    wait_until(lambda: not storage._whole, 10 * SECOND)
+    sent = []
+    for other in (plain, decoder):
+        server.requests.clear()
+        for name in names[1:]:
+            decoded(other, name, 0)
+        wait_until(lambda: not storage._whole, 10 * SECOND)
+        sent.append(server.bytes_sent)
+    assert sent[0] == sent[1]
 
 
 @pytest.mark.slow

@@ -32,6 +32,20 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
         Keep.of(tmp_path, -1)
 
 
+@pytest.mark.parametrize("folder", ["", "a\0b", False, 7, b"bytes", "\udc80"])
+def test_what_is_no_folder_is_named(folder: object) -> None:
+    with pytest.raises(SpecError, match="keep must be a folder, got "):
+        Keep.of(folder, None)  # type: ignore[arg-type]
+
+
+def test_what_is_kept_is_its_owners_alone(tmp_path: Path) -> None:
+    """Where the folder is there already, its owner has decided."""
+    Keep.of(tmp_path / "made", None)
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
+    with pytest.raises(SpecError, match="on other hosts, so it must be absolute, got 'here'"):
+        Keep.of("here", None, elsewhere=True)
+
+
 def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SpecError, match=r"no files can be kept in .*/file/x: Not a directory"):
