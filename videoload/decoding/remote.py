@@ -53,7 +53,7 @@ _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few pac
 _FILE_BYTES = 32 << 20  # of one file that are kept
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files, but so many files in any case
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
-_MOST_COMING = 256  # first parts that were asked for, and wait for their file's turn
+_MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
 _MOST_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
 _KNOWN = 100_000  # files whose size and version are known
 
