@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -102,8 +103,15 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
-    made.add_argument("--plot", type=Path, metavar="FILE.png", help="draw them there")
+    made.add_argument("--plot", type=_plot, metavar="FILE.png", help="draw them there")
     return made
+
+
+def _plot(file: str) -> Path:
+    """Better said now than after all has been measured."""
+    if find_spec("matplotlib") is None:
+        raise argparse.ArgumentTypeError("needs matplotlib: pip install matplotlib")
+    return Path(file)
 
 
 def machine() -> dict[str, Any]:

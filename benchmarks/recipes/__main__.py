@@ -55,7 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in failed:
         console.print(f"failed: {line}")
     if "shuffling" in (told.recipe or NAMES):
-        console.print(f"written: {plot(told.out)}")
+        try:
+            console.print(f"written: {plot(told.out)}")
+        except ImportError:
+            console.print("no plot: pip install matplotlib")
     return 1 if failed else 0
 
 

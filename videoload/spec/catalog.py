@@ -272,10 +272,10 @@ class Catalog:
     def __getitem__(self, index: SupportsIndex | slice) -> Video | Catalog:
         if isinstance(index, slice):
             return self.subset(np.arange(len(self))[index])
-        i = operator.index(index)
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"video {i} of a catalog of {len(self)}")
-        return self._table.video(i % len(self))
+        i, videos = operator.index(index), len(self._table.paths)
+        if not -videos <= i < videos:
+            raise IndexError(f"video {i} of a catalog of {videos}")
+        return self._table.video(i % videos)
 
     def __iter__(self) -> Iterator[Video]:
         return map(self.__getitem__, range(len(self)))

@@ -114,8 +114,11 @@ class Table:
 
     def video(self, i: int) -> Video:
         """Row ``i``, from 0."""
+        path, label = self.paths[i], self._columns["label"].item(i)
+        if len(self._columns) == 1:  # as in most catalogs: a stream asks for each clip's
+            return Video(path, label)
         start, end, frames = self._item("start", i), self._item("end", i), self._item("frames", i)
-        return Video(self.paths[i], self._columns["label"].item(i), start or 0, end, frames)
+        return Video(path, label, start or 0, end, frames)
 
     def _item(self, name: str, i: int) -> int | None:
         column = self._columns.get(name)
