@@ -1485,7 +1485,7 @@ def test_what_was_answered_takes_no_blame_from_others() -> None:
     desk.wait(3, "b", "c")  # not as soon as it is started
     desk.die("b")
     [second] = grants(desk.answer(first))
-    assert list(desk.table._blamed) == ["b"]  # step 0 killed nobody
+    assert list(desk.table._blame._blamed) == ["b"]  # step 0 killed nobody
     desk.table.worker_returned("b")
     assert second.worker == "c"
     desk.die("c")

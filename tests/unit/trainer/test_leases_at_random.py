@@ -377,7 +377,7 @@ class World:
         assert place.step == step
         place.leases.add(lease.lease)
         worker.queue.append(lease)
-        known = self.table._workers[worker.name]
+        known = self.table._pool._workers[worker.name]
         assert len(known.leases) <= self.credit + known.pace.on_the_way
 
     def handed_over(self, batch: Ready) -> None:
@@ -405,7 +405,7 @@ class World:
         """Each slot is in exactly one place."""
         draining: dict[int, list[int]] = {stream.id: [] for stream in self.streams}
         batches = set()
-        holders = [worker.leases for worker in self.table._workers.values()]
+        holders = [worker.leases for worker in self.table._pool._workers.values()]
         for leases in [*holders, self.table._landing]:
             for lease in leases.values():
                 if lease.drains is not None and lease.drains not in batches:
@@ -439,9 +439,9 @@ class World:
 
     def check_lists(self) -> None:
         """Each worker that takes leases stands where it is looked for."""
-        for worker in self.table._workers.values():
-            listed = [held for held, row in enumerate(self.table._by_leases) if worker in row]
-            full = worker in self.table._full
+        for worker in self.table._pool._workers.values():
+            listed = [held for held, row in enumerate(self.table._pool._by_leases) if worker in row]
+            full = worker in self.table._pool._full
             held = len(worker.leases)
             # A slow one that has a lease takes no other.
             if worker.suspect:
@@ -451,16 +451,16 @@ class World:
             else:
                 assert listed == [held]
                 assert held < self.credit + worker.pace.on_the_way
-        assert self.table.workers == sum(not w.suspect for w in self.table._workers.values())
+        assert self.table.workers == sum(not w.suspect for w in self.table._pool._workers.values())
 
     def check_nobody_idles(self) -> None:
         """No worker has room for a lease while there is something to decode. (A slow one may.)"""
-        full = self.table._full
+        full = self.table._pool._full
         room = [
             worker
-            for worker in self.table._workers.values()
+            for worker in self.table._pool._workers.values()
             if worker.among is not None and worker.among is not full
-            if not self.table._is_slow(worker)
+            if not self.table._pool.is_slow(worker)
         ]
         if self.back_again or not room:
             return
@@ -469,7 +469,7 @@ class World:
             if reader is None or stream.stopped:
                 continue
             assert not any(
-                self.table._may_take(worker, chunk)
+                self.table._blame.may_take(worker, chunk)
                 for _, _, chunk in [*reader.orphans, *reader.shaken]
                 if chunk in chunk.batch.chunks and not chunk.lands
                 for worker in room
