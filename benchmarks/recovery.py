@@ -95,7 +95,7 @@ class Watch:
     def _strike(self, number: int, draw: random.Random) -> Iterator[Strike]:
         at_work = []
         for peer, colleague in self._engine._workers.items():
-            first = next(iter(self._table._workers[peer].leases.values()), None)
+            first = next(iter(self._table._pool._workers[peer].leases.values()), None)
             if first is not None and first.chunk is not None and colleague.pid not in self._struck:
                 at_work.append((colleague.pid, first.chunk))
         if len(at_work) < WORKERS:
@@ -110,7 +110,7 @@ class Watch:
     def _note(
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
     ) -> list[Command]:
-        known = self._table._lease(worker, lease)
+        known = self._table._pool.lease(worker, lease)
         if self._open is not None and known is not None and known.chunk is not None:
             chunk = known.chunk
             if chunk.batch.step == self._open.step:
