@@ -292,7 +292,7 @@ FITTING = """
     import tensorflow as tf
     from videoload import Catalog, Client, ClipSpec
 
-    mock.patch("videoload.trainer.engine._ALONE_S", 0.5).start()  # it soon says that it waits
+    mock.patch("videoload.trainer.membership._ALONE_S", 0.5).start()  # it soon says that it waits
     how, root = sys.argv[1:]
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     model = tf.keras.Sequential([

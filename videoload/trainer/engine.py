@@ -6,8 +6,10 @@ and carries out its commands.
     supervisor ────── child ended ───> │            │ ── events ──> LeaseTable ── commands ──┐
                                        └────────────┘ <──────────────────────────────────────┘
 
-Nothing here decides which worker decodes which clip; that is `leases`. Nothing here waits for
-anything but its sockets, so the sockets are always drained and memory is bounded by slots.
+Nothing here decides which worker decodes which clip; that is `leases`. What is done with the
+messages is others' work: `membership` for workers that come and leave, `answers` for their clips.
+Nothing here waits for anything but its sockets, so the sockets are always drained and memory is
+bounded by slots.
 
 Other threads do two things only: `post` a call to be made in this thread, and take batches from a
 `ReaderQueue`.
@@ -38,9 +40,9 @@ from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.spec.keep import Keep
 from videoload.spec.roots import is_url
 from videoload.trainer.accounts import Work
-from videoload.trainer.admission import STRANGERS, Admission, Refusal, workers_at_most
+from videoload.trainer.admission import STRANGERS, Admission, workers_at_most
 from videoload.trainer.answers import Answers
-from videoload.trainer.auto_workers import FEWEST, LOOK_S, WINDOW_S, AutoWorkers
+from videoload.trainer.auto_workers import LOOK_S, AutoWorkers
 from videoload.trainer.collection_watch import CollectionWatch
 from videoload.trainer.copy_check import CopyCheck
 from videoload.trainer.lease_commands import (
@@ -55,12 +57,13 @@ from videoload.trainer.lease_commands import (
     Stop,
 )
 from videoload.trainer.leases import LeaseTable
+from videoload.trainer.local_workers import LocalWorkers
 from videoload.trainer.mailbox import Mailbox
+from videoload.trainer.membership import Membership
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.receivers import Receivers
-from videoload.trainer.silence import Look
 from videoload.trainer.snapshots import Snapshots, take_snapshot
 from videoload.trainer.stats import Connected, Meter, WorkerStats
 from videoload.transport.addresses import private_endpoint
@@ -75,18 +78,16 @@ from videoload.transport.messages import (
     Heartbeat,
     Hello,
     Landed,
-    Notice,
     Refused,
     Result,
     Share,
     Snapshot,
     Watch,
-    Welcome,
     WorkerSettings,
 )
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer, Router
-from videoload.worker.supervisor import GIVEN_BACK, Supervisor
+from videoload.worker.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -100,13 +101,8 @@ _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
 _LATELY_S = 10.0  # how busy a worker is, is told of so long
-_ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
-_REMIND_S = 60.0
 _START_S = 30.0
 _STOP_S = 10.0
-_BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
-_CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
-_MAX_TEXT = 4096  # of what a worker is told; it refuses more
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
 
 
@@ -129,7 +125,6 @@ class Engine:
     ) -> None:
         self._pid = os.getpid()
         self._children = workers
-        self._auto = AutoWorkers(workers) if auto else None
         self._listen = listen
         self._keys = keys
         self._insecure = insecure
@@ -147,17 +142,12 @@ class Engine:
         self._stream_of: dict[int, OpenStream] = {}  # by reader
         self._admission: Admission[Peer] = Admission(self._token)
         self._workers = self._admission.workers
-        self.departed = 0  # workers that are connected no more
         self._meter = Meter()  # of all streams
         self._routers: list[Router] = []
         self._authenticator: KeyAuthenticator | None = None
         self._supervisor = Supervisor()
-        self._private: Router | None = None
-        self._joined = threading.Condition()
         self._error: VideoloadError | None = None
-        self._warn_alone_at: float | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
-        self._full = RateLimitedLog(_log)
         self._own_files = OwnFiles()
         self.collection = CollectionWatch()
         self._copies = CopyCheck(
@@ -167,6 +157,14 @@ class Engine:
         self._answers = Answers(
             self._table, self._streams, self._workers, self._receivers, self._copies, self._meter,
             execute=self._execute, refuse=self._refuse,
+        )  # fmt: skip
+        self._membership = Membership(
+            self._admission, self._table, self._supervisor, self._receivers, self._copies,
+            self._mixtures, beat_s=_BEAT_S, execute=self._execute,
+        )  # fmt: skip
+        self._local = LocalWorkers(
+            self._supervisor, self._membership, self._table, self._streams, self._workers,
+            self._own_files, AutoWorkers(workers) if auto else None, post=self.post,
         )  # fmt: skip
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
@@ -225,11 +223,10 @@ class Engine:
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are connected, or time is out; returns how many are."""
-        with self._joined:
-            self._joined.wait_for(lambda: len(self._workers) >= count or self.stopped, timeout_s)
-            if self._error is not None:
-                raise copy.copy(self._error)
-            return len(self._workers)
+        here = self._membership.wait_for(count, timeout_s, lambda: self.stopped)
+        if self._error is not None:
+            raise copy.copy(self._error)
+        return here
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
         """The figures of each worker that is connected: its clips and its pace so far, and how busy
@@ -248,8 +245,16 @@ class Engine:
 
     def connected(self) -> list[Connected]:
         """The workers that are connected, and how they are."""
-        now = time.monotonic()
-        return [worker.state(now) for worker in list(self._workers.values())]
+        return self._membership.connected()
+
+    @property
+    def departed(self) -> int:
+        """How many workers are connected no more."""
+        return self._membership.departed
+
+    def workers_needed(self) -> float | None:
+        """How many workers all streams that are read now are worth, if that is known."""
+        return self._local.needed()
 
     # Called in the I/O thread, by way of `post`
 
@@ -360,10 +365,11 @@ class Engine:
                 bound = dict(zip(endpoints, self._listen, strict=True))
                 self._receivers.open(self._receiving, bound, has_keys=self._keys is not None)
         if self._children:
-            self._private = Router(context, private_endpoint(), children=self._child_pids)
-            self._routers.append(self._private)
+            private = Router(context, private_endpoint(), children=self._supervisor.pids)
+            self._routers.append(private)
+            self._membership.private = private
             settings = WorkerSettings(
-                [self._private.endpoint],
+                [private.endpoint],
                 token=self._token,
                 transforms=None,
                 without=native.switched_off(),
@@ -372,9 +378,6 @@ class Engine:
             )
             self._supervisor.start(self._children, settings)
         return endpoints
-
-    def _child_pids(self) -> set[int]:
-        return {child.pid for child in self._supervisor.children}
 
     def _loop(self) -> None:
         next_tick = next_heartbeat = next_look = next_count = time.monotonic()
@@ -394,26 +397,25 @@ class Engine:
             if now < next_tick:
                 continue
             next_tick = now + _BEAT_S
-            self._look_after_children()
+            self._local.look_after()
             for told in self._receivers.keep(now):
                 self._hear_receiver(told)
             self._copies.settle_void()
             self._take_back_what_is_dead()
-            self._look_at_silent(now)
+            self._local.look_at_silent(now)
             for router in self._routers:
                 for peer in router.sending():
                     self._table.sends(peer, now)
             self._execute(self._table.tick(now))
-            self._warn_if_alone(now)
+            self._membership.keep(now, self._routers, is_read=bool(self._stream_of))
             self._refusals.tell(now)
             self._mixtures.tell(now)
-            self._full.tell(now)
             if now >= next_heartbeat:
                 next_heartbeat = now + _HEARTBEAT_S
-                self._send_heartbeats()
+                self._membership.send_heartbeats()
             if now >= next_count:
                 next_count = now + LOOK_S
-                self._advise()
+                self._local.resize()
 
     def _poll(self, timeout_s: float) -> Collection[object]:
         """Wait; returns what is ready, after key checks were answered, ended children reaped, and
@@ -436,7 +438,7 @@ class Engine:
         if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
         if any(child.fileno() in ready for child in children):
-            self._look_after_children()
+            self._local.look_after()
         if any(receiver.fileno() in ready for receiver in receivers):
             for told in self._receivers.read(ready):
                 self._hear_receiver(told)
@@ -460,7 +462,7 @@ class Engine:
             except Exception:  # a defect, of ours: it costs this peer its connection, nobody else
                 _log.exception("a message at %s could not be handled", router.endpoint)
                 peer.send(Refused("this trainer could not handle that message; see its log"))
-                self._evict(peer)
+                self._membership.evict(peer)
             finally:
                 router.skip()
 
@@ -469,7 +471,7 @@ class Engine:
         what = f"refused a message at {peer.router.endpoint}: {error}"
         self._refusals.add(what, time.monotonic())
         peer.send(Refused(str(error)))
-        self._evict(peer)
+        self._membership.evict(peer)
 
     def _inspect(self, now: float) -> float:
         """Hang up on connections that cost too much; returns when to look again."""
@@ -490,7 +492,7 @@ class Engine:
             if (told := self._snapshots.tell(now, self._take_snapshot)) is not None:
                 peer.send(told)
         elif isinstance(message, Hello):
-            self._admit(peer, message, now)
+            self._membership.admit(peer, message, now)
         elif not self._table.heard(
             peer,
             now,
@@ -514,48 +516,10 @@ class Engine:
             self._copies.compared(peer, message)
         elif isinstance(message, Bye):
             # Also of a local worker: its one thread sends BYE after it has left its decoder.
-            self._gone(peer, died=False)
+            self._membership.gone(peer, died=False)
 
     def _take_snapshot(self) -> Snapshot:
         return take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected())
-
-    def _admit(self, peer: Peer, hello: Hello, now: float) -> None:
-        if peer.router is self._private:
-            decision = self._admission.child(peer, hello, self._child_pids())
-        else:
-            decision = self._admission.remote(peer, hello)
-        if isinstance(decision, Refusal):
-            peer.send(Refused(decision.reason))
-            if decision.is_full:
-                self._full.add(f"{hello.host}:{hello.pid}: {decision.reason}", now)
-            elif decision.is_other:
-                what = f"worker {hello.host}:{hello.pid} is refused: {decision.reason}"
-                self._mixtures.add(what, now)
-            return
-        for other in decision.replaces:
-            self._gone(other, died=False)
-            if decision.returned:
-                self._table.worker_returned(other)
-        worker = decision.worker
-        if worker.is_child:
-            self._supervisor.admitted(worker.pid)
-        with self._joined:
-            self._workers[peer] = worker
-            self._joined.notify_all()
-        peer.admitted()
-        if not worker.is_child:
-            _log.info("worker %s joined", worker.name)
-        self._welcome(peer)
-        copy = None if worker.is_child else worker.which_copy
-        local = worker.is_child and SHARED
-        self._execute(
-            self._table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
-        )
-
-    def _welcome(self, peer: Peer) -> None:
-        is_child = peer.router is self._private
-        offer = None if is_child else self._receivers.offer(peer, peer.router.endpoint)
-        peer.send(Welcome(_BEAT_S, offer))
 
     def _hear_receiver(self, told: FromReceiver) -> None:
         """An answer is in its place, a data connection has ended, or a receiver has begun."""
@@ -566,35 +530,9 @@ class Engine:
             peer = self._receivers.worker_of(told.connection)
             if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
                 _log.info("data connection of worker %s ended: %s", worker.name, told.why)
-                self._welcome(peer)
+                self._membership.welcome(peer)
         else:
-            for peer, worker in self._workers.items():
-                if not worker.is_child and self._receivers.lacks_offer(peer):
-                    self._welcome(peer)
-
-    def _gone(
-        self, peer: Peer, *, died: bool, crashed: bool = False, at_work: int | None = None
-    ) -> None:
-        with self._joined:
-            worker = self._workers.pop(peer, None)
-        if worker is not None:
-            self.departed += 1
-            peer.left()
-            self._receivers.left(peer)
-        if worker is not None and not worker.is_child:
-            _log.info("worker %s left", worker.name)
-        self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
-        if worker is not None and not worker.is_child:
-            self._copies.left(worker)
-
-    def _evict(self, peer: Peer) -> None:
-        """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps
-        its leases until it is killed and reaped."""
-        worker = self._workers.get(peer)
-        if worker is not None and worker.is_child:
-            self._supervisor.kill(worker.pid)
-        else:
-            self._gone(peer, died=False)
+            self._membership.offer_connections()
 
     def _take_back_what_is_dead(self) -> None:
         """A Ctrl-C that strikes while an array dies keeps its slot from being given back."""
@@ -602,86 +540,6 @@ class Engine:
             for loan in list(stream.loans.values()):
                 if loan.array() is None:
                     self.give_back(stream, loan.batch)
-
-    def _look_after_children(self) -> None:
-        self._supervisor.flush()
-        for pid, how, lease in self._supervisor.reap():
-            if how != GIVEN_BACK:
-                _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            for peer, worker in list(self._workers.items()):
-                if worker.is_child and worker.pid == pid:
-                    self._gone(peer, died=True, crashed=how in _CRASH_SIGNALS, at_work=lease)
-
-    def _look_at_silent(self, now: float) -> None:
-        """A local worker that hangs burns CPU; one that waits for its storage does not."""
-        for peer in self._table.silent(now):
-            assert isinstance(peer, Peer)
-            told = native.cpu_time(self._workers[peer].pid)
-            if told is not None:
-                cpu_s, state = told
-                self._table.look(peer, Look(cpu_s, blocked=state in _BLOCKED))
-
-    def _ask_storage(self, command: AskStorage) -> None:
-        """Does the storage answer for what a silent worker is at?"""
-        worker, stream = command.worker, self._streams.get(command.stream)
-        if stream is not None and not stream.spec.files:  # there is none to wait for
-            self._table.storage_answered(worker)
-        if stream is None or stream.storage is None:
-            return
-        paths = [stream.catalog[video].path for video in command.videos]
-        self._own_files.ask_storage(
-            stream.storage, paths, lambda: self.post(lambda: self._table.storage_answered(worker))
-        )
-
-    def _advise(self) -> None:
-        """Nothing that is but advice ends a training: a defect in it costs the advice."""
-        try:
-            self._count_workers()
-        except Exception:
-            _log.exception("workers='auto' is given up: how many are needed cannot be told")
-            self._auto = None
-
-    def _count_workers(self) -> None:
-        """With ``workers="auto"``: give back those that idle, and start those that are missing."""
-        if self._auto is None:
-            return
-        need, have = self.workers_needed(), self._supervisor.count
-        elsewhere = sum(not worker.is_child for worker in self.connected())
-        keep = self._auto.decide(have, elsewhere, need)
-        if keep is None or need is None:
-            return
-        self._supervisor.resize(keep)
-        what = f"{have - keep} given back" if keep < have else f"{keep - have} started again"
-        _log.info("workers: %s, %d on this host now; the trainer keeps %.1f busy", what, keep, need)
-
-    def workers_needed(self) -> float | None:
-        """How many workers all streams that are read now are worth, if that is known. Any thread
-        may ask."""
-        connected = self.connected()
-        meters = [stream.meter for stream in list(self._streams.values()) if stream.readers]
-        needs = [
-            meter.need(connected, WINDOW_S) if meter.batches >= FEWEST else None for meter in meters
-        ]
-        # One that is not known yet may be more than all others.
-        return sum(filter(None, needs)) if needs and None not in needs else None
-
-    def _send_heartbeats(self) -> None:
-        """Tell the workers that this trainer is alive, and find those that are gone."""
-        for peer, worker in list(self._workers.items()):
-            if not peer.send(Heartbeat()) and not worker.is_child:
-                self._gone(peer, died=True)
-
-    def _warn_if_alone(self, now: float) -> None:
-        if self._workers or not self._stream_of:
-            self._warn_alone_at = None
-        elif self._warn_alone_at is None:
-            self._warn_alone_at = now + _ALONE_S
-        elif now >= self._warn_alone_at:
-            self._warn_alone_at = now + _REMIND_S
-            where = ", ".join(
-                router.endpoint for router in self._routers if router is not self._private
-            )
-            _log.warning("no worker is connected; waiting for one at %s", where or "this host")
 
     # Commands
 
@@ -702,13 +560,13 @@ class Engine:
                     taken = [(batch.step, batch.slot) for batch in batches]
                     self._execute(self._table.recalled(command.reader, taken))
                 case Evict():
-                    self._evict_stuck(command)
+                    self._membership.evict_stuck(command)
                 case AskStorage():
-                    self._ask_storage(command)
+                    self._local.ask_storage(command)
                 case Pause():
-                    self._pause(command)
+                    self._membership.pause(command)
                 case Dismiss():
-                    self._dismiss(command)
+                    self._membership.dismiss(command)
                 case Stop():
                     stopped = self._streams[command.stream]
                     stopped.error = command.error
@@ -730,41 +588,13 @@ class Engine:
         lease = stream.lease(grant.lease, grant.samples, place)
         self._workers[peer].account.granted(time.monotonic())
         if not peer.send(lease) and place is None:
-            self._gone(peer, died=False)
-
-    def _pause(self, command: Pause) -> None:
-        assert isinstance(command.worker, Peer)
-        text = (
-            f"no leases for {command.seconds:g} s, since others can decode this: {command.reason}"
-        )
-        command.worker.send(Notice(text[:_MAX_TEXT]))
-        if (worker := self._workers.get(command.worker)) is not None:
-            self._mixtures.add(f"worker {worker.name}: {text}", time.monotonic())
-
-    def _dismiss(self, command: Dismiss) -> None:
-        assert isinstance(command.worker, Peer)
-        name = self._admission.bar(command.worker, command.reason)
-        _log.warning("worker %s is not asked any more: %s", name, command.reason)
-        command.worker.send(Refused(command.reason[:_MAX_TEXT]))
-        self._gone(command.worker, died=False)
-
-    def _evict_stuck(self, command: Evict) -> None:
-        assert isinstance(command.worker, Peer)
-        worker = self._workers.get(command.worker)
-        if worker is None:
-            return
-        if worker.is_child:
-            _log.warning("worker process %d hangs; killing it", worker.pid)
-        else:
-            _log.warning("worker %s lost its leases; starting afresh with it", worker.name)
-        self._evict(command.worker)
+            self._membership.gone(peer, died=False)
 
     # The end
 
     def _fail(self, error: VideoloadError) -> None:
-        with self._joined:
-            self._error = error
-            self._joined.notify_all()
+        self._error = error
+        self._membership.wake()
         self._fail_all(error)
 
     def _fail_all(self, error: VideoloadError) -> None:
@@ -790,8 +620,7 @@ class Engine:
         self._stream_of.clear()
         self.has_credit = True  # from now on, `post` finds the socket closed
         self._mailbox.close()
-        with self._joined:
-            self._joined.notify_all()
+        self._membership.wake()
 
 
 @lru_cache(1)

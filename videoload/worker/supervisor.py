@@ -210,6 +210,10 @@ class Supervisor:
             if child.pid == pid:
                 child.admitted()
 
+    def pids(self) -> set[int]:
+        """Those of all children that were not reaped."""
+        return {child.pid for child in self.children}
+
     @property
     def count(self) -> int:
         """Children that are to be alive."""
