@@ -27,6 +27,11 @@ class BitWriter:
         code = value + 1
         return self.put(code, 2 * code.bit_length() - 1)
 
+    def join(self, others: BitWriter) -> BitWriter:
+        """All bits of others."""
+        self._bits += others._bits
+        return self
+
     def to_bytes(self) -> bytes:
         """All bits, filled up with a one and zeros, as MPEG does."""
         bits = self._bits + "1"
@@ -59,13 +64,24 @@ def packets(
 # MPEG-4
 
 
-def vol(*, low_delay: bool | None = False, resolution: int = 25, layer_type: int = 1) -> bytes:
-    """The header of a video object layer; ``low_delay`` None: it says nothing of it."""
+def vol(
+    *,
+    low_delay: bool | None = False,
+    resolution: int = 25,
+    layer_type: int = 1,
+    interlaced: bool = False,
+    even: bool = False,
+) -> bytes:
+    """The header of a video object layer; ``low_delay`` None: it says nothing of it; ``even``: all
+    pictures take the same time."""
     bits = BitWriter().put(0, 1).put(layer_type, 8).put(0, 1).put(1, 4)
     bits.put(low_delay is not None, 1)
     if low_delay is not None:
         bits.put(1, 2).put(low_delay, 1).put(0, 1)
-    bits.put(0, 2).put(1, 1).put(resolution, 16).put(1, 1).put(0, 1)
+    bits.put(0, 2).put(1, 1).put(resolution, 16).put(1, 1).put(even, 1)
+    if even:
+        bits.put(1, max(1, (resolution - 1).bit_length()))
+    bits.put(1, 1).put(64, 13).put(1, 1).put(48, 13).put(1, 1).put(interlaced, 1)
     return b"\0\0\1\x20" + bits.to_bytes()
 
 
@@ -82,9 +98,19 @@ def vop(kind: str, units: int = 0, *, seconds: int = 0, is_coded: bool = True) -
 # H.264
 
 
-def sps(*, frames_only: bool = True, gaps: bool = False, order_type: int = 0) -> bytes:
-    """A sequence parameter set, as a NAL unit."""
-    bits = BitWriter().put(0x67, 8).put(66, 8).put(0, 8).put(30, 8).golomb(0).golomb(4)
+def sps(
+    *,
+    frames_only: bool = True,
+    gaps: bool = False,
+    order_type: int = 0,
+    profile: int = 66,
+    usability: BitWriter | None = None,
+) -> bytes:
+    """A sequence parameter set, as a NAL unit; ``usability``: information for its end."""
+    bits = BitWriter().put(0x67, 8).put(profile, 8).put(0, 8).put(30, 8).golomb(0)
+    if profile == 244:  # high, and lossless
+        bits.golomb(1).golomb(0).golomb(0).put(1, 1).put(0, 1)
+    bits.golomb(4)
     bits.golomb(order_type)
     if order_type == 0:
         bits.golomb(4)
@@ -93,15 +119,37 @@ def sps(*, frames_only: bool = True, gaps: bool = False, order_type: int = 0) ->
     bits.golomb(3).put(gaps, 1).golomb(3).golomb(2).put(frames_only, 1)
     if not frames_only:
         bits.put(0, 1)
-    return bits.put(1, 1).put(0, 1).put(0, 1).to_bytes()
+    bits.put(1, 1).put(0, 1).put(usability is not None, 1)
+    return (bits if usability is None else bits.join(usability)).to_bytes()
+
+
+def usability(*, restricted: bool, full: bool = False) -> BitWriter:
+    """Of a sequence parameter set: with nothing but restrictions, or in ``full``."""
+    bits = BitWriter()
+    if full:
+        bits.put(1, 1).put(255, 8).put(1, 16).put(1, 16).put(1, 1).put(0, 1)  # aspect, overscan
+        bits.put(1, 1).put(5, 3).put(0, 1).put(1, 1).put(1, 8).put(1, 8).put(1, 8)  # colours
+        bits.put(1, 1).golomb(0).golomb(0).put(1, 1).put(1, 32).put(50, 32).put(1, 1)  # timing
+        for _ in range(2):
+            bits.put(1, 1).golomb(1).put(0, 8)
+            for _ in range(2):
+                bits.golomb(99).golomb(99).put(0, 1)
+            bits.put(0, 20)
+        bits.put(0, 1)
+    else:
+        bits.put(0, 7)
+    bits.put(0, 1).put(restricted, 1)
+    if restricted:
+        bits.put(1, 1).golomb(0).golomb(0).golomb(9).golomb(9).golomb(2).golomb(4)
+    return bits
 
 
 PPS = bytes((0x68, 0xCE, 0x38, 0x80))
 
 
-def h264_slice(*, idr: bool = False, first_macroblock: int = 0) -> bytes:
-    """A slice, as a NAL unit."""
-    bits = BitWriter().put(0x65 if idr else 0x41, 8).golomb(first_macroblock).golomb(7)
+def h264_slice(*, idr: bool = False, first_macroblock: int = 0, kind: int = 7) -> bytes:
+    """A slice, as a NAL unit; ``kind`` 0 to 4 are P, B, I, SP, SI, and so are 5 to 9."""
+    bits = BitWriter().put(0x65 if idr else 0x41, 8).golomb(first_macroblock).golomb(kind)
     return bits.to_bytes() + PAYLOAD
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -20,6 +21,9 @@ from typing import Any, cast
 import av
 import numpy as np
 import numpy.typing as npt
+from av.container import InputContainer
+from av.packet import PacketSideData
+from av.video.frame import PictureType
 from av.video.stream import VideoStream
 
 from tests.avi_files import Chunk, join, open_dml, split
@@ -45,6 +49,7 @@ class Kind:
     key_every: int = 12
     first_pts: int = 0
     muxing: dict[str, str] = field(default_factory=dict)
+    types: str = ""  # of the first pictures, as letters
     then: Rewrite | None = None  # done to the finished file
     is_proven: bool = True  # without decoding
 
@@ -83,6 +88,8 @@ def make(kind: Kind, folder: Path) -> Path:
             frame = _frame(kind, ordinal)
             if kind.first_pts:
                 frame.pts = ordinal + kind.first_pts
+            if ordinal < len(kind.types):
+                frame.pict_type = PictureType[kind.types[ordinal]]
             out.mux(stream.encode(frame))
         out.mux(stream.encode(None))
     if kind.then is not None:
@@ -240,10 +247,22 @@ def _invisible(chunks: list[Chunk]) -> list[Chunk]:
     return [hide(c) if i % 5 == 3 and not c.is_key else c for i, c in enumerate(chunks)]
 
 
-def _without_tables(chunks: list[Chunk]) -> list[Chunk]:
-    """Each MJPEG picture but the first goes on with that one's quantization tables."""
+def _without_tables(which: Callable[[int], bool]) -> Callable[[list[Chunk]], list[Chunk]]:
+    """Some MJPEG pictures go on with the quantization tables of one before them."""
     quantization = re.compile(b"\xff\xdb\0\x43.{65}", re.DOTALL)
-    return [*chunks[:1], *(c._replace(data=quantization.sub(b"", c.data)) for c in chunks[1:])]
+
+    def change(chunks: list[Chunk]) -> list[Chunk]:
+        bare = [c._replace(data=quantization.sub(b"", c.data)) for c in chunks]
+        return [bare[i] if which(i) else c for i, c in enumerate(chunks)]
+
+    return change
+
+
+def _twice_as_high(data: bytes) -> bytes:
+    """Have the header say that pictures are: those in the packets are fields, then."""
+    out, at = bytearray(data), data.index(b"strf") + 16
+    out[at : at + 4] = (2 * int.from_bytes(data[at : at + 4], "little")).to_bytes(4, "little")
+    return bytes(out)
 
 
 def _without_reordering_told(chunks: list[Chunk]) -> list[Chunk]:
@@ -304,7 +323,45 @@ def _followed_by(other: Kind) -> Rewrite:
     return rewrite
 
 
+def _joined(other: Kind, container: str) -> Rewrite:
+    """Another encoder's pictures behind these, as a muxer writes them that is told so."""
+
+    def rewrite(data: bytes) -> bytes:
+        with TemporaryDirectory() as folder:
+            out = Path(folder, "joined")
+            with (
+                av.open(BytesIO(data)) as first,
+                av.open(str(make(other, Path(folder)))) as second,
+                av.open(str(out), "w", format=container) as joined,
+            ):
+                stream = joined.add_stream_from_template(first.streams.video[0])
+                shift = 0
+                for part in (first, second):
+                    settings = part.streams.video[0].codec_context.extradata or b""
+                    last = shift
+                    for packet in cast(InputContainer, part).demux(part.streams.video[0]):
+                        if packet.pts is None or packet.dts is None:
+                            continue
+                        if part is second and settings:
+                            told = cast(Any, PacketSideData)(1, len(settings))  # new extradata
+                            told.update(settings)
+                            packet.set_sidedata(told)
+                            settings = b""
+                        packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
+                        last = max(last, packet.pts + 4 * (packet.duration or 1))
+                        packet.stream = stream
+                        joined.mux(packet)
+                    shift = last
+            return out.read_bytes()
+
+    return rewrite
+
+
 _X264 = {"preset": "ultrafast", "x264-params": "log-level=none"}
+_LATER_SETTINGS = Kind(
+    "later", "libx264", container="mp4", frames=24,
+    options={**_X264, "bf": "0", "x264-params": "chroma-qp-offset=6:log-level=none"},
+)  # fmt: skip
 
 KINDS = [
     Kind("mpeg4_xvid", "mpeg4", tag="xvid"),
@@ -313,6 +370,10 @@ KINDS = [
     Kind("mpeg4_quarter_pel", "mpeg4", options={"flags": "+qpel"}),
     Kind("mpeg4_qpel_bframes", "mpeg4", options={"flags": "+qpel", "bf": "2"}),
     Kind("mpeg4_interlaced", "mpeg4", options={"flags": "+ilme+ildct"}),
+    Kind("mpeg4_interlaced_bframes", "mpeg4", is_proven=False,
+         options={"flags": "+ilme+ildct", "bf": "2"}),
+    Kind("mpeg4_alternate_scan_bframes", "mpeg4", is_proven=False,
+         options={"alternate_scan": "1", "bf": "2"}),
     Kind("mpeg4_data_partitioning", "mpeg4", options={"data_partitioning": "1"}),
     Kind("mpeg4_one_key_frame", "mpeg4", key_every=600),
     Kind("mpeg4_all_key_frames", "mpeg4", key_every=1),
@@ -334,6 +395,8 @@ KINDS = [
     Kind("mpeg4_packed_runs", "mpeg4", options={"bf": "2"}, then=_chunks(_packed)),
     Kind("mpeg4_n_vops", "mpeg4",
          then=_chunks(_with_another_every_fifth(Chunk(b"00dc", _N_VOP)))),
+    Kind("mpeg4_n_vop_at_end", "mpeg4", is_proven=False,
+         then=_chunks(lambda chunks: [*chunks, Chunk(b"00dc", _N_VOP)])),
     Kind("mpeg4_n_vops_bframes", "mpeg4", options={"bf": "2"}, is_proven=False,
          then=_chunks(_with_another_every_fifth(Chunk(b"00dc", _N_VOP)))),
     Kind("mpeg4_b_times_wrong", "mpeg4", options={"bf": "2"}, is_proven=False,
@@ -388,7 +451,17 @@ KINDS = [
         "b-adapt=0:log-level=none"}),
     Kind("h264_reordering_not_told", "libx264", options={
         "preset": "veryfast", "x264-params": "bframes=3:keyint=12:b-adapt=0:log-level=none"},
-        then=_chunks(_without_reordering_told)),
+        is_proven=False, then=_chunks(_without_reordering_told)),
+    Kind("h264_reordering_begins_late", "libx264", types="I" + 19 * "P", frames=60, options={
+        "preset": "veryfast", "x264-params": "bframes=3:keyint=30:b-adapt=0:scenecut=0:"
+        "log-level=none"}, is_proven=False, then=_chunks(_without_reordering_told)),
+    Kind("h264_nothing_told", "libx264", options={**_X264, "bf": "0"},
+         then=_chunks(_without_reordering_told)),
+    Kind("h264_lossless", "libx264", options={
+        "preset": "medium", "x264-params": "qp=0:bframes=0:keyint=12:log-level=none"}),
+    Kind("h264_lossless_of_old_x264", "libx264", options={
+        "preset": "medium", "x264-params": "qp=0:bframes=0:keyint=12:log-level=none"},
+        then=lambda data: re.sub(rb"core \d\d\d", b"core 148", data)),
     Kind("h264_fields", "libx264", is_proven=False, options={
         "preset": "veryfast", "x264-params": "interlaced=1:tff=1:keyint=12:log-level=none"}),
     Kind("h264_from_mid_gop", "libx264", is_proven=False, options={**_X264, "bf": "0"},
@@ -408,7 +481,13 @@ KINDS = [
     Kind("mjpeg_444", "mjpeg", pixels="yuvj444p"),
     Kind("mjpeg_dropped_frames", "mjpeg", pixels="yuvj420p", then=_chunks(_with_dropped_frames)),
     Kind("mjpeg_tables_in_first", "mjpeg", pixels="yuvj420p", is_proven=False,
-         options={"huffman": "default"}, then=_chunks(_without_tables)),
+         options={"huffman": "default"}, then=_chunks(_without_tables(lambda i: i > 0))),
+    Kind("mjpeg_tables_not_in_all", "mjpeg", pixels="yuvj420p", is_proven=False,
+         options={"huffman": "default"}, then=_chunks(_without_tables(lambda i: i % 3 == 2))),
+    Kind("mjpeg_tables_in_first_half", "mjpeg", pixels="yuvj420p", is_proven=False,
+         options={"huffman": "default"}, then=_chunks(_without_tables(lambda i: i >= 20))),
+    Kind("mjpeg_a_field_a_packet", "mjpeg", pixels="yuvj422p", is_proven=False,
+         then=_twice_as_high),
     Kind("huffyuv_422", "huffyuv", pixels="yuv422p"),
     Kind("huffyuv_rgb", "huffyuv", pixels="rgb24"),
     Kind("ffvhuff", "ffvhuff"),
@@ -448,6 +527,10 @@ KINDS = [
          options={**_X264, "bf": "2"}),
     Kind("mp4_h264_fragments", "libx264", container="mp4", options={**_X264, "bf": "2"},
          muxing={"movflags": "frag_keyframe+empty_moov"}),
+    Kind("mp4_h264_settings_change", "libx264", container="mp4", is_proven=False, frames=24,
+         options={**_X264, "bf": "0"}, then=_joined(_LATER_SETTINGS, "mp4")),
+    Kind("flv_h264_settings_change", "libx264", container="mp4", is_proven=False, frames=24,
+         options={**_X264, "bf": "0"}, then=_joined(_LATER_SETTINGS, "flv")),
     Kind("mkv_h264_named_avi", "libx264", container="matroska", options={**_X264, "bf": "2"}),
     Kind("ts_h264_named_avi", "libx264", container="mpegts", options={**_X264, "bf": "2"}),
     Kind("flv_h264_named_avi", "libx264", container="flv", options={**_X264, "bf": "2"}),

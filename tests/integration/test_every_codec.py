@@ -31,8 +31,9 @@ WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
 QUICK = {
     "mpeg4_xvid", "mpeg4_divx", "mpeg4_bframes", "mpeg4_no_index", "mpeg4_packed",
     "mpeg4_n_vops_bframes", "mpeg4_one_byte_packets", "mpeg4_b_times_wrong", "mpeg4_open_dml",
-    "mpeg4_truncated", "msmpeg4v3", "wmv2", "flv1", "mpeg1_bframes", "mpeg2_bframes", "h264",
-    "h264_bframes", "h264_intra_refresh", "h264_fields", "mjpeg", "mjpeg_tables_in_first",
+    "mpeg4_truncated", "mpeg4_interlaced_bframes", "mpeg4_n_vop_at_end", "msmpeg4v3", "wmv2",
+    "flv1", "mpeg1_bframes", "mpeg2_bframes", "h264", "h264_bframes", "h264_reordering_begins_late",
+    "h264_intra_refresh", "h264_fields", "mjpeg", "mjpeg_tables_in_first",
     "huffyuv_rgb", "ffv1_inter", "cinepak", "vp8", "raw_gray", "mp4_bframes_named_avi",
     "ts_h264_named_avi",
 }  # fmt: skip

@@ -5,13 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from videoload.decoding.pictures import DATA_BYTES, Bits, Packets, Pictures, are_settings_known
+from videoload.decoding.pictures import (
+    DATA_BYTES,
+    Bits,
+    Bytes,
+    Ints,
+    Packets,
+    Pictures,
+    are_settings_known,
+)
 
 _SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
 _SETTINGS = (_SPS, _PPS, 13, 15)
+_MACROBLOCK_0 = 0x80
+_LOSSLESS_PROFILE = 244
+_X264 = re.compile(rb"x264 - core (\d+)")
+_X264_AS_SPECIFIED = 151  # from this build on, without loss as well
 _HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 
 
@@ -27,7 +41,7 @@ def prove_h264(packets: Packets) -> Pictures | None:
         if heads[:, :2].any() or (heads[np.arange(len(heads)), begin - 1] != 1).any():
             return None
     kinds = heads[np.arange(len(heads)), begin] & 31
-    first_of_picture = heads[np.arange(len(heads)), begin + 1] >= 0x80  # macroblock 0
+    slices = heads[np.arange(len(heads)), begin + 1]  # first macroblock, type
     settings: dict[int, frozenset[bytes]] = {}
     for i in np.flatnonzero((kinds != _SLICE) & (kinds != _IDR)).tolist():
         found = set()
@@ -35,19 +49,43 @@ def prove_h264(packets: Packets) -> Pictures | None:
             if kind in _SETTINGS:
                 found.add(unit)
             if _SLICE <= kind <= _IDR:
-                kinds[i], first_of_picture[i] = kind, unit[1:2] >= b"\x80"
+                kinds[i], slices[i] = kind, unit[1] if len(unit) > 1 else 0
                 break
         if found:
             settings[i] = frozenset(found)
     starts = np.flatnonzero(kinds == _IDR)
-    if not ((kinds == _SLICE) | (kinds == _IDR)).all() or not first_of_picture.all():
+    if not ((kinds == _SLICE) | (kinds == _IDR)).all() or (slices < _MACROBLOCK_0).any():
         return None
-    sequences = [unit for unit in told.union(*settings.values()) if unit[0] & 31 == _SPS]
-    if not sequences or not all(map(_frames_only, sequences)):
+    units_told = told.union(*settings.values())
+    sequences = [_sequence(unit) for unit in units_told if unit[0] & 31 == _SPS]
+    if not sequences or not all(s is not None and s.frames_only for s in sequences):
+        return None
+    # Where nobody says how far pictures are reordered, a decoder finds out as it goes on, and drops
+    # those for which it finds out too late.
+    if not all(s is not None and s.tells_order for s in sequences) and _is_b(slices).any():
         return None
     if starts[:1].tolist() != [0] or not are_settings_known(settings, told, starts.tolist()):
         return None
+    if any(s is not None and s.profile == _LOSSLESS_PROFILE for s in sequences):
+        starts = _with_encoder(packets, starts)
     return Pictures(len(packets.sizes), starts, reordered=packets.has_b_frames)
+
+
+def _is_b(slices: Bytes) -> npt.NDArray[np.bool_]:
+    """Whether slices are B-slices, by the byte behind their header: a 1 bit for macroblock 0, and
+    010 or 00111."""
+    found: npt.NDArray[np.bool_] = (slices & 0x70 == 0x20) | (slices & 0x7C == 0x1C)
+    return found
+
+
+def _with_encoder(packets: Packets, starts: Ints) -> Ints:
+    """Those starts at which a decoder is told what encoder it was, where that matters: pictures of
+    an old x264 without loss are decoded in another way. Most say it in the first packet alone."""
+    said = _X264.search(packets.data(0, DATA_BYTES))
+    if said is None or int(said[1]) >= _X264_AS_SPECIFIED:
+        return starts
+    say = [i for i in starts.tolist() if said[0] in packets.data(i, DATA_BYTES)]
+    return np.array(say, np.int64)
 
 
 def _avc_configuration(extradata: bytes) -> tuple[int, list[tuple[int, bytes]]]:
@@ -80,9 +118,17 @@ def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
                 yield unit[0] & 31, unit.rstrip(b"\0")
 
 
+class _Sequence(NamedTuple):
+    """Of a sequence parameter set: whether all are frames without gaps in between, and whether it
+    tells how far they are reordered, if they are."""
+
+    profile: int
+    frames_only: bool
+    tells_order: bool
+
+
 @lru_cache(256)  # encoders write the same one into all their files
-def _frames_only(sps: bytes) -> bool:
-    """Whether all that a sequence parameter set describes are frames without gaps in between."""
+def _sequence(sps: bytes) -> _Sequence | None:
     bits = Bits(sps.replace(b"\0\0\3", b"\0\0"))
     try:
         bits.take(8)
@@ -111,9 +157,56 @@ def _frames_only(sps: bytes) -> bool:
         bits.golomb()
         gaps = bits.take(1)
         bits.golomb(), bits.golomb()
-        return not gaps and bool(bits.take(1))
+        frames_only = not gaps and bool(bits.take(1))
+        tells_order = order_type == 2 or (frames_only and _is_restricted(bits))
+    except EOFError:
+        return None
+    return _Sequence(profile, frames_only, tells_order)
+
+
+def _is_restricted(bits: Bits) -> bool:
+    """Whether the rest of a set for frames only has restrictions of the bitstream at its end."""
+    try:
+        return _skip_to_restrictions(bits)
     except EOFError:
         return False
+
+
+def _skip_to_restrictions(bits: Bits) -> bool:
+    bits.take(1)
+    if bits.take(1):  # cropping
+        bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
+    if not bits.take(1):  # usability information
+        return False
+    if bits.take(1) and bits.take(8) == 255:  # aspect ratio
+        bits.take(32)
+    if bits.take(1):  # overscan
+        bits.take(1)
+    if bits.take(1):  # signal
+        bits.take(4)
+        if bits.take(1):  # colours
+            bits.take(24)
+    if bits.take(1):  # place of chroma
+        bits.golomb(), bits.golomb()
+    if bits.take(1):  # timing
+        bits.take(65)
+    models = 0
+    for _ in range(2):
+        if bits.take(1):
+            models += 1
+            _skip_decoder_model(bits)
+    bits.take(2 if models else 1)
+    return bool(bits.take(1))
+
+
+def _skip_decoder_model(bits: Bits) -> None:
+    """Of a hypothetical reference decoder."""
+    count = bits.golomb() + 1
+    bits.take(8)
+    for _ in range(count):
+        bits.golomb(), bits.golomb()
+        bits.take(1)
+    bits.take(20)
 
 
 def _skip_scaling_list(bits: Bits, length: int) -> None:

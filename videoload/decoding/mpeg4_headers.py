@@ -82,6 +82,8 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
             vop = _vop(data, layer)
             if vop is None:
                 return None
+            if not vop.is_coded and i == len(types) - 1:
+                return None  # at the end of the file, FFmpeg shows the last picture once more
             types[i] = vop.type if vop.is_coded else NONE
             is_skipped |= not vop.is_coded
         if at and (before := _TIME_CODE.sub(b"", data[:at])):
@@ -91,6 +93,9 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     if (types != B).all():
         return pictures
+    # FFmpeg goes by the distance of the fields of the first B-VOP that it meets with.
+    if layer.is_interlaced:
+        return None
     # Told of no B-VOPs, a decoder holds nothing back until it meets with one.
     unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
     if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
@@ -148,11 +153,12 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes]
 
 class _Layer(NamedTuple):
     """Of the header of a video object layer: its type, whether it says that no B-VOPs come (None:
-    nothing), and how many units of time a second has."""
+    nothing), how many units of time a second has, and whether there may be fields."""
 
     type: int
     low_delay: bool | None
     resolution: int
+    is_interlaced: bool
 
 
 def _video_object_layer(data: bytes) -> _Layer | None:
@@ -180,9 +186,18 @@ def _layer(data: bytes) -> _Layer | None:
             return None
         bits.take(1)
         resolution = bits.take(16)
+        bits.take(1)
+        if bits.take(1):  # all pictures take the same time
+            bits.take(_unit_bits(resolution))
+        bits.take(1 + 13 + 1 + 13 + 1)  # width, height
+        is_interlaced = bool(bits.take(1))
     except EOFError:
         return None
-    return _Layer(layer_type, low_delay, resolution) if resolution else None
+    return _Layer(layer_type, low_delay, resolution, is_interlaced) if resolution else None
+
+
+def _unit_bits(resolution: int) -> int:
+    return max(1, (resolution - 1).bit_length())
 
 
 class _Vop(NamedTuple):
@@ -210,7 +225,7 @@ def _vop(data: bytes, layer: _Layer) -> _Vop | None:
     value, length = int.from_bytes(head, "big"), 8 * len(head) - 2
     zeros = ~value & (1 << max(0, length)) - 1  # ones where there are zeros, behind the type
     left = zeros.bit_length() - 1  # bits behind the seconds
-    unit_bits = max(1, (layer.resolution - 1).bit_length())
+    unit_bits = _unit_bits(layer.resolution)
     end = left - unit_bits - 3
     if end < 0:
         return None

@@ -8,6 +8,7 @@ for an AVI file that is checked chunk by chunk. Where it is not, one pass over t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +39,7 @@ _HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
 _LINE_BYTES, _IDX1_KEY = 16, 0x10  # of an idx1: name, flags, position, length
 _TAIL_BYTES = 1 << 20  # of a file, behind its index, that are looked through
+_DESCRIPTIONS = re.compile(b"stsd....(....)", re.DOTALL)  # how many of them there are in an MP4
 _UNKNOWN = -1
 
 
@@ -89,6 +91,8 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         heads = read_heads() if content.is_small else None  # with those of chunks before them
         if container != "avi":
             if len(sizes) != opened.stream.frames:  # a fragment's, or edited
+                return None
+            if not _has_one_description(content):
                 return None
         elif not _is_whole(opened, content, positions, sizes, heads):
             return None
@@ -294,6 +298,22 @@ def _is_whole(
     return True
 
 
+def _has_one_description(content: _Content) -> bool:
+    """Whether an MP4 says once for each track how to decode it, and not anew within it."""
+    at = 0
+    while at < content.size:
+        head = content.read(at, 16)
+        size, kind = int.from_bytes(head[:4], "big"), head[4:8]
+        size = int.from_bytes(head[8:], "big") if size == 1 else size  # of 64 bits
+        if kind == b"moov":
+            counts = _DESCRIPTIONS.findall(content.read(at, size))
+            return bool(counts) and set(counts) == {b"\0\0\0\1"}
+        if size < _CHUNK_BYTES:
+            return False
+        at += size
+    return False
+
+
 def _spread(count: int, most: int) -> Ints:
     """So many of ``count`` numbers as are looked at."""
     return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
@@ -322,7 +342,8 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
     for packet in opened.packets:
         if not packet.size:
             continue
-        if packet.is_discard or kept_bytes > _MAX_PASS_BYTES:
+        is_new = packet.has_sidedata("new_extradata")  # who begins behind it is not told
+        if packet.is_discard or is_new or kept_bytes > _MAX_PASS_BYTES:
             return None  # it is for the decoder alone
         sizes.append(packet.size)
         enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES

@@ -15,7 +15,7 @@ by codec, and where a header leaves a doubt there is none (None), so that a deco
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from videoload.decoding.mpeg4_headers import prove_mpeg4
 from videoload.decoding.mpeg12_headers import prove_mpeg12
 from videoload.decoding.pictures import (
     DATA_BYTES,
+    HEAD_BYTES,
     INTER,
     INTRA,
     NONE,
@@ -38,7 +39,9 @@ from videoload.decoding.pictures import (
 Buffer = bytes | memoryview  # of bytes
 
 _MIN_BYTES = 8  # a smaller packet may stand for a picture that was dropped
-_SOME = 16  # packets whose tables are compared
+_SOME = 8  # packets at the beginning, and further ones, whose tables are compared
+_READ_BYTES = 4 << 20  # of packets in all, of which a look at each does not take long
+_LOOKS = 64  # ... else so many
 
 
 def prove(packets: Packets) -> Pictures | None:
@@ -120,28 +123,65 @@ def _wmv3_type(packets: Packets, heads: Bytes) -> Ints:
 _MARKER = re.compile(b"\xff[\xc0-\xfe]")
 _STANDALONE = frozenset(range(0xD0, 0xDA))
 _HUFFMAN, _QUANTIZATION, _SCAN = 0xC4, 0xDB, 0xDA
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {_HUFFMAN, 0xC8, 0xCC}
+_BEGINS = b"\xff\xd8\xff"
 
 
 def _mjpeg(packets: Packets) -> Pictures | None:
-    count = min(len(packets.sizes), _SOME)
-    some = [jpeg_header(packets.data(i, DATA_BYTES)).tables for i in range(count)]
-    # Most pictures bring all tables that there are: none takes them from another, unless damaged.
-    return _all_intra(packets) if 2 * some.count(frozenset().union(*some)) > len(some) else None
+    """Each packet a picture, if each brings all tables that there are, so that none takes them from
+    another. Besides the first ones, some are looked at that do not begin as the very first does."""
+    others = _unlike_first(packets)
+    looked = {*range(min(len(packets.sizes), _SOME)), *(others[i] for i in _spread(others, _SOME))}
+    found = {i: jpeg_header(packets.data(i, DATA_BYTES)) for i in sorted(looked)}
+    tables = frozenset[tuple[int, int]]().union(*(header.tables for header in found.values()))
+    for i, header in found.items():
+        if header.tables != tables or not _is_frame(packets, i, header.height):
+            return None
+    return _all_intra(packets)
+
+
+def _unlike_first(packets: Packets) -> list[int]:
+    """Those packets that do not begin as the first one does; of a long file, which would have to be
+    read for it, no more than some."""
+    if packets.sizes.sum() <= _READ_BYTES:
+        heads = packets.heads()
+        unlike: list[int] = (heads != heads[0]).any(axis=1).nonzero()[0].tolist()
+        return unlike
+    first = packets.data(0, HEAD_BYTES)
+    looked = _spread(packets.sizes, _LOOKS)
+    return [i for i in looked if packets.data(i, HEAD_BYTES) != first]
+
+
+def _spread(those: Sized, count: int) -> list[int]:
+    """So many of their numbers, evenly spread."""
+    spread: list[int] = np.linspace(0, len(those) - 1, min(len(those), count)).astype(int).tolist()
+    return spread
+
+
+def _is_frame(packets: Packets, i: int, height: int) -> bool:
+    """Whether packet ``i``, whose first picture is so high, is a frame: FFmpeg takes low pictures
+    for fields, of which there are two."""
+    if height >= packets.size[1] * 3 // 4:
+        return True
+    whole = packets.whole(i)
+    return whole is not None and whole.count(_BEGINS) == 2
 
 
 class JpegHeader(NamedTuple):
     """What stands before the first scan of a JPEG picture: which tables it brings (the others are
-    those of a picture before it), whether a scan follows, and in how many bytes that is said."""
+    those of a picture before it), whether a scan follows, in how many bytes that is said; how high
+    the picture is, 0 if that is not said."""
 
     tables: frozenset[tuple[int, int]]
     has_scan: bool
     length: int
+    height: int
 
 
 def jpeg_header(data: Buffer) -> JpegHeader:
     """The header of a picture, as far as ``data`` goes."""
     tables: set[tuple[int, int]] = set()
-    at = 0
+    at = height = 0
     has_scan = False
     while (found := _MARKER.search(data, at)) is not None:
         marker, at = data[found.start() + 1], found.end()
@@ -151,6 +191,8 @@ def jpeg_header(data: Buffer) -> JpegHeader:
         if marker in _STANDALONE:
             continue
         end = at + max(2, int.from_bytes(data[at : at + 2], "big"))
+        if marker in _FRAMES:
+            height = int.from_bytes(data[at + 3 : at + 5], "big")
         least = {_HUFFMAN: 17, _QUANTIZATION: 65}.get(marker, end)
         at += 2
         while end - at >= least and at < len(data):
@@ -160,7 +202,7 @@ def jpeg_header(data: Buffer) -> JpegHeader:
             else:
                 at += 129 if data[at] >> 4 else 65
         at = end
-    return JpegHeader(frozenset(tables), has_scan, at)
+    return JpegHeader(frozenset(tables), has_scan, at, height)
 
 
 # VP8

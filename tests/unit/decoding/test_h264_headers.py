@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bitstreams import PPS, annex_b, avc_configuration, avcc, h264_slice, packets, sps
+from tests.bitstreams import (
+    PPS,
+    annex_b,
+    avc_configuration,
+    avcc,
+    h264_slice,
+    packets,
+    sps,
+    usability,
+)
 from videoload.decoding.picture_headers import prove
 from videoload.decoding.pictures import Pictures
 
@@ -36,6 +45,42 @@ def test_the_container_may_tell_the_settings() -> None:
     pictures = proven(avcc(IDR), avcc(DELIMITER, SLICE), extradata=avc_configuration(sps()))
     assert pictures is not None
     assert pictures.frames == 2
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("kind", range(10))
+def test_b_slices_are_proven_where_it_is_told_how_far_they_are_reordered(
+    kind: int, full: bool
+) -> None:
+    def is_proven(sequence: bytes) -> bool:
+        data = (
+            annex_b(sequence, PPS, IDR),
+            annex_b(DELIMITER, SLICE),
+            annex_b(h264_slice(kind=kind)),
+        )
+        return proven(*data, has_b_frames=True) is not None
+
+    assert is_proven(sps(usability=usability(restricted=True, full=full)))
+    assert is_proven(sps(order_type=2)), "they are in order"
+    is_b = kind % 5 == 1
+    assert is_proven(sps()) is not is_b
+    assert is_proven(sps(usability=usability(restricted=False, full=full))) is not is_b
+
+
+@pytest.mark.parametrize(("profile", "build", "starts"), [
+    (244, b"148", [0]), (244, b"151", [0, 2]), (66, b"148", [0, 2]),
+])  # fmt: skip
+def test_an_old_encoder_without_loss_has_to_be_known_where_decoding_begins(
+    profile: int, build: bytes, starts: list[int]
+) -> None:
+    head = (sps(profile=profile), PPS)
+    encoder = b"\x06\x05\x30" + bytes(16) + b"x264 - core " + build + b" r2\x80"
+    pictures = proven(annex_b(*head, encoder, IDR), annex_b(SLICE), annex_b(*head, IDR))
+    assert pictures is not None
+    assert pictures.starts.tolist() == starts
+    both = proven(*[annex_b(*head, encoder, IDR)] * 2)
+    assert both is not None
+    assert both.starts.tolist() == [0, 1], "each says it"
 
 
 @pytest.mark.parametrize(

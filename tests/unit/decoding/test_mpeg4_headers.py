@@ -77,6 +77,24 @@ def test_a_vop_that_is_not_coded_gives_no_frame() -> None:
     assert pictures.frames == 2
 
 
+def test_a_vop_that_is_not_coded_at_the_end_is_the_decoder_s_to_tell() -> None:
+    left_out = vop("P", 2, is_coded=False)
+    assert proven(vol() + vop("I"), vop("P", 1), left_out) is None
+    assert proven(vol() + vop("I"), vop("P", 1), left_out, left_out) is None
+    pictures = proven(vol() + b"\0\0\1\xb2DivX503b1393" + vop("I"), vop("P", 1), ONE_BYTE)
+    assert pictures is not None
+    assert pictures.frames == 2
+
+
+@pytest.mark.parametrize("even", [False, True])
+def test_fields_prove_something_where_there_are_no_b_vops(even: bool) -> None:
+    for kinds, is_proven in (("IPP", True), ("IPB", False)):
+        first, *others = timed(kinds)
+        for interlaced in (False, True):
+            head = vol(interlaced=interlaced, even=even, resolution=25)
+            assert (proven(head + first, *others) is not None) == (is_proven or not interlaced)
+
+
 def test_packed_b_vops_are_decoded_upon_the_placeholders_behind_them() -> None:
     kinds = "IPBPBP"
     i, p1, b1, p2, b2, p3 = timed(kinds)

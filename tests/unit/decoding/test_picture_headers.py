@@ -98,14 +98,16 @@ def segment(marker: int, content: bytes) -> bytes:
 QUANTIZATION = segment(0xDB, b"\0" + bytes(64))
 HUFFMAN = segment(0xC4, b"\x10" + bytes((1, *[0] * 15)) + b"\0")
 SCAN = segment(0xDA, bytes(10)) + PAYLOAD
-WHOLE = b"\xff\xd8" + QUANTIZATION + HUFFMAN + SCAN
-BARE = b"\xff\xd8" + SCAN
+FRAME = segment(0xC0, b"\x08\0\x30\0\x40\1\1\x11\0")  # 64x48
+WHOLE = b"\xff\xd8" + QUANTIZATION + HUFFMAN + FRAME + SCAN
+BARE = b"\xff\xd8" + FRAME + SCAN
+FIELD = WHOLE.replace(b"\0\x30\0\x40", b"\0\x18\0\x40")  # half as high
 
 
 def test_jpeg_tables_are_those_before_the_scan() -> None:
     length = WHOLE.index(b"\xff\xda") + 2
-    assert jpeg_header(WHOLE) == JpegHeader(frozenset({(0xDB, 0), (0xC4, 0x10)}), True, length)
-    bare = JpegHeader(frozenset(), True, BARE.index(b"\xff\xda") + 2)
+    assert jpeg_header(WHOLE) == JpegHeader(frozenset({(0xDB, 0), (0xC4, 0x10)}), True, length, 48)
+    bare = JpegHeader(frozenset(), True, BARE.index(b"\xff\xda") + 2, 48)
     assert jpeg_header(BARE + QUANTIZATION) == bare
     cut = (frozenset({(0xDB, 0)}), False)
     assert jpeg_header(b"\xff\xd8" + QUANTIZATION[:20])[:2] == cut, "the first bytes tell"
@@ -117,6 +119,23 @@ def test_mjpeg_pictures_that_bring_their_tables_are_key_frames() -> None:
     assert pictures.frames == 3
     assert prove(packets("mjpeg", [WHOLE, BARE, BARE])) is None, "they take another's tables"
     assert prove(packets("mjpeg", [BARE] * 3)) is not None, "those of the standard"
+    for bare in (2, 20, 99):
+        some = [BARE if i == bare else WHOLE for i in range(100)]
+        assert prove(packets("mjpeg", some)) is None, "one takes another's"
+
+
+def test_a_few_mjpeg_pictures_of_a_long_file_are_looked_at() -> None:
+    long = WHOLE + bytes(100_000)
+    assert prove(packets("mjpeg", [long] * 100)) is not None
+    late = [BARE + bytes(100_000) if i >= 60 else long for i in range(100)]
+    assert prove(packets("mjpeg", late)) is None
+
+
+def test_mjpeg_fields_are_frames_where_both_are_in_one_packet() -> None:
+    assert prove(packets("mjpeg", [FIELD] * 4)) is None
+    pictures = prove(packets("mjpeg", [FIELD + FIELD] * 4))
+    assert pictures is not None
+    assert pictures.frames == 4
 
 
 @given(
