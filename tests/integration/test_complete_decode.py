@@ -14,7 +14,9 @@ from videoload.decoding.complete_decode import decode_index
 from videoload.decoding.storage import Storage
 
 # Some that can be split, and some that only look so: flags that lie, open groups, no index.
-SPLIT = ("cinepak", "mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "ffv1")
+SPLIT = (
+    "cinepak", "mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "ffv1", "ts_mpeg4_named_avi",
+)  # fmt: skip
 WHOLE = (
     "h264_open_gop",
     "mpeg4_none_flagged_key",

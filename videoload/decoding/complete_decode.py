@@ -138,6 +138,14 @@ class _Packets(NamedTuple):
     times: Ints
     keys: npt.NDArray[np.bool_]
 
+    def mark(self, number: int) -> PacketMark:
+        """As `PacketMark.of` makes it in a pass over the file: after a seek, dts may be others, or
+        missing. Raises _SplitError where there is no such packet."""
+        if number >= len(self.positions):
+            raise _SplitError
+        position = self.positions.item(number) if self.keys[number] else -1
+        return PacketMark(number, self.times.item(number), position)
+
 
 def _read_packets(file: VideoFile, tick: Tick) -> _Packets:
     opened = OpenedVideo(file)
@@ -190,8 +198,7 @@ def _in_parts(opened: OpenedVideo, threads: int, tick: Tick) -> tuple[list[_Fram
         if [frame.checksum for frame in told[: len(shared)]] != [f.checksum for f in shared]:
             return None
         frames = frames[: len(frames) - len(shared)] + told
-    # Time stamps can be others after a seek.
-    return [f._replace(time=int(table.times[f.packet])) for f in frames], packets
+    return frames, packets
 
 
 class _Counted:
@@ -256,7 +263,7 @@ def _frames_of_part(
         if number == start and packet.size and packet.pos != table.positions[start]:
             raise _SplitError
         if packet.size:
-            packet.opaque = PacketMark.of(packet, number)
+            packet.opaque = table.mark(number)
             number += 1
         frames = opened.decode(packet)
         counted.add()
