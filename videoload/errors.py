@@ -98,9 +98,9 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
         """
         shown = "; ".join(f"{video.path} ({video.reason})" for video in videos[:10])
         more = f"; and {len(videos) - 10} more" if len(videos) > 10 else ""
+        allowed = f"max_bad allows {limit}" if len(videos) > limit else "and none is left"
         super().__init__(
-            f"{len(videos)} of {total} videos could not be decoded, max_bad allows {limit}: "
-            f"{shown}{more}"
+            f"{len(videos)} of {total} videos could not be decoded, {allowed}: {shown}{more}"
         )
         self.videos = tuple(videos)
         self.limit = limit

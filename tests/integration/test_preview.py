@@ -50,6 +50,17 @@ def test_the_command_and_a_stream_draw_what_a_serial_decode_gives(
     assert pixels(tmp_path / "command.png") == expected
 
 
+@pytest.mark.parametrize("output", ["((4, 32, 32, 3), 'float32')", "((3, 4, 32, 32), 'uint8')"])
+def test_what_a_transform_makes_of_clips_is_no_picture(
+    output: str, videos: Videos, programs: Programs
+) -> None:
+    clip = f"{AS_TEXT}, transform='math:floor', output={output}"
+    program = programs.videoload("preview", str(videos.root), "--clip", clip)
+    assert program.wait(10 * SECOND) == 1
+    assert program.err.startswith("videoload: a preview is of pictures, uint8 [T, H, W, 3], and ")
+    assert program.err.count("\n") == 1
+
+
 def test_what_is_wrong_with_the_arguments_is_one_clear_line(
     videos: Videos, programs: Programs
 ) -> None:

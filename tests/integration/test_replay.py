@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from tests.programs import Programs
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
-from videoload import Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
+from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
 from videoload.trainer import receipts
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
@@ -70,23 +71,51 @@ def test_a_past_batch_is_made_again_or_told_to_be_another(
     assert changed.err.startswith("videoload: step 3 is another batch: ")
 
 
+def test_receipts_go_on_where_nothing_that_decides_on_batches_has_changed(
+    videos: Videos, client: Client, tmp_path: Path
+) -> None:
+    catalog, kept = videos.catalog, tmp_path / "kept.jsonl"
+    lengths = [videos.frames[video.path] for video in catalog]
+    known = Catalog(
+        [video.path for video in catalog], catalog.labels, catalog.classes, catalog.root,
+        frames=lengths,
+    )  # fmt: skip
+    client.stream(catalog, CLIP, 4).keep_receipts(kept)
+    client.stream(catalog, CLIP, 4, max_bad=0.5).keep_receipts(kept)
+    client.stream(known, CLIP, 4).keep_receipts(kept)
+    head = json.loads(kept.read_text())
+    assert head["videoload"]
+    kept.write_text(json.dumps({**head, "videoload": "0.0.1"}) + "\n")
+    client.stream(catalog, CLIP, 4).keep_receipts(kept)
+    for other in (replace(CLIP, stride=2), replace(CLIP, sampling="center")):
+        with pytest.raises(VideoloadError, match="has the receipts of another stream"):
+            client.stream(catalog, other, 4).keep_receipts(kept)
+
+
 def test_a_mixture_and_other_targets_are_made_again(
     videos: Videos, client: Client, programs: Programs, tmp_path: Path
 ) -> None:
     front, back = videos.catalog[::2], videos.catalog[1::2]
     shorter = ClipSpec(frames=4, stride=3, resize=36, size=(32, 32), sampling="random")
-    catalogs = {
-        "mixture": mix({"a": (front, 0.7), "b": (back, 0.3, shorter)}),
-        "targets": videos.catalog.with_targets(np.arange(len(videos.catalog)) / 7),
+    known = Catalog(
+        [video.path for video in videos.catalog], videos.catalog.labels, videos.catalog.classes,
+        videos.root, frames=[videos.frames[video.path] for video in videos.catalog],
+    )  # fmt: skip
+    dense = replace(CLIP, sampling="dense", hop=8)
+    streams = {
+        "mixture": (mix({"a": (front, 0.7), "b": (back, 0.3, shorter)}), CLIP),
+        "targets": (videos.catalog.with_targets(np.arange(len(videos.catalog)) / 7), CLIP),
+        "dense": (known, dense),
     }
-    for name, catalog in catalogs.items():
-        stream = client.stream(catalog, CLIP, 4, shuffle=True)
+    for name, (catalog, clip) in streams.items():
+        stream = client.stream(catalog, clip, 4, shuffle=True)
         stream.keep_receipts(kept := tmp_path / name)
         for _ in stream.batches(epochs=2):
             pass
         head_room(stream, lambda *batch: None, steps=1)
         assert len(kept.read_text().splitlines()) == 1 + 2 * len(stream), "no step is a probe's"
         found = receipts.read(kept, videos.root)
+        assert list(found.catalog) == list(catalog)
         assert found.catalog.parts == catalog.parts
         arguments = ("replay", str(kept), "--root", str(videos.root), "--step", "2")
         same = programs.videoload(*arguments)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +254,34 @@ def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos, client: Clien
     for epoch in range(3):
         mine = whole[epoch * len(stream) : (epoch + 1) * len(stream)]
         assert digests(stream) == mine, f"epoch {epoch}"
+
+
+def test_an_epoch_is_over_with_its_last_batch_also_for_who_asks_for_no_more(
+    videos: Videos, client: Client
+) -> None:
+    """`zip` does not ask the second of two for more, nor does who counts."""
+    first, second, third = (
+        client.stream(videos.catalog, SMALL, BATCH, shuffle=True, seed=3) for _ in range(3)
+    )
+    whole = digests(first.batches(epochs=3))
+    for epoch in range(3):
+        mine = whole[epoch * len(first) : (epoch + 1) * len(first)]
+        assert digests(batch for _, batch in zip(first, second, strict=False)) == mine
+        assert digests(islice(third, len(third))) == mine
+
+
+def test_an_epoch_of_which_the_last_batches_are_left_out_is_over_as_well(
+    videos: Videos, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "videoload")
+    shutil.copy(videos.root / "walk/gop12.avi", tmp_path / "good.avi")
+    (tmp_path / "worse.avi").write_text("not a video")
+    catalog = Catalog(["good.avi", "worse.avi"], [0, 0], ["any"], tmp_path)
+    stream = client.stream(catalog, SMALL, 1, on_error="skip")
+    for epoch in range(2):
+        assert len(list(stream)) == 3
+        assert [text for text in caplog.messages if text.startswith(f"epoch {epoch + 1}: ")]
+    assert digests(stream) == digests(stream.batches(2 * len(stream), epochs=3))
 
 
 def test_a_loop_that_is_left_early_is_read_again(videos: Videos, client: Client) -> None:

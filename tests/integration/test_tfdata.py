@@ -36,6 +36,7 @@ from videoload import (
     TooManyBadVideos,
     decode_serially,
 )
+from videoload.trainer.python_datasets import PythonDatasets
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -186,6 +187,8 @@ def test_a_dataset_keeps_its_stream_and_lets_go_of_it(
         return not arena_maps()
 
     wait_until(nothing_mapped, 5 * SECOND, "TensorFlow's global graph keeps no stream")
+    collect_garbage()
+    assert not [each for each in gc.get_objects() if type(each) is PythonDatasets], "nor graphs"
 
 
 # Slots come back
@@ -522,6 +525,22 @@ def test_too_many_bad_videos_reach_the_user_with_their_names(
     said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
     assert said
     assert all(line.startswith("the stream stopped: ") for line in said)
+
+
+def test_an_epoch_of_which_batches_are_left_out_is_told_of_at_its_end(
+    tf: Any, client: Client, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "videoload")
+    paths = ["1.avi", "bad.avi", "2.avi", "worse.avi"]
+    for path in paths:
+        (tmp_path / path).write_bytes((videos.root / "walk/gop12.avi").read_bytes())
+    for path in paths[1::2]:
+        (tmp_path / path).write_text("not a video")
+    catalog = Catalog(paths, [0] * 4, ["any"], tmp_path)
+    stream = client.stream(catalog, CLIP, 1, on_error="skip", slots=SLOTS)
+    for epoch in (1, 2):
+        assert len(list(stream.dataset(12 * epoch - 12, epoch))) == 6
+        assert len([text for text in caplog.messages if text.startswith(f"epoch {epoch}: ")]) == 1
 
 
 def test_what_ended_a_stream_can_be_had_as_it_is(

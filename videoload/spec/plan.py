@@ -170,6 +170,11 @@ class StreamOptions:
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
 
+    @property
+    def are_numbered(self) -> bool:
+        """Whether each step has a batch, and the n-th batch is that of step n."""
+        return self.ordered and self.on_error != "skip"
+
 
 class Pool:
     """Samples of some videos, numbered one after the other: ``clips`` of each video, or of each its

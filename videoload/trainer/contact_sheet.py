@@ -49,6 +49,11 @@ def check(path: str | Path, spec: Spec) -> ClipSpec:
     where Pillow is missing."""
     if not isinstance(spec, ClipSpec):
         raise SpecError("a preview is of clips, and these are items")
+    if spec.output is not None and (spec.dtype != "uint8" or spec.clip_shape[-1:] != (3,)):
+        raise SpecError(
+            f"a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of clips "
+            f"is {spec.dtype} {list(spec.clip_shape)}"
+        )
     if Path(path).suffix.lower() not in (".png", ".webp"):
         raise SpecError(f"a preview is a .png, or a .webp that moves, not {path}")
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from videoload.errors import SpecError, VideoloadError
 from videoload.spec import targets
+from videoload.spec.clips import ClipSpec
 
 try:
     import keras
@@ -25,6 +27,9 @@ except ImportError:
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream
+
+
+_MAX_BAD = 0.01  # as most streams have it: they keep the names that they have
 
 
 class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
@@ -52,6 +57,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     Raises:
         VideoloadError: ``folder`` holds the position of another stream: of other videos, another
             clip or other options.
+        SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
     """
 
     def __init__(
@@ -65,6 +71,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         super().__init__()
         if every < 1:
             raise SpecError(f"every must be at least 1, got {every}")
+        if not stream.options.are_numbered:
+            raise SpecError(
+                'a position needs ordered=True, and on_error="substitute" or "raise": else no '
+                "batch has a number"
+            )
         self._folder = Path(folder)
         self._stream = stream
         self._every = every
@@ -85,8 +96,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     @property
     def model_file(self) -> Path:
-        """The file of the model after ``batches`` batches."""
-        return self._folder / f"model-{self.batches}.keras"
+        """The file of the model that was saved last."""
+        return self._folder / f"model-{self._saved}.keras"
 
     def load_model(self, **options: Any) -> Any:
         """The model that was saved, with its optimizer.
@@ -95,8 +106,13 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             **options: As in ``keras.saving.load_model``, for example ``custom_objects``.
 
         Returns:
-            The compiled ``keras.Model`` after ``batches`` batches.
+            The compiled ``keras.Model``.
+
+        Raises:
+            VideoloadError: None was saved yet.
         """
+        if not self._file.exists():
+            raise VideoloadError(f"no model was saved in {self._folder} yet")
         return keras.saving.load_model(self.model_file, **options)
 
     def remaining(self, epochs: int) -> Iterator[dict[str, Any]]:
@@ -159,7 +175,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         # Under another name first: a file that is called a model is a whole one.
         unfinished = self._folder / "unfinished.keras"
         self.model.save(unfinished)
-        unfinished.replace(self.model_file)
+        unfinished.replace(self._folder / f"model-{self.batches}.keras")
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
         new.replace(self._file)
@@ -171,11 +187,15 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
 def _fingerprint(stream: Stream) -> str:
     """What two streams that give the same batches have in common. Roots may differ: the same
-    videos may lie in another place tomorrow."""
-    catalog = stream.catalog
-    digest = blake2b(repr((catalog.classes, stream.clip, stream.options)).encode(), digest_size=8)
-    for video in catalog:
-        digest.update(repr(video).encode())
+    videos may lie in another place tomorrow. So may how many bad ones are allowed."""
+    catalog, options = stream.catalog, replace(stream.options, max_bad=_MAX_BAD)
+    is_dense = any(
+        isinstance(clip, ClipSpec) and clip.sampling == "dense"
+        for clip in (stream.clip, *(part.clip for part in catalog.parts))
+    )
+    digest = blake2b(repr((catalog.classes, stream.clip, options)).encode(), digest_size=8)
+    for video in catalog:  # whose length decides on nothing, if clips are not dense
+        digest.update(repr(video if is_dense else video._replace(frames=None)).encode())
     if catalog.targets is not None:
         digest.update(targets.digest(catalog.targets))
     if catalog.parts or stream.options.balance:

@@ -50,7 +50,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
 
     def __init__(self, stream: Stream, epoch: int = 0) -> None:
         super().__init__()
-        if stream.options.on_error == "skip" or not stream.options.ordered:
+        if not stream.options.are_numbered:
             raise SpecError(
                 'a sequence needs ordered=True, and on_error="substitute" or "raise": else no '
                 "batch has a number"

@@ -57,17 +57,17 @@ class Receipts:
         cannot be written."""
         self._path = Path(path)
         self._has_targets = catalog.targets is not None
-        head = json.dumps(_head(catalog, spec, options))
+        head = _head(catalog, spec, options)
         self._cut = ""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 with self._path.open() as lines:
-                    if lines.readline().rstrip("\n") != head:
+                    if not _are_alike(lines.readline(), head):
                         raise VideoloadError(f"{path} has the receipts of another stream")
                 self._cut = "\n"  # what a kill may have left is no part of the next line
             else:
-                self._path.write_text(head + "\n")
+                self._path.write_text(json.dumps(head) + "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise VideoloadError(f"cannot write {path}: {error}") from None
 
@@ -116,8 +116,9 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
     try:
         kind, options = kinds[head["kind"]], head["options"]
         spec: Any = kind(**call_text.parse(head["spec"], _names(kind), str(path)))
-        paths, labels, starts, ends = zip(*head["videos"], strict=True)
-        catalog = Catalog(paths, labels, head["classes"], root, starts, ends, duplicates=True)
+        columns = zip(*head["videos"], strict=True)
+        paths, labels, *segments = columns
+        catalog = Catalog(paths, labels, head["classes"], root, *segments, duplicates=True)
         if parts := head.get("parts"):
             catalog = mixture(catalog, [_part(path, *part) for part in parts])
         asked = StreamOptions(**call_text.parse(options, _names(StreamOptions), str(path)))
@@ -135,15 +136,33 @@ def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, obj
         "spec": call_text.write(_fields(spec)),
         "options": call_text.write(_fields(options)),
         "classes": catalog.classes,
-        "videos": [(v.path, int(v.label), v.start, v.end) for v in catalog],
+        "videos": [list(video) for video in catalog],
     }
     if catalog.parts:
         head["parts"] = [
-            (*part[:4], part.clip and call_text.write(_fields(part.clip))) for part in catalog.parts
+            [*part[:4], part.clip and call_text.write(_fields(part.clip))] for part in catalog.parts
         ]
     if catalog.targets is not None:
         head["targets"] = True
     return head
+
+
+def _are_alike(line: str, head: Mapping[str, object]) -> bool:
+    """Whether two heads, the first one read from a file, are of streams of the same batches: the
+    version may be another, and how many bad videos are allowed, and what is known of their length
+    where that decides on nothing."""
+    try:
+        return _what_decides(json.loads(line)) == _what_decides(json.loads(json.dumps(head)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _what_decides(head: Any) -> dict[str, object]:
+    options = call_text.parse(head["options"], _names(StreamOptions), "the file")
+    is_dense = "dense" in f"{head['spec']}{head.get('parts')}"
+    videos = [video if is_dense else video[:4] for video in head["videos"]]
+    rest = {name: value for name, value in head.items() if name != "videoload"}
+    return {**rest, "videos": videos, "options": {**options, "max_bad": None}}
 
 
 def _part(

@@ -95,7 +95,8 @@ class Stream:
     def __iter__(self) -> Iterator[Batch]:
         """Read one epoch: the one after the last that a loop read to its end.
 
-        A loop that is left early does not count: the next one reads the same epoch again.
+        A loop that is left before it got the last batch does not count: the next one reads the same
+        epoch again.
 
         Yields:
             (clips, labels): uint8 [B, *clip.shape] and int64 [B].
@@ -109,8 +110,13 @@ class Stream:
             ClosedError: The client is closed.
         """
         epoch = self._epoch
-        yield from self._read(range(epoch * len(self), (epoch + 1) * len(self)))
-        self._epoch = max(self._epoch, epoch + 1)
+        steps = range(epoch * len(self), (epoch + 1) * len(self))
+
+        def taken(step: int) -> None:
+            if step == steps[-1]:  # `zip`, and who counts, asks for no more
+                self._epoch = max(self._epoch, epoch + 1)
+
+        yield from self._read(steps, taken=taken)
 
     @overload
     def batches(
@@ -133,7 +139,8 @@ class Stream:
         """Read from any step to the end of any epoch.
 
         To resume, pass the number of batches already trained on as ``start_step``: nothing before
-        it is decoded.
+        it is decoded. With ``on_error="skip"`` some have no batch: pass ``info.step + 1`` of the
+        last one.
 
         Args:
             start_step: First batch to read, counted over all epochs from 0. Default 0.
@@ -172,7 +179,7 @@ class Stream:
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
-                trained on. Default 0.
+                trained on, as in `batches`. Default 0.
             epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
             info: Say where each batch came from. Default False.
 
@@ -328,11 +335,13 @@ class Stream:
         noted: bool = True,
         info: bool = False,
         pauses: bool = False,
+        taken: Callable[[int], None] = lambda step: None,
     ) -> Generator[Any, None, None]:
         """The batches of ``steps``, with ``info`` if that is wanted. ``idle`` is called every 50 ms
         of a wait, and before it where a worker waits for a slot; with ``pauses``, None is yielded
         instead of every 50 ms. A ``reader`` that has its number already notes by itself when it
-        waits. Only what is ``noted`` has receipts.
+        waits. Only what is ``noted`` has receipts. ``taken`` is told of each step, just before its
+        batch is yielded, or where all of that was left out.
 
         Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
         """
@@ -363,11 +372,13 @@ class Stream:
                 if batch.samples:
                     # No variable here either.
                     yield self._noted(
-                        batch.step, self._lender.hand_over(batch, queue, idle, info=info), noted
-                    )
+                        batch.step, self._lender.hand_over(batch, queue, idle, info=info), noted,
+                        partial(taken, step),
+                    )  # fmt: skip
                 else:  # all of it was left out
                     engine.post(partial(engine.give_back, source, batch), about_leases=True)
                     queue.handed_over()
+                    taken(step)
                 if meter is not None:
                     self._tell_of_epoch(step)
         except VideoloadError as error:
@@ -378,9 +389,16 @@ class Stream:
             if meter is not None:
                 meter.left(reader_id)
 
-    def _noted(self, step: int, batch: Batch | BatchWithInfo, noted: bool) -> Batch | BatchWithInfo:
+    def _noted(
+        self,
+        step: int,
+        batch: Batch | BatchWithInfo,
+        noted: bool,
+        taken: Callable[[], None],
+    ) -> Batch | BatchWithInfo:
         if noted and self._receipts is not None:
             self._receipts.add(step, *batch[:2])
+        taken()
         return batch
 
     def _close_client(self) -> None:

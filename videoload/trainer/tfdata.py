@@ -108,7 +108,7 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
     )
     if info:
         signature = (*signature, _info_signature(stream.clip, rows))
-    number, python = tf.TensorSpec((), tf.int64), reading.datasets
+    number, python = tf.TensorSpec((), tf.int64), PythonDatasets()
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
@@ -122,7 +122,9 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
     readers = python.generator([], reading.begin, itself, reading.end, number).take(1)
     # No Python that AutoGraph would have to convert, into files that it may leave.
     made = readers.flat_map(tf.autograph.experimental.do_not_convert(iteration))
-    made.stream = stream  # as long as there is the dataset
+    made.stream, made.functions = stream, python  # as long as there is the dataset
+    if tf.inside_function():  # which forgets the dataset as soon as it is traced
+        reading.functions = python
     if not skips:
         made = made.apply(tf.data.experimental.assert_cardinality(len(steps)))
     options = tf.data.Options()
@@ -136,14 +138,18 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
 
 @dataclass
 class _Iteration:
-    """``turn``: how many were complete when it began. Of its batches so many were ``taken``,
-    so many more are ``asked`` for; those ``there`` have so many clips. ``over``: no more come."""
+    """``turn``: how many were complete when it began. Of its batches so many were ``taken``, the
+    last one that of ``step``; so many more are ``asked`` for; those ``there`` are of a step each,
+    and have so many clips. ``over``: no more come; ``end``: the last step of all, where they came
+    to it."""
 
     turn: int
+    step: int
     batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
+    end: int = -1
     taken: int = 0
     asked: int = 0
-    there: deque[int] = field(default_factory=deque)
+    there: deque[tuple[int, int]] = field(default_factory=deque)
     over: bool = False
     # Questions and batches come in threads of their own.
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -152,7 +158,7 @@ class _Iteration:
 class _Reading:
     """What TensorFlow calls: `begin` when an iteration begins and `end` when its iterator is freed,
     `next_batch` in the thread that prefetches, and `asked` when the trainer asks for a batch.
-    TensorFlow never frees its functions; so only the dataset holds the stream."""
+    TensorFlow never lets go of these; so only the dataset holds the stream, and the graphs."""
 
     def __init__(self, stream: Stream, steps: range, *, info: bool) -> None:
         self._stream = weakref.ref(stream)
@@ -162,12 +168,13 @@ class _Reading:
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
         self._errors: dict[int, VideoloadError] = {}  # that ended them
-        self.datasets = PythonDatasets()
+        self.functions: PythonDatasets | None = None  # those that nobody else holds
 
     def begin(self) -> int:
         """A new iteration; returns the number of its reader."""
         reader = self._stream_now()._new_reader()
-        iteration = self._iterations[reader] = _Iteration(self._finished)
+        first = self._steps.start + self._finished * len(self._steps)
+        iteration = self._iterations[reader] = _Iteration(self._finished, first - 1)
         iteration.batches = self._batches(reader, iteration)
         return reader
 
@@ -204,19 +211,21 @@ class _Reading:
 
     def _match(self, stream: Stream, reader: int, iteration: _Iteration) -> None:
         """The trainer has got what it asked for, if that is there; or nothing is left to get."""
-        step = None
         with iteration.lock:
+            before = iteration.step
             if iteration.asked and iteration.there:
                 iteration.asked -= 1
-                stream._meter.got(reader, iteration.there.popleft())
-                step = self._steps.start + iteration.turn * len(self._steps) + iteration.taken
+                iteration.step, clips = iteration.there.popleft()
+                stream._meter.got(reader, clips)
                 iteration.taken += 1
                 if iteration.taken == len(self._steps):  # who knows how many there are asks no more
                     self._finished = max(self._finished, iteration.turn + 1)
             if iteration.over and not iteration.there:
+                iteration.step = max(iteration.step, iteration.end)
                 self._iterations.pop(reader, None)
                 stream._meter.left(reader)
-        if step is not None:
+            done = range(before + 1, iteration.step + 1)  # of some in between all was left out
+        for step in done:
             stream._tell_of_epoch(step)
 
     def _batches(
@@ -224,13 +233,17 @@ class _Reading:
     ) -> Generator[tuple[Any, ...] | None, None, None]:
         stream, steps = self._stream_now(), self._steps
         before = iteration.turn * len(steps)
-        idle, waits = Idle(), False
+        idle, waits, step = Idle(), False, 0
+
+        def taken(number: int) -> None:
+            nonlocal step
+            step = number
 
         def counted(batch: Batch | BatchWithInfo | None) -> tuple[Any, ...] | None:
             nonlocal waits
             if waits := batch is None:
                 return None
-            iteration.there.append(_rows(batch[1]))
+            iteration.there.append((step, _rows(batch[1])))
             self._match(stream, reader, iteration)
             return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
 
@@ -239,7 +252,7 @@ class _Reading:
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
         batches = stream._read(
             range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info,
-            pauses=True,
+            pauses=True, taken=taken,
         )  # fmt: skip
         try:
             with suppress(StopIteration):
@@ -248,6 +261,7 @@ class _Reading:
                     yield counted(next(batches))
                     if not waits:
                         idle.asked = time.monotonic()
+            iteration.end = step
             if stream.options.on_error == "skip":  # batches may be fewer than steps
                 self._finished = max(self._finished, iteration.turn + 1)
         except VideoloadError as error:

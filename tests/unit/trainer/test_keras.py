@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 STEPS = 5  # batches an epoch
+PATHS = [f"a/{i}.avi" for i in range(10)]
 OPTIONS = StreamOptions(
     batch_size=2, shuffle=True, seed=0, shard=(0, 1), drop_remainder=True, ordered=True,
     on_error="substitute", max_bad=0.01,
@@ -33,7 +34,7 @@ class FakeStream(SimpleNamespace):
     """What a callback sees of a stream; each batch of its data sets says its own number."""
 
     def __init__(self, **other: Any) -> None:
-        catalog = Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["a"])
+        catalog = Catalog(PATHS, [0] * 10, ["a"])
         clip = ClipSpec(frames=4, size=(8, 8))
         super().__init__(**{"catalog": catalog, "clip": clip, "options": OPTIONS} | other)
 
@@ -180,6 +181,53 @@ def test_a_position_is_refused_for_another_stream(
     assert vl.Position(tmp_path, fake()).batches == STEPS
     with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
         vl.Position(tmp_path, fake(**other))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"options": replace(OPTIONS, max_bad=0.5)},
+        {"catalog": Catalog(PATHS, [0] * 10, ["a"], frames=[40] * 10)},
+        {"catalog": Catalog(PATHS, [0] * 10, ["a"], Path(__file__).parent)},
+    ],
+    ids=["more bad videos allowed", "lengths are known", "another root"],
+)
+def test_a_position_is_that_of_any_stream_with_the_same_batches(
+    other: dict[str, Any], build: Build, tmp_path: Path
+) -> None:
+    seen(build(), vl.Position(tmp_path, fake()), 1)
+    assert vl.Position(tmp_path, fake(**other)).batches == STEPS
+
+
+def test_lengths_decide_where_clips_are_dense(build: Build, tmp_path: Path) -> None:
+    dense = ClipSpec(frames=4, size=(8, 8), sampling="dense")
+    before, after = (
+        fake(clip=dense, catalog=Catalog(PATHS, [0] * 10, ["a"], frames=[length] * 10))
+        for length in (40, 80)
+    )
+    seen(build(), vl.Position(tmp_path, before), 1)
+    assert vl.Position(tmp_path, before).batches == STEPS
+    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+        vl.Position(tmp_path, after)
+
+
+@pytest.mark.parametrize("other", [{"ordered": False}, {"on_error": "skip"}])
+def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="a position needs ordered=True, and on_error="):
+        vl.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
+
+
+def test_the_model_is_the_one_that_was_saved_last(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake(), every=3)
+    with pytest.raises(VideoloadError, match=f"no model was saved in {tmp_path} yet"):
+        position.load_model()
+    position.set_model(build())
+    position.on_epoch_begin(0)
+    for batch in range(5):  # after which fit was left by an error
+        position.on_train_batch_end(batch)
+    assert position.batches == 5
+    assert position.model_file == tmp_path / "model-3.keras"
+    position.load_model()
 
 
 def test_batches_are_counted_where_one_step_takes_several(build: Build, tmp_path: Path) -> None:
