@@ -126,6 +126,41 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(
     assert said == (1, "", line.format(tmp=tmp_path) + "\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["scan", "{videos}", "--root", "{tmp}"], "does not lie in the root {tmp}"),
+        (["scan", "{videos}/run/wide.avi"], "wide.avi is a video: give the folder that it is in"),
+        (["scan", "{videos}", "--output", "{tmp}/latin.csv"], "is not the output of a scan"),
+        (["scan", "{tmp}/" + "n" * 5000], "File name too long"),
+        (["preview", "{videos}", "--clip", "size=(112, 112)"], "--clip needs frames=, as in "),
+        (["worker", "--connect", "tcp://::1:5555", "--root", "{videos}"], "is not an address"),
+        (["top", "--insecure", "tcp://*:5555"], "cannot dial tcp://*:5555: "),
+    ],
+    ids=lambda told: " ".join(told)[:40] if isinstance(told, list) else "",
+)
+def test_what_is_wrong_is_one_line_whatever_it_is(
+    arguments: list[str], line: str, run_here: RunHere, videos: Videos, tmp_path: Path
+) -> None:
+    (tmp_path / "latin.csv").write_bytes(b"n\xe4me\n")
+    places = {"videos": videos.root, "tmp": tmp_path}
+    status, _, err = run_here(*(argument.format(**places) for argument in arguments))
+    assert status == 1, err
+    assert line.format(**places) in err
+    assert err.startswith("videoload: ")
+    assert err.count("\n") == 1
+
+
+def test_a_disk_that_is_full_is_one_line(videos: Videos, programs: Programs) -> None:
+    command = f"{sys.executable} -m videoload scan {videos.root} > /dev/full"
+    done = subprocess.run(
+        command, shell=True, check=False, capture_output=True, text=True, timeout=40 * SECOND
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("videoload: No space left on device\n")
+    assert "Traceback" not in done.stderr
+
+
 def test_a_process_that_cannot_start_says_why_in_one_line_as_well(
     programs: Programs, tmp_path: Path
 ) -> None:

@@ -32,8 +32,8 @@ PACKAGES = {
     "native": (),
     "spec": (
         "arguments", "call_text", "layouts", "regions", "clips", "clip_params", "items", "table",
-        "roots", "keep", "catalog_files", "csv_files", "targets", "splitting", "catalog", "joining",
-        "turns", "permutation", "plan", "quarantine",
+        "roots", "keep", "catalog_files", "csv_files", "targets", "splitting", "catalog", "turns",
+        "joining", "permutation", "plan", "quarantine",
     ),
     "decoding": (
         "storage", "stopwatch", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers",

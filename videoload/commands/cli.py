@@ -7,8 +7,11 @@ Ctrl-C.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -256,13 +259,34 @@ def keygen(
     print(f"for each worker:  videoload worker --keys {workers}   (copy this folder to its host)")
 
 
+def _abandon_output() -> None:
+    """What cannot be written is not to be tried again at the interpreter's end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """The console entry point."""
     logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # file names may be of any letters
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
+        sys.stdout.flush()
     except VideoloadError as error:
         say(f"videoload: {error}")
+        sys.exit(1)
+    except OSError as error:  # a folder that may not be entered, a disk that is full
+        where = "" if error.filename is None else f"{error.filename}: "
+        say(f"videoload: {where}{error.strerror or error}")
+        _abandon_output()
+        sys.exit(1)
+    except MemoryError as error:
+        say(f"videoload: not enough memory: {error}")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from videoload.commands.verbosity import Verbose
-from videoload.errors import VideoloadError
+from videoload.errors import SpecError, VideoloadError
 
 _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _STREAM = "batch_size=8, shuffle=True, seed=0"
@@ -58,7 +58,10 @@ def preview(
     from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially
 
-    spec = ClipSpec(**call_text.parse(clip, _parameters(ClipSpec), "--clip"))
+    given = call_text.parse(clip, _parameters(ClipSpec), "--clip")
+    if "frames" not in given:
+        raise SpecError(f"--clip needs frames=, as in {_CLIP!r}")
+    spec = ClipSpec(**given)
     known = [name for name in _parameters(decode_serially) if name not in _OF_THE_COMMAND]
     options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
     contact_sheet.check(output, spec)

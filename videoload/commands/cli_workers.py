@@ -17,6 +17,8 @@ from videoload.native import REACHES
 
 _LOOK_S = 0.5
 
+_MAX_PROCESSES = 1024  # more are a mistake
+
 Connect = Annotated[
     list[str],
     typer.Option(
@@ -79,7 +81,10 @@ def worker(
     processes: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Worker processes; one keeps a core busy.", show_default="one per core"
+            min=1,
+            max=_MAX_PROCESSES,
+            help="Worker processes; one keeps a core busy.",
+            show_default="one per core",
         ),
     ] = None,
     keys: Keys = None,
@@ -223,7 +228,8 @@ def ray(
 
 def healthy(
     within: Annotated[
-        float, typer.Option(metavar="S", help="A process that does nothing for so long hangs.")
+        float,
+        typer.Option(min=1, metavar="S", help="A process that does nothing for so long hangs."),
     ] = 10.0,
     below: Annotated[
         int,

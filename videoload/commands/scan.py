@@ -28,7 +28,7 @@ from videoload.decoding.decoder import Decoder
 from videoload.decoding.index import VideoIndex
 from videoload.errors import CatalogError, StorageError, VideoError, VideoloadError
 from videoload.spec.catalog import Catalog
-from videoload.spec.catalog_files import SUFFIXES, kind, tell_passed_over
+from videoload.spec.catalog_files import SUFFIXES, kind, open_folder, tell_passed_over
 from videoload.spec.roots import is_url
 from videoload.worker.supervisor import start
 
@@ -85,8 +85,10 @@ def load(source: Path | str, root: Path | str | None) -> Catalog:
         except CatalogError:
             if root is not None and is_url(root):
                 raise
-            top = root or source
-            files = sorted(path for path in source.rglob("*") if path.is_file())
+            home, top = open_folder(source), open_folder(root or source)
+            if not home.is_relative_to(top):
+                raise
+            files = sorted(p for p in home.rglob("*") if p.is_file() and p.name[0] != ".")
             loose = [
                 path.relative_to(top).as_posix()
                 for path in files
@@ -98,7 +100,9 @@ def load(source: Path | str, root: Path | str | None) -> Catalog:
                 kind(path.name) for path in files if path.suffix.lower() not in SUFFIXES
             )
             tell_passed_over(source, others, SUFFIXES)
-            return Catalog(loose, [0] * len(loose), [source.resolve().name], top)
+            return Catalog(loose, [0] * len(loose), [home.name], top)
+    if source.suffix.lower() in SUFFIXES:
+        raise VideoloadError(f"{source} is a video: give the folder that it is in")
     if source.suffix.lower() == ".csv":
         return Catalog.from_csv(source, root or source.parent)
     return Catalog.from_list(source, root or source.parent)
@@ -172,11 +176,15 @@ class Journal:
                 file.unlink(missing_ok=True)
                 continue
             fresh = file.with_name(f".{file.name}.new")
-            with fresh.open("w", newline="", encoding="utf-8") as out:
-                writer = csv.DictWriter(out, [field.name for field in fields(Row)])
-                writer.writeheader()
-                writer.writerows(map(asdict, part))
-            fresh.replace(file)
+            try:
+                with fresh.open("w", newline="", encoding="utf-8") as out:
+                    writer = csv.DictWriter(out, [field.name for field in fields(Row)])
+                    writer.writeheader()
+                    writer.writerows(map(asdict, part))
+                fresh.replace(file)
+            except OSError as error:
+                fresh.unlink(missing_ok=True)
+                raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 
 
 def scan(
@@ -376,7 +384,11 @@ def _read(file: Path) -> Iterator[Row]:
     with file.open(newline="", encoding="utf-8") as lines:
         reader = csv.DictReader(lines)
         names = [field.name for field in fields(Row)]
-        if reader.fieldnames is not None and list(reader.fieldnames) != names:
+        try:
+            is_other = reader.fieldnames is not None and list(reader.fieldnames) != names
+        except UnicodeDecodeError:
+            is_other = True
+        if is_other:
             raise VideoloadError(f"{file} is there and is not the output of a scan; move it away")
         for line in reader:
             with suppress(TypeError, ValueError):

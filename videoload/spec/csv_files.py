@@ -146,12 +146,15 @@ def _target_columns(
     return columns if isinstance(targets, Mapping) else columns["targets"]
 
 
+_MOST = float(np.finfo(np.float32).max)
+
+
 def _finite(text: str, where: Callable[[int], str]) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not math.isfinite(number):
+    if not abs(number) <= _MOST:
         raise CatalogError(f"{where(-1)}: a target must be a number, not {text!r}")
     return number
 

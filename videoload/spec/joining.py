@@ -22,6 +22,7 @@ from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
 from videoload.spec.table import Ints, Part
+from videoload.spec.turns import weights
 
 
 def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
@@ -107,6 +108,7 @@ def mix(
             raise SpecError(f"the spec of part {name!r} must be a ClipSpec with a size")
         found.append(Part(name, start, start + len(catalog), share / sum(shares), clip))
         start += len(catalog)
+    weights(shares)
     return mixture(joined, found)
 
 

@@ -23,6 +23,7 @@ from videoload.trainer.worker_pool import WorkerPool
 # over the same clip happens by chance.
 DEATHS = 4
 _CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed for it
+_COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
 _TRIES = 3  # of a worker whose answers are not taken, where there is no other
 
 
@@ -70,13 +71,22 @@ class Blame:
         said = [doubt for doubt in chunk.doubts if not doubt.of_worker]
         local = any(worker.copy is None for worker in self._pool.heard_of)  # has the last word
         agreed = len({doubt.worker.copy for doubt in said}) > 1 and not local
-        if not agreed and any(self._may_judge(worker, chunk) for worker in self._pool.heard_of):
+        if not agreed and (
+            any(self._may_judge(worker, chunk) for worker in self._pool.heard_of)
+            or self._may_others_come(said)
+        ):
             chunk.requeue()
             return []
         doubt = (said or chunk.doubts)[0]
         chunk.doubts.clear()
         chunk.void_leases()  # who was silent may be heard of again
         return self._believe(chunk, 0, doubt)
+
+    def _may_others_come(self, said: list[Doubt]) -> bool:
+        """Whether those who said so have just dialled in: of several that are started together, one
+        with the wrong folder is quicker than the others, since it has nothing to read."""
+        now = self._pool.now
+        return bool(said) and all(now - doubt.worker.joined < _COMING_S for doubt in said)
 
     # Who may be asked
 

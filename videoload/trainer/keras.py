@@ -56,7 +56,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     Raises:
         VideoloadError: ``folder`` holds the position of another stream: of other videos, another
-            clip or other options.
+            clip or other options; or it cannot be used.
         SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
     """
 
@@ -83,10 +83,18 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._file = self._folder / "position.json"
         self._id = _fingerprint(stream)
         self.batches = 0
-        self._folder.mkdir(parents=True, exist_ok=True)
-        if self._file.exists():
-            saved = json.loads(self._file.read_text())
-            if saved["stream"] != self._id:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            found = self._file.exists()
+            saved = json.loads(self._file.read_text()) if found else None
+        except OSError as error:
+            raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
+        except ValueError:
+            found, saved = True, None
+        if found:
+            if not (isinstance(saved, dict) and isinstance(saved.get("batches"), int)):
+                raise VideoloadError(f"{self._file} is damaged: use another folder")
+            if saved.get("stream") != self._id:
                 raise VideoloadError(
                     f"{self._file} belongs to other videos or settings: use the old ones, or "
                     "another folder"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
 import secrets
 import socket
+import stat
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from videoload.errors import TransportError
@@ -36,10 +40,10 @@ def resolve(endpoint: str) -> list[str]:
 
     Raises TransportError with the resolver's reason.
     """
-    parts = urlsplit(endpoint)
     try:
+        parts = urlsplit(endpoint)
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # UnicodeError: a label of 64 characters
+    except (OSError, ValueError) as error:  # of a label of 64 characters, UnicodeError
         raise TransportError(getattr(error, "strerror", None) or str(error)) from None
     hosts = {str(address[0]): family for family, *_, address in found}
     four = [host for host, family in hosts.items() if family == socket.AF_INET]
@@ -59,13 +63,38 @@ def is_local(endpoint: str) -> bool:
         return host in _LOOPBACK_NAMES
 
 
+def _is_tcp(rest: str) -> bool:
+    host, _, port = rest.rpartition(":")
+    if not re.fullmatch(r"\*|[0-9]{1,5}", port, re.ASCII) or (port != "*" and int(port) >= 1 << 16):
+        return False
+    if set(host) & set(":[]"):
+        try:
+            ipaddress.IPv6Address(host.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        return host[0] == "[" and host[-1] == "]"
+    return bool(host) and not set(host) & set(" ,/@")  # such as two addresses in one
+
+
+def claim_socket_file(endpoint: str) -> None:
+    """Before a Unix socket that has a file is bound, since ZeroMQ deletes whatever is there. Raises
+    TransportError where that is no socket, or somebody listens at it."""
+    path = endpoint.removeprefix("ipc://")
+    try:
+        is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return  # there is none, or ZeroMQ will say why it cannot be bound
+    if not is_socket:
+        raise TransportError(f"cannot listen on {endpoint}: {path} is there, and is no socket")
+    with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
+        other.connect(path)
+        raise TransportError(f"cannot listen on {endpoint}: address in use")
+
+
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:
     """Raises TransportError where it is no address, or needs keys and there are none."""
     scheme, _, rest = endpoint.partition("://")
-    host, _, port = rest.rpartition(":")
-    bad_port = not (port == "*" or (port.isdecimal() and int(port) < 1 << 16))
-    bad_host = not host or set(host) & set(" ,/")  # such as two addresses in one
-    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and (bad_host or bad_port)):
+    if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and not _is_tcp(rest)):
         raise TransportError(f"{endpoint!r} is not an address: tcp://HOST:PORT is")
     if not (keys or insecure or is_local(endpoint)):
         raise TransportError(

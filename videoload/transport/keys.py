@@ -7,6 +7,7 @@ may dial in; a worker's folder holds its own pair and the trainer's public key.
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
             _write_key(others / f"{name}.key", public)
             _write_key(home / f"{name}.key_secret", public, secret)
     except OSError as error:
+        for half_made in (trainer, worker):
+            shutil.rmtree(half_made, ignore_errors=True)
         raise TransportError(f"cannot make keys in {base}: {error.strerror}") from None
     return trainer, worker
 

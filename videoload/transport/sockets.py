@@ -30,7 +30,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload.errors import ProtocolError, TransportError
-from videoload.transport.addresses import check_address
+from videoload.transport.addresses import check_address, claim_socket_file
 from videoload.transport.connections import WATCHED, Connections
 from videoload.transport.keys import TRAINER, WORKER, load_key, own_keys
 from videoload.transport.limits import Limits
@@ -94,6 +94,9 @@ class Router:
         ``children``, only those are. Raises TransportError: address in use, no keys where they are
         due."""
         check_address(endpoint, keys, insecure)
+        self._file = "" if endpoint.startswith(("tcp://", "ipc://@")) else endpoint[len("ipc://") :]
+        if self._file:
+            claim_socket_file(endpoint)
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
@@ -232,6 +235,8 @@ class Router:
         """Unbind. What is not sent within ``linger_ms`` is dropped."""
         self._unwatch()
         self.socket.close(linger=linger_ms)
+        if self._file:
+            Path(self._file).unlink(missing_ok=True)
 
 
 class Dealer:
@@ -259,7 +264,12 @@ class Dealer:
                 self.socket.curve_serverkey = load_key(Path(keys) / f"{TRAINER}.key")[0]
             self._ends = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
             self._ends.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
-            self.socket.connect(endpoint)
+            try:
+                self.socket.connect(endpoint)
+            except zmq.ZMQError:
+                self.socket.disable_monitor()
+                self._ends.close()  # else the context would never end
+                raise
 
     def hung_up(self) -> bool:
         """Whether its connection ended since this was asked last; ZeroMQ makes another."""

@@ -114,3 +114,9 @@ def test_tables_that_cannot_be_meant_are_refused(
 ) -> None:
     with refused("t.csv", *words):
         read(tmp_path, content, **options)
+
+
+def test_a_target_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
+    for number in ("1e39", "-1e39", "inf", "nan"):
+        with refused("t.csv, line 2", "must be a number"):
+            read(tmp_path, f"path,x\na.avi,{number}\n", targets="x")

@@ -120,6 +120,11 @@ def test_shares_hold_in_every_batch_and_over_epochs() -> None:
         assert not shuffle or len(set(batches.tolist())) == 1, "a block is as long as a batch"
 
 
+def test_a_share_of_next_to_nothing_is_refused_at_once() -> None:
+    with pytest.raises(SpecError, match="too small: at least 1 in 10000"):
+        mix({"a": (catalog("a", 3), 1), "b": (catalog("b", 3), 1e-6)})
+
+
 def test_a_part_goes_through_all_its_videos_before_it_repeats_one_across_epochs() -> None:
     mixed = mix({"a": (catalog("a", 37), 0.6), "b": (catalog("b", 11), 0.4)})
     videos = stream(mixed, range(100))

@@ -217,6 +217,15 @@ def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_pa
         vl.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
 
 
+@pytest.mark.parametrize("text", ["", "{", "{}", "[]", "null", '{"batches": "x"}'])
+def test_a_position_that_is_damaged_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "position.json").write_text(text)
+    with pytest.raises(VideoloadError, match=r"position\.json is damaged: use another folder"):
+        vl.Position(tmp_path, fake())
+    with pytest.raises(VideoloadError, match=r"position\.json: File exists"):
+        vl.Position(tmp_path / "position.json", fake())
+
+
 def test_the_model_is_the_one_that_was_saved_last(build: Build, tmp_path: Path) -> None:
     position = vl.Position(tmp_path, fake(), every=3)
     with pytest.raises(VideoloadError, match=f"no model was saved in {tmp_path} yet"):

@@ -1789,14 +1789,34 @@ def test_a_worker_of_the_same_copy_is_asked_only_where_there_is_no_other() -> No
     again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
     assert [lease.worker for lease in again] == ["b:1"]
     desk.fail(again[0])
+    desk.wait(3.0, "a:1", "b:1")
     assert desk.quarantines[0].videos, "nobody is left to ask"
 
 
 def test_alone_a_worker_is_believed() -> None:
     desk = Desk("a:1", credit=1, batch=1, slots=2)
+    desk.wait(3.0, "a:1")
     [one] = grants(desk.start())
     desk.fail(one)
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_who_is_quicker_than_the_others_to_dial_in_has_not_the_only_word() -> None:
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [one] = grants(desk.start())
+    desk.fail(one)
+    desk.wait(2.75, "a:1")
+    assert not desk.quarantines[0].videos
+    [again] = [lease for lease in grants(desk.join("b:2")) if lease.samples == one.samples]
+    desk.answer(again)
+    desk.wait(3.0, "a:1", "b:2")
+    assert not desk.quarantines[0].videos
+
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [one] = grants(desk.start())
+    desk.fail(one)
+    desk.wait(3.0, "a:1")
+    assert desk.quarantines[0].videos, "nobody came"
 
 
 def test_the_trainers_own_copy_has_the_last_word_at_once() -> None:
@@ -1813,7 +1833,7 @@ def test_when_nobody_is_left_to_ask_it_is_decided() -> None:
     desk.fail(one)
     desk.leave("b:2")
     assert not desk.quarantines[0].videos
-    desk.wait(0.25, "a:1")
+    desk.wait(3.0, "a:1")
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
 
 

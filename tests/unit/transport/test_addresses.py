@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from videoload.errors import TransportError
 from videoload.transport.addresses import (
     check_address,
+    claim_socket_file,
     is_local,
     is_name,
     private_endpoint,
@@ -121,12 +123,34 @@ def test_what_other_hosts_can_reach_needs_keys_or_the_users_word(endpoint: str) 
     [
         "", "5555", "127.0.0.1:5555", "tcp://", "tcp://127.0.0.1", "tcp://:5555", "tcp://h:port",
         "tcp://h:65536", "tcp://h:-1", "tcp://h:", "http://h:80", "inproc://h", "ipc://",
-        "TCP://h:5555", " tcp://h:5555",
+        "TCP://h:5555", " tcp://h:5555", "tcp://[::1:5555", "tcp://::1:5555", "tcp://[zz]:5555",
+        "tcp://[]:5555", "tcp://h]:5555", "tcp://me@h:5555", "tcp://127.0.0.1:\u0663",
+        "tcp://h:05555555",
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_whatever_is_allowed(endpoint: str) -> None:
     with pytest.raises(TransportError, match=r"is not an address: tcp://HOST:PORT is"):
         check_address(endpoint, "keys", insecure=True)
+
+
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    for host in ("[::1]", "[fe80::1%eth0]", "[::ffff:10.0.0.1]"):
+        check_address(f"tcp://{host}:5555", "keys", insecure=False)
+
+
+def test_a_socket_file_takes_no_other_file_s_place_and_no_other_trainer_s(tmp_path: Path) -> None:
+    claim_socket_file(f"ipc://{tmp_path}/none")
+    (tmp_path / "kept").write_text("data")
+    with pytest.raises(TransportError, match="kept is there, and is no socket"):
+        claim_socket_file(f"ipc://{tmp_path}/kept")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(f"{tmp_path}/taken")
+        other.listen()
+        with pytest.raises(
+            TransportError, match=f"cannot listen on .*{tmp_path}/taken: address in"
+        ):
+            claim_socket_file(f"ipc://{tmp_path}/taken")
+    claim_socket_file(f"ipc://{tmp_path}/taken")  # who was killed left it
 
 
 def test_the_address_for_the_own_workers_cannot_be_guessed_and_is_local() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -84,6 +85,24 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TransportError, match=r"cannot make keys in .*file: Not a directory"):
         make_keys(tmp_path / "file")
+
+
+def test_where_the_disk_is_full_no_half_of_the_keys_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").touch()
+    monkeypatch.setattr("videoload.transport.keys._write_key", _refuse_secrets)
+    with pytest.raises(TransportError, match=r"cannot make keys in .*: No space left"):
+        make_keys(tmp_path)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+    make_keys(tmp_path)
+
+
+def _refuse_secrets(file: Path, public: bytes, secret: bytes | None = None) -> None:
+    file.touch()
+    if secret is not None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.parametrize("content", [None, "", "no key at all", "metadata\ncurve\n"])

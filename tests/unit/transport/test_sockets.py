@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import zmq
 
 from tests.faults.raw_peers import dealer
 from tests.waiting import SECOND, wait_until
-from videoload import ProtocolError
+from videoload import ProtocolError, TransportError
 from videoload.transport.connections import WATCHED
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack
-from videoload.transport.sockets import Router
+from videoload.transport.sockets import Dealer, Router
 
 
 def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:
@@ -50,6 +51,27 @@ def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
     router.skip()
     assert got[1] in (Heartbeat(2), Heartbeat(number))
     return True
+
+
+def test_a_socket_file_goes_with_its_trainer(tmp_path: Path) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        for _ in range(2):
+            router = Router(context, f"ipc://{tmp_path}/trainer")
+            assert (tmp_path / "trainer").is_socket()
+            with pytest.raises(TransportError, match="address in use"):
+                Router(context, f"ipc://{tmp_path}/trainer")
+            router.close()
+            assert not (tmp_path / "trainer").exists()
+    finally:
+        context.term()
+
+
+def test_what_cannot_be_dialled_leaves_nothing_behind() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    with pytest.raises(TransportError, match=r"cannot dial tcp://\*:5555"):
+        Dealer(context, "tcp://*:5555", insecure=True)
+    context.term()  # waits for sockets that are open
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
