@@ -261,10 +261,10 @@ def keygen(
 
 def _abandon_output() -> None:
     """What cannot be written is not to be tried again at the interpreter's end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with suppress(OSError, ValueError):
+    with suppress(AttributeError):  # there is none
+        try:
+            sys.stdout.flush()
+        except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -276,7 +276,6 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-        sys.stdout.flush()
     except VideoloadError as error:
         say(f"videoload: {error}")
         sys.exit(1)

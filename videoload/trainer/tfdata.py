@@ -233,7 +233,7 @@ class _Reading:
     ) -> Generator[tuple[Any, ...] | None, None, None]:
         stream, steps = self._stream_now(), self._steps
         before = iteration.turn * len(steps)
-        idle, waits, step = Idle(), False, 0
+        idle, waits, step = Idle(), False, -1
 
         def taken(number: int) -> None:
             nonlocal step
