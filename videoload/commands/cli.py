@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal
@@ -261,11 +260,11 @@ def keygen(
 
 def _abandon_output() -> None:
     """What cannot be written is not to be tried again at the interpreter's end."""
-    with suppress(AttributeError):  # there is none
-        try:
+    try:
+        if sys.stdout is not None:  # it may have been closed
             sys.stdout.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -58,15 +59,15 @@ def prove_h264(packets: Packets) -> Pictures | None:
         return None
     units_told = told.union(*settings.values())
     sequences = [_sequence(unit) for unit in units_told if unit[0] & 31 == _SPS]
-    if not sequences or not all(s is not None and s.frames_only for s in sequences):
+    if not sequences or not all(sequence.frames_only for sequence in sequences):
         return None
     # Where nobody says how far pictures are reordered, a decoder finds out as it goes on, and drops
     # those for which it finds out too late.
-    if not all(s is not None and s.tells_order for s in sequences) and _is_b(slices).any():
+    if not all(sequence.tells_order for sequence in sequences) and _is_b(slices).any():
         return None
     if starts[:1].tolist() != [0] or not are_settings_known(settings, told, starts.tolist()):
         return None
-    if any(s is not None and s.profile == _LOSSLESS_PROFILE for s in sequences):
+    if any(sequence.profile == _LOSSLESS_PROFILE for sequence in sequences):
         starts = _with_encoder(packets, starts)
     return Pictures(len(packets.sizes), starts, reordered=packets.has_b_frames)
 
@@ -120,15 +121,15 @@ def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 class _Sequence(NamedTuple):
     """Of a sequence parameter set: whether all are frames without gaps in between, and whether it
-    tells how far they are reordered, if they are."""
+    tells how far they are reordered, if they are. Of one that is cut off, nothing is known."""
 
-    profile: int
-    frames_only: bool
-    tells_order: bool
+    profile: int = 0
+    frames_only: bool = False
+    tells_order: bool = False
 
 
 @lru_cache(256)  # encoders write the same one into all their files
-def _sequence(sps: bytes) -> _Sequence | None:
+def _sequence(sps: bytes) -> _Sequence:
     bits = Bits(sps.replace(b"\0\0\3", b"\0\0"))
     try:
         bits.take(8)
@@ -160,43 +161,38 @@ def _sequence(sps: bytes) -> _Sequence | None:
         frames_only = not gaps and bool(bits.take(1))
         tells_order = order_type == 2 or (frames_only and _is_restricted(bits))
     except EOFError:
-        return None
+        return _Sequence()
     return _Sequence(profile, frames_only, tells_order)
 
 
 def _is_restricted(bits: Bits) -> bool:
     """Whether the rest of a set for frames only has restrictions of the bitstream at its end."""
-    try:
-        return _skip_to_restrictions(bits)
-    except EOFError:
-        return False
-
-
-def _skip_to_restrictions(bits: Bits) -> bool:
-    bits.take(1)
-    if bits.take(1):  # cropping
-        bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
-    if not bits.take(1):  # usability information
-        return False
-    if bits.take(1) and bits.take(8) == 255:  # aspect ratio
-        bits.take(32)
-    if bits.take(1):  # overscan
+    with suppress(EOFError):
         bits.take(1)
-    if bits.take(1):  # signal
-        bits.take(4)
-        if bits.take(1):  # colours
-            bits.take(24)
-    if bits.take(1):  # place of chroma
-        bits.golomb(), bits.golomb()
-    if bits.take(1):  # timing
-        bits.take(65)
-    models = 0
-    for _ in range(2):
-        if bits.take(1):
-            models += 1
-            _skip_decoder_model(bits)
-    bits.take(2 if models else 1)
-    return bool(bits.take(1))
+        if bits.take(1):  # cropping
+            bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
+        if not bits.take(1):  # usability information
+            return False
+        if bits.take(1) and bits.take(8) == 255:  # aspect ratio
+            bits.take(32)
+        if bits.take(1):  # overscan
+            bits.take(1)
+        if bits.take(1):  # signal
+            bits.take(4)
+            if bits.take(1):  # colours
+                bits.take(24)
+        if bits.take(1):  # place of chroma
+            bits.golomb(), bits.golomb()
+        if bits.take(1):  # timing
+            bits.take(65)
+        models = 0
+        for _ in range(2):
+            if bits.take(1):
+                models += 1
+                _skip_decoder_model(bits)
+        bits.take(2 if models else 1)
+        return bool(bits.take(1))
+    return False
 
 
 def _skip_decoder_model(bits: Bits) -> None:

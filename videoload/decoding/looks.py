@@ -37,14 +37,14 @@ def pick(keys: Flags, sizes: Ints) -> Looks | None:
     kinds = [np.flatnonzero((keys == kind) & (sizes >= _SMALL_BYTES)) for kind in (True, False)]
     if len(small) > _MAX_SMALL or not len(kinds[0]):
         return None
-    spread = [kind[_spread(len(kind))] for kind in kinds]
-    looked = np.unique(np.concatenate((np.arange(min(_FIRST, len(sizes))), small, *spread)))
+    some = [kind[spread(len(kind), _OF_A_KIND)] for kind in kinds]
+    looked = np.unique(np.concatenate((np.arange(min(_FIRST, len(sizes))), small, *some)))
     like = np.searchsorted(looked, np.arange(len(sizes)))  # exact where it was looked at
     like[like == len(looked)] -= 1
-    for kind, some in zip(kinds, spread, strict=True):
+    for kind, those in zip(kinds, some, strict=True):
         if len(kind):
             rest = kind[~np.isin(kind, looked)]
-            nearest = some[np.minimum(np.searchsorted(some, rest), len(some) - 1)]
+            nearest = those[np.minimum(np.searchsorted(those, rest), len(those) - 1)]
             like[rest] = np.searchsorted(looked, nearest)
     return Looks(looked, like)
 
@@ -56,5 +56,6 @@ def bear_out(pictures: Pictures | None, keys: Flags, *, used: bool) -> bool:
     return not used or np.array_equal(pictures.starts, np.flatnonzero(keys))
 
 
-def _spread(count: int) -> Ints:
-    return np.linspace(0, count - 1, min(count, _OF_A_KIND)).astype(np.int64)
+def spread(count: int, most: int) -> Ints:
+    """So many of ``count`` numbers as are looked at, evenly spread."""
+    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.looks import Flags, bear_out, pick
+from videoload.decoding.looks import Flags, bear_out, pick, spread
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import PROVABLE, prove
 from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Packets, Pictures
@@ -263,7 +263,7 @@ def _is_whole(
     stream, streams = opened.stream.index, len(opened.container.streams)
     rows: slice | Ints = slice(None)
     if heads is None:
-        rows = _spread(len(positions), content.max_checked)
+        rows = spread(len(positions), content.max_checked)
         if content.is_remote:
             content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
@@ -274,7 +274,7 @@ def _is_whole(
     begin, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
     gaps = np.flatnonzero(ends[:-1] != begin[1:])
     if not content.is_small:
-        gaps = gaps[_spread(len(gaps), content.max_checked)]
+        gaps = gaps[spread(len(gaps), content.max_checked)]
         if content.is_remote:
             content.want(ends[gaps], np.minimum(begin[gaps + 1] - ends[gaps], _GAP_BYTES))
     between = zip(ends[gaps].tolist(), begin[gaps + 1].tolist(), strict=True)
@@ -306,17 +306,12 @@ def _has_one_description(content: _Content) -> bool:
         size, kind = int.from_bytes(head[:4], "big"), head[4:8]
         size = int.from_bytes(head[8:], "big") if size == 1 else size  # of 64 bits
         if kind == b"moov":
-            counts = _DESCRIPTIONS.findall(content.read(at, size))
+            counts = _DESCRIPTIONS.findall(content.read(at, min(size, content.size - at)))
             return bool(counts) and set(counts) == {b"\0\0\0\1"}
         if size < _CHUNK_BYTES:
             return False
         at += size
     return False
-
-
-def _spread(count: int, most: int) -> Ints:
-    """So many of ``count`` numbers as are looked at."""
-    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
 def _behind(content: _Content, at: int, stream: int, streams: int) -> int:

@@ -15,12 +15,13 @@ by codec, and where a header leaves a doubt there is none (None), so that a deco
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from videoload.decoding.h264_headers import prove_h264
+from videoload.decoding.looks import spread
 from videoload.decoding.mpeg4_headers import prove_mpeg4
 from videoload.decoding.mpeg12_headers import prove_mpeg12
 from videoload.decoding.pictures import (
@@ -131,8 +132,9 @@ def _mjpeg(packets: Packets) -> Pictures | None:
     """Each packet a picture, if each brings all tables that there are, so that none takes them from
     another. Besides the first ones, some are looked at that do not begin as the very first does."""
     others = _unlike_first(packets)
-    looked = {*range(min(len(packets.sizes), _SOME)), *(others[i] for i in _spread(others, _SOME))}
-    found = {i: jpeg_header(packets.data(i, DATA_BYTES)) for i in sorted(looked)}
+    some = others[spread(len(others), _SOME)].tolist()
+    looked = sorted({*range(min(len(packets.sizes), _SOME)), *some})
+    found = {i: jpeg_header(packets.data(i, DATA_BYTES)) for i in looked}
     tables = frozenset[tuple[int, int]]().union(*(header.tables for header in found.values()))
     for i, header in found.items():
         if header.tables != tables or not _is_frame(packets, i, header.height):
@@ -140,22 +142,16 @@ def _mjpeg(packets: Packets) -> Pictures | None:
     return _all_intra(packets)
 
 
-def _unlike_first(packets: Packets) -> list[int]:
+def _unlike_first(packets: Packets) -> Ints:
     """Those packets that do not begin as the first one does; of a long file, which would have to be
     read for it, no more than some."""
     if packets.sizes.sum() <= _READ_BYTES:
         heads = packets.heads()
-        unlike: list[int] = (heads != heads[0]).any(axis=1).nonzero()[0].tolist()
+        unlike: Ints = (heads != heads[0]).any(axis=1).nonzero()[0]
         return unlike
     first = packets.data(0, HEAD_BYTES)
-    looked = _spread(packets.sizes, _LOOKS)
-    return [i for i in looked if packets.data(i, HEAD_BYTES) != first]
-
-
-def _spread(those: Sized, count: int) -> list[int]:
-    """So many of their numbers, evenly spread."""
-    spread: list[int] = np.linspace(0, len(those) - 1, min(len(those), count)).astype(int).tolist()
-    return spread
+    looked = spread(len(packets.sizes), _LOOKS).tolist()
+    return np.array([i for i in looked if packets.data(i, HEAD_BYTES) != first], np.int64)
 
 
 def _is_frame(packets: Packets, i: int, height: int) -> bool:

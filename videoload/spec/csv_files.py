@@ -28,6 +28,7 @@ from videoload.spec.catalog_files import (
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
+_MOST = float(np.finfo(np.float32).max)  # of a target
 _NO_LABEL = ""  # what a row says of a column that is not there
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
@@ -144,9 +145,6 @@ def _target_columns(
         columns[name] = mine[:, 0] if isinstance(asked, str) else mine
         at += len(group)
     return columns if isinstance(targets, Mapping) else columns["targets"]
-
-
-_MOST = float(np.finfo(np.float32).max)
 
 
 def _finite(text: str, where: Callable[[int], str]) -> float:

@@ -127,6 +127,12 @@ def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
     return catalog.parts[at].clip or clip
 
 
+def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
+    """Whether the batches of a stream of ``clip`` depend on how long its videos are known to be."""
+    clips = (clip, *(part.clip for part in catalog.parts))
+    return any(isinstance(each, ClipSpec) and each.sampling == "dense" for each in clips)
+
+
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
     """Raises SpecError where the clips of a part have another shape or type than the stream's."""
     for part in catalog.parts:

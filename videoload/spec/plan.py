@@ -170,10 +170,14 @@ class StreamOptions:
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
 
-    @property
-    def are_numbered(self) -> bool:
-        """Whether each step has a batch, and the n-th batch is that of step n."""
-        return self.ordered and self.on_error != "skip"
+    def check_numbered(self, what: str) -> None:
+        """``what`` needs each step to have a batch, and the n-th to be that of step n. Raises
+        SpecError."""
+        if self.on_error == "skip" or not self.ordered:
+            raise SpecError(
+                f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
+                "has a number"
+            )
 
 
 class Pool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from videoload.errors import SpecError, VideoloadError
 from videoload.spec import targets
-from videoload.spec.clips import ClipSpec
+from videoload.spec.joining import do_lengths_decide
 
 try:
     import keras
@@ -71,11 +71,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         super().__init__()
         if every < 1:
             raise SpecError(f"every must be at least 1, got {every}")
-        if not stream.options.are_numbered:
-            raise SpecError(
-                'a position needs ordered=True, and on_error="substitute" or "raise": else no '
-                "batch has a number"
-            )
+        stream.options.check_numbered("a position")
         self._folder = Path(folder)
         self._stream = stream
         self._every = every
@@ -85,27 +81,16 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            found = self._file.exists()
-            saved = json.loads(self._file.read_text()) if found else None
+            if self._file.exists():
+                self.batches = _read(self._file, self._id)
         except OSError as error:
             raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
-        except ValueError:
-            found, saved = True, None
-        if found:
-            if not (isinstance(saved, dict) and isinstance(saved.get("batches"), int)):
-                raise VideoloadError(f"{self._file} is damaged: use another folder")
-            if saved.get("stream") != self._id:
-                raise VideoloadError(
-                    f"{self._file} belongs to other videos or settings: use the old ones, or "
-                    "another folder"
-                )
-            self.batches = saved["batches"]
         self._saved = self._epoch_began = self.batches
 
     @property
     def model_file(self) -> Path:
         """The file of the model that was saved last."""
-        return self._folder / f"model-{self._saved}.keras"
+        return self._model_after(self._saved)
 
     def load_model(self, **options: Any) -> Any:
         """The model that was saved, with its optimizer.
@@ -183,7 +168,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         # Under another name first: a file that is called a model is a whole one.
         unfinished = self._folder / "unfinished.keras"
         self.model.save(unfinished)
-        unfinished.replace(self._folder / f"model-{self.batches}.keras")
+        unfinished.replace(self._model_after(self.batches))
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
         new.replace(self._file)
@@ -192,15 +177,31 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             if other != self.model_file:
                 other.unlink()
 
+    def _model_after(self, batches: int) -> Path:
+        return self._folder / f"model-{batches}.keras"
+
+
+def _read(file: Path, stream: str) -> int:
+    """How many batches of this stream were trained on. Raises OSError, VideoloadError."""
+    try:
+        saved = json.loads(file.read_text())
+        batches, whose = saved["batches"], saved.get("stream")
+    except (ValueError, TypeError, KeyError):
+        batches = whose = None
+    if not isinstance(batches, int):
+        raise VideoloadError(f"{file} is damaged: use another folder")
+    if whose != stream:
+        raise VideoloadError(
+            f"{file} belongs to other videos or settings: use the old ones, or another folder"
+        )
+    return batches
+
 
 def _fingerprint(stream: Stream) -> str:
     """What two streams that give the same batches have in common. Roots may differ: the same
     videos may lie in another place tomorrow. So may how many bad ones are allowed."""
     catalog, options = stream.catalog, replace(stream.options, max_bad=_MAX_BAD)
-    is_dense = any(
-        isinstance(clip, ClipSpec) and clip.sampling == "dense"
-        for clip in (stream.clip, *(part.clip for part in catalog.parts))
-    )
+    is_dense = do_lengths_decide(catalog, stream.clip)
     digest = blake2b(repr((catalog.classes, stream.clip, options)).encode(), digest_size=8)
     for video in catalog:  # whose length decides on nothing, if clips are not dense
         digest.update(repr(video if is_dense else video._replace(frames=None)).encode())

@@ -16,7 +16,7 @@ import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from videoload.errors import ClosedError, SpecError, VideoloadError
+from videoload.errors import ClosedError, VideoloadError
 from videoload.spec.plan import Batch, BatchWithInfo
 from videoload.trainer import tfdata
 
@@ -50,11 +50,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
 
     def __init__(self, stream: Stream, epoch: int = 0) -> None:
         super().__init__()
-        if not stream.options.are_numbered:
-            raise SpecError(
-                'a sequence needs ordered=True, and on_error="substitute" or "raise": else no '
-                "batch has a number"
-            )
+        stream.options.check_numbered("a sequence")
         self.epoch = epoch
         self._size = len(stream)
         self._stream: Stream | None = stream

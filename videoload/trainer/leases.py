@@ -178,7 +178,6 @@ class LeaseTable:
     def sends(self, worker: WorkerId, now: float) -> None:
         """Something of a worker's message came, if not all of it: it may wait long for a full line,
         and is no silence."""
-        self.clock(now)
         known = self._pool.get(worker)
         if known is not None:
             self._pool.sends(known, now)

@@ -27,7 +27,7 @@ from videoload.spec import call_text
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import ItemSpec, Spec
-from videoload.spec.joining import mixture
+from videoload.spec.joining import do_lengths_decide, mixture
 from videoload.spec.plan import BatchWithInfo, StreamOptions
 from videoload.spec.table import Part
 
@@ -63,7 +63,8 @@ class Receipts:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
                 with self._path.open() as lines:
-                    if not _are_alike(lines.readline(), head):
+                    lengths = do_lengths_decide(catalog, spec)
+                    if not _are_alike(lines.readline(), head, lengths=lengths):
                         raise VideoloadError(f"{path} has the receipts of another stream")
                 self._cut = "\n"  # what a kill may have left is no part of the next line
             else:
@@ -116,8 +117,7 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
     try:
         kind, options = kinds[head["kind"]], head["options"]
         spec: Any = kind(**call_text.parse(head["spec"], _names(kind), str(path)))
-        columns = zip(*head["videos"], strict=True)
-        paths, labels, *segments = columns
+        paths, labels, *segments = zip(*head["videos"], strict=True)
         catalog = Catalog(paths, labels, head["classes"], root, *segments, duplicates=True)
         if parts := head.get("parts"):
             catalog = mixture(catalog, [_part(path, *part) for part in parts])
@@ -147,20 +147,20 @@ def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, obj
     return head
 
 
-def _are_alike(line: str, head: Mapping[str, object]) -> bool:
+def _are_alike(line: str, head: Mapping[str, object], *, lengths: bool) -> bool:
     """Whether two heads, the first one read from a file, are of streams of the same batches: the
-    version may be another, and how many bad videos are allowed, and what is known of their length
-    where that decides on nothing."""
+    version may be another, and how many bad videos are allowed, and what is known of their
+    ``lengths`` unless that decides."""
     try:
-        return _what_decides(json.loads(line)) == _what_decides(json.loads(json.dumps(head)))
+        told, asked = json.loads(line), json.loads(json.dumps(head))
+        return _what_decides(told, lengths=lengths) == _what_decides(asked, lengths=lengths)
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
-def _what_decides(head: Any) -> dict[str, object]:
+def _what_decides(head: Any, *, lengths: bool) -> dict[str, object]:
     options = call_text.parse(head["options"], _names(StreamOptions), "the file")
-    is_dense = "dense" in f"{head['spec']}{head.get('parts')}"
-    videos = [video if is_dense else video[:4] for video in head["videos"]]
+    videos = [video if lengths else video[:4] for video in head["videos"]]
     rest = {name: value for name, value in head.items() if name != "videoload"}
     return {**rest, "videos": videos, "options": {**options, "max_bad": None}}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import secrets
 import socket
 import stat
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from videoload.errors import TransportError
@@ -76,19 +76,22 @@ def _is_tcp(rest: str) -> bool:
     return bool(host) and not set(host) & set(" ,/@")  # such as two addresses in one
 
 
-def claim_socket_file(endpoint: str) -> None:
-    """Before a Unix socket that has a file is bound, since ZeroMQ deletes whatever is there. Raises
-    TransportError where that is no socket, or somebody listens at it."""
-    path = endpoint.removeprefix("ipc://")
+def claim_socket_file(endpoint: str) -> Path | None:
+    """The file of the Unix socket that is to be bound; None: it has none. ZeroMQ deletes whatever
+    is there: raises TransportError where that is no socket, or somebody listens at it."""
+    if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
+        return None
+    file = Path(endpoint.removeprefix("ipc://"))
     try:
-        is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
+        is_socket = stat.S_ISSOCK(file.lstat().st_mode)
     except OSError:
-        return  # there is none, or ZeroMQ will say why it cannot be bound
+        return file  # there is none, or ZeroMQ will say why it cannot be bound
     if not is_socket:
-        raise TransportError(f"cannot listen on {endpoint}: {path} is there, and is no socket")
+        raise TransportError(f"cannot listen on {endpoint}: {file} is there, and is no socket")
     with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
-        other.connect(path)
+        other.connect(str(file))
         raise TransportError(f"cannot listen on {endpoint}: address in use")
+    return file
 
 
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:

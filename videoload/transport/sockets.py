@@ -94,9 +94,7 @@ class Router:
         ``children``, only those are. Raises TransportError: address in use, no keys where they are
         due."""
         check_address(endpoint, keys, insecure)
-        self._file = "" if endpoint.startswith(("tcp://", "ipc://@")) else endpoint[len("ipc://") :]
-        if self._file:
-            claim_socket_file(endpoint)
+        self._file = claim_socket_file(endpoint)
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
@@ -235,8 +233,8 @@ class Router:
         """Unbind. What is not sent within ``linger_ms`` is dropped."""
         self._unwatch()
         self.socket.close(linger=linger_ms)
-        if self._file:
-            Path(self._file).unlink(missing_ok=True)
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
 
 
 class Dealer:
