@@ -147,6 +147,19 @@ def test_what_lies_in_several_riffs_is_read_by_its_index(plain: bytes, tmp_path:
     assert table.pictures.frames == len(split(plain)[1])
 
 
+def test_the_length_that_an_mp4_tells_of_its_boxes_is_not_believed(tmp_path: Path) -> None:
+    path = make(next(kind for kind in KINDS if kind.name == "mp4_named_avi"), tmp_path)
+    plain = path.read_bytes()
+    at = plain.rindex(b"moov") - 4
+    far = b"\0\0\0\1moov" + (1 << 62).to_bytes(8, "big")
+    between = (5 << 20).to_bytes(4, "big") + b"free" + bytes((5 << 20) - 8)  # it is no small file
+    path.write_bytes(plain[:at] + between + far + plain[at + 8 :])
+    table = table_of(path)
+    assert is_by_index(table)
+    assert table is not None
+    assert table.pictures.frames == 40
+
+
 def test_a_file_without_a_packet_proves_nothing(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "empty.avi"
     header, _ = split(plain)
