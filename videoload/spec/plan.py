@@ -171,8 +171,14 @@ class StreamOptions:
             object.__setattr__(self, name, bool(getattr(self, name)))
 
     def check_numbered(self, what: str) -> None:
-        """``what`` needs each step to have a batch, and the n-th to be that of step n. Raises
-        SpecError."""
+        """Find out whether each step has a batch, and the n-th batch is that of step n.
+
+        Args:
+            what: What needs it, for the error.
+
+        Raises:
+            SpecError: It is not so.
+        """
         if self.on_error == "skip" or not self.ordered:
             raise SpecError(
                 f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
