@@ -28,7 +28,7 @@ pytestmark = [
 ITEM = ItemSpec("tests.items:sleeps", (), "float32", files=False)
 BATCH = 4
 STEP_S = 0.05 * SECOND
-WORKER = "import socket, sys; from videoload.commands.cli import main; {}; main()"
+WORKER = "import socket, sys; from videoload.__main__ import main; {}; main()"
 
 
 def catalog(*ms: float, items: int = 40) -> Catalog:

@@ -24,7 +24,8 @@ from tests.quick import rest_slow
 from tests.videos import Videos
 from tests.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.commands.cli import app, main
+from videoload.__main__ import main
+from videoload.commands.cli import app
 from videoload.native import cores
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
@@ -159,6 +160,21 @@ def test_a_disk_that_is_full_is_one_line(videos: Videos, programs: Programs) -> 
     assert done.returncode == 1
     assert done.stderr.endswith("videoload: No space left on device\n")
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_a_command_is_being_imported_is_no_traceback() -> None:
+    script = (
+        "import os, signal, sys\n"
+        "class CtrlC:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, CtrlC())\n"
+        "from videoload.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=10 * SECOND, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_a_process_that_cannot_start_says_why_in_one_line_as_well(

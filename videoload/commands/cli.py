@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -268,7 +267,7 @@ def _abandon_output() -> None:
 
 
 def main() -> None:
-    """The console entry point."""
+    """Run the command that was given. What the user can mend is one line, and status 1."""
     logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # file names may be of any letters
@@ -286,9 +285,3 @@ def main() -> None:
     except MemoryError as error:
         say(f"videoload: not enough memory: {error}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
-
-
-if __name__ == "__main__":
-    main()

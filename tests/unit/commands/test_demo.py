@@ -120,7 +120,7 @@ def test_arguments_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
 def test_without_tensorflow_one_line_says_what_to_install() -> None:
     script = (
         "import sys; sys.modules['tensorflow'] = None\n"
-        "from videoload.commands.cli import main; sys.argv = ['videoload', 'demo']; main()"
+        "from videoload.__main__ import main; sys.argv = ['videoload', 'demo']; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
