@@ -193,7 +193,9 @@ def _is_fit(text: str) -> bool:
 
 def normal_path(path: str, where: Callable[[int], str], i: int) -> str:
     """The path as the catalog keeps it: no '.', '..' or '//' in it, nothing outside the root."""
-    if not isinstance(path, str) or not _is_fit(path):
+    if not isinstance(path, str):
+        flaw = f"is a {type(path).__name__}, not a str"
+    elif not _is_fit(path):
         flaw = "is not a line of UTF-8 text and cannot travel to a worker: rename the file"
     elif len(path) > _MAX_PATH:
         flaw = f"has {len(path)} characters, and no file's has more than {_MAX_PATH}"

@@ -212,7 +212,7 @@ def test_odd_but_harmless_characters_stay_in_a_path() -> None:
 
 
 def test_a_path_that_is_not_a_str_is_refused() -> None:
-    with refused("video 0", "b'a.avi'"):
+    with refused("video 0", "b'a.avi' is a bytes, not a str"):
         Catalog([b"a.avi"], [0], ["jump"])  # type: ignore[list-item]
 
 
