@@ -50,6 +50,9 @@ class Arena:
             return
         try:
             self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            # Not every arena is closed: a trainer may end before it knows of its last stream.
+            self._close = weakref.finalize(self, os.close, self.fd)
+            self._close.atexit = False
             os.posix_fallocate(self.fd, 0, self.size)  # ENOSPC here, not SIGBUS later
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
             self._memory = _map(self.fd, self.size)
@@ -78,7 +81,7 @@ class Arena:
     def close(self) -> None:
         """Give the descriptor back. The memory goes with the last array that looks into it."""
         if self.fd >= 0:
-            os.close(self.fd)
+            self._close()
             self.fd = -1
 
 

@@ -220,6 +220,16 @@ def test_a_closed_arena_holds_no_descriptor() -> None:
 
 
 @shared
+def test_an_arena_that_nobody_closed_takes_its_descriptor_along() -> None:
+    arena = Arena(2, 100)
+    view, fd = arena.view(1, 0, (100,)), arena.fd
+    del arena
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+    assert not view.any()
+
+
+@shared
 def test_memory_that_is_not_there_is_missed_at_once_and_named() -> None:
     before = descriptors()
     with limited_files(1 << 20), pytest.raises(MemoryError) as caught:
