@@ -28,13 +28,15 @@ class ObjectServer:
     """Serves ``folder`` from a thread while it is entered.
 
     ``latency_s`` is added to each answer. ``fault``: None; a status such as 503 for every request;
-    ``"silence"``: no answer; ``"cut"``: the connection is closed in the middle of an answer.
+    ``"silence"``: no answer; ``"cut"``: the connection is closed in the middle of an answer. With
+    ``parts`` False it sends whole files alone, as Python's own does.
     """
 
     def __init__(self, folder: Path, latency_s: float = 0.0, *, bucket: str = "") -> None:
         self.folder = folder
         self.latency_s = latency_s
         self.bucket = bucket
+        self.parts = True
         self.fault: int | str | None = None
         self.requests: list[tuple[str, int]] = []  # the path, and how many bytes were sent
         self.port = 0
@@ -101,7 +103,7 @@ class ObjectServer:
             return _status(412)
         changed = formatdate(self._kept[path][0][0] / 1e9, usegmt=True).encode()
         described = b"ETag: %b\r\nLast-Modified: %b\r\nAccept-Ranges: bytes\r\n" % (tag, changed)
-        part = _RANGE.search(head)
+        part = _RANGE.search(head) if self.parts else None
         if part is not None:
             begin, size = int(part[1]), len(data)
             end = min(size, int(part[2]) + 1) if part[2] else size

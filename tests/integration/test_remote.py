@@ -160,7 +160,7 @@ def test_hosts_may_have_the_same_data_in_different_places(
 
 @pytest.mark.slow
 def test_a_worker_whose_server_stays_away_hands_its_leases_back(
-    videos: Videos, server: ObjectServer, programs: Programs
+    videos: Videos, server: ObjectServer, programs: Programs, caplog: pytest.LogCaptureFixture
 ) -> None:
     reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True))
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -176,9 +176,14 @@ def test_a_worker_whose_server_stays_away_hands_its_leases_back(
             away.wait_for("its leases are handed back", 20 * SECOND)
             programs.worker(client.endpoints[0], videos.root)
             reader.join(30 * SECOND)
+            wait_until(lambda: away.err.count("serving trainer") > 1, 20 * SECOND, "it comes again")
         finally:
             server.fault = None
         assert got == [reference]
+        assert "cannot be reached" not in away.err, "the trainer could be reached all the time"
+        told = [line for line in caplog.messages if "hands its leases back" in line]
+        assert told
+        assert all(f"{server.url} does not answer for 0.5 s: 503" in line for line in told)
         assert stream.quarantine == []
 
 

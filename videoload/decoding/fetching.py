@@ -66,6 +66,7 @@ class Fetcher:
         self._thread: threading.Thread | None = None
         self._line = asyncio.Semaphore(_IN_FLIGHT)
         self._tell_at = 0.0
+        self._serves_parts, self._told_of_parts = True, False
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Have ``work`` done in this thread. Raises StorageError."""
@@ -134,13 +135,18 @@ class Fetcher:
 
     async def _ask(self, name: str, begin: int, end: int, version: str | None) -> Part:
         import obstore
+        from obstore.exceptions import NotSupportedError
 
         assert self._store is not None
-        options: GetOptions = {"range": (begin, end)}
+        is_part = self._serves_parts
+        options: GetOptions = {"range": (begin, end)} if is_part else {}
         if version is not None and version.startswith(('"', "W/")):
             options["if_match"] = version
         try:
             got = await obstore.get_async(self._store, name, options=options)
+        except NotSupportedError:  # a server such as Python's own
+            self._serves_parts = False
+            return await self._ask(name, begin, end, version)
         except Exception as error:
             if begin or "416" not in str(error):
                 raise
@@ -149,7 +155,27 @@ class Fetcher:
         now = _version(got)
         if version is not None and now != version:
             raise ChangedError
-        return Part(bytes(memoryview(await got.bytes_async())), got.meta["size"], now)
+        if is_part:
+            data = bytes(memoryview(await got.bytes_async()))
+        else:
+            data = await self._cut(got, begin, end)
+        return Part(data, got.meta["size"], now)
+
+    async def _cut(self, got: GetResult, begin: int, end: int) -> bytes:
+        """The bytes [begin, end) of an object that comes from its first byte on."""
+        if begin and not self._told_of_parts:
+            self._told_of_parts = True
+            _log.warning(
+                "%s: it does not serve parts of files (HTTP Range), so that all that lies before a "
+                "part is read as well", self.url,
+            )  # fmt: skip
+        pieces, at = [], 0
+        async for chunk in got.stream():
+            pieces.append(bytes(memoryview(chunk)[max(0, begin - at) : max(0, end - at)]))
+            at += len(chunk)
+            if at >= end:
+                break
+        return b"".join(pieces)
 
     def _tell(self, error: Exception, now: float, failing_s: float) -> None:
         if failing_s > _TELL_S and now > self._tell_at:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
 _CONNECT_S, _ANSWER_S = 5.0, 20.0  # a request that takes longer is made again
-_STATUS = re.compile(r"\b([45]\d\d) ([A-Z][A-Za-z ]+)")
+_STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
 
 
 def is_url(root: str | os.PathLike[str]) -> bool:
@@ -88,8 +88,8 @@ def why(error: Exception) -> str:
         return "it does not answer in time"
     if "redential" in text or "metadata" in text:
         return "there are no credentials for it"
-    if "range" in text.lower() and "partial" in text.lower():
-        return "it does not serve parts of files (HTTP Range)"
+    if "Content-Length" in text:
+        return "it does not tell how long a file is (HTTP Content-Length)"
     return "it cannot be reached"
 
 

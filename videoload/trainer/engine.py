@@ -515,8 +515,7 @@ class Engine:
         elif isinstance(message, Compared):
             self._copies.compared(peer, message)
         elif isinstance(message, Bye):
-            # Also of a local worker: its one thread sends BYE after it has left its decoder.
-            self._membership.gone(peer, died=False)
+            self._membership.said_bye(peer, message, now)
 
     def _take_snapshot(self) -> Snapshot:
         return take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected())

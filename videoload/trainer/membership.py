@@ -18,7 +18,7 @@ from videoload.trainer.leases import LeaseTable
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.receivers import Receivers
 from videoload.trainer.stats import Connected
-from videoload.transport.messages import Heartbeat, Hello, Notice, Refused, Welcome
+from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer, Router
 from videoload.worker.supervisor import Supervisor
@@ -146,6 +146,14 @@ class Membership:
         self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
         if worker is not None and not worker.is_child:
             self._copies.left(worker)
+
+    def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
+        """A worker leaves. So may a local one: its thread says so after it has left its decoder."""
+        worker = self._workers.get(peer)
+        if worker is not None and bye.kept_from_leases and not worker.is_child:
+            reason = bye.reason.partition("\n")[0]
+            self._mixtures.add(f"worker {worker.name} hands its leases back: {reason}", now)
+        self.gone(peer, died=False)
 
     def child_ended(self, pid: int, *, crashed: bool, at_work: int | None) -> None:
         """The process of a local worker was reaped."""

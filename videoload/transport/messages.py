@@ -245,9 +245,11 @@ class Notice(_Message, tag="notice"):
 
 
 class Bye(_Message, tag="bye"):
-    """The sender leaves, or does not know the receiver."""
+    """The sender leaves, or does not know the receiver. A worker may leave for a while, since
+    something keeps it from its leases."""
 
     reason: _Text
+    kept_from_leases: bool = False
 
 
 class Watch(_Message, tag="watch"):

@@ -337,8 +337,9 @@ class TrainerConnection:
     def give_back(self, reason: str) -> None:
         """Hand all leases back, for others to take, and dial again after a rest."""
         _log.warning("trainer %s: its leases are handed back: %s", self._label, reason)
-        self.say(Bye(reason[:500]))
+        self.say(Bye(reason[:500], kept_from_leases=True))
         self._rest(drain=True)
+        self._warn_at = self._rest_until + _UNREACHABLE_S  # it was reached
 
     def close(self, *, drain: bool = False) -> None:
         """Disconnect."""
@@ -368,6 +369,7 @@ class TrainerConnection:
             case Refused():
                 _log.error("trainer %s refuses this worker: %s", self._label, message.reason)
                 self._rest()
+                self._warn_at = self._rest_until + _UNREACHABLE_S
             case Bye():
                 _log.info("trainer %s: %s; waiting for the next", self._label, message.reason)
                 self._warn_at = time.monotonic() + _UNREACHABLE_S

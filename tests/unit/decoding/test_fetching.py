@@ -96,6 +96,25 @@ def test_people_are_told_of_a_fault_once_in_a_while(
     assert caplog.messages == [f"{server.url}: 503 Service Unavailable; still trying"]
 
 
+def test_a_server_of_whole_files_gives_parts_as_well(
+    tmp_path: Path, fetcher: Fetcher, server: ObjectServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.parts = False
+    data = DATA * 500
+    (tmp_path / "b.avi").write_bytes(data)
+    size, version = get(fetcher, "b.avi", 0, 10)[1:]
+    assert size == len(data)
+    assert get(fetcher, "empty.avi", 0, 10).data == b""
+    assert get(fetcher, "b.avi", 0, size + 1, version).data == data
+    assert caplog.messages == []
+    for begin, end in ((0, 1), (1, 2), (size // 2, size // 2 + 100_000), (size - 5, size + 5)):
+        assert get(fetcher, "b.avi", begin, end, version).data == data[begin:end]
+    assert caplog.messages == [
+        f"{server.url}: it does not serve parts of files (HTTP Range), so that all that lies "
+        "before a part is read as well"
+    ]
+
+
 def test_who_waits_is_not_kept_from_ending(fetcher: Fetcher, server: ObjectServer) -> None:
     server.fault = "silence"
 

@@ -80,7 +80,11 @@ def same(here: Decoder, there: Decoder, folder: Path) -> list[str]:
     return good
 
 
-def test_a_web_server_gives_what_the_folder_gives(folder: Path, server: ObjectServer) -> None:
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_web_server_gives_what_the_folder_gives(
+    parts: bool, folder: Path, server: ObjectServer
+) -> None:
+    server.parts = parts
     here = Decoder(folder)
     good = same(here, Decoder(server.url), folder)
     assert {"bad/palette.avi", "bad/damaged.avi", "walk/b_frames.avi"} <= set(good)

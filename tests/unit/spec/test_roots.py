@@ -81,7 +81,8 @@ def test_a_catalog_keeps_a_url_and_asks_nothing_of_it() -> None:
         (f"Authorization: {SECRET}: operation timed out", "it does not answer in time"),
         (f"<Code>NoSuchBucket</Code> {SECRET}", "there is no such bucket"),
         (f"no credential in {SECRET}", "there are no credentials for it"),
-        (f"Received non-partial response when range requested {SECRET}", "parts of files"),
+        (f"non-2xx status code: 302 Found: {SECRET}", "302 Found"),
+        (f"Content-Length Header missing from response {SECRET}", "how long a file is"),
         (f"error sending request for url {SECRET}", "it cannot be reached"),
     ],
 )
