@@ -14,6 +14,7 @@ import hashlib
 import logging
 import os
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -105,6 +106,8 @@ class IndexCache:
             return self._connection().execute(statement, values).fetchall()
         except sqlite3.Error as error:
             _log.info("what is known of videos is not kept on disk: %s", error)
+            if self._store is not None:
+                self._close()
             self._folder, self._store = None, None
         with suppress(sqlite3.Error):
             return self._connection().execute(statement, values).fetchall()
@@ -121,7 +124,11 @@ class IndexCache:
                     self._folder.mkdir(parents=True, exist_ok=True)
                     Path(file).touch()  # it is in use
                     _tidy(self._folder)
-            self._store = sqlite3.connect(file, timeout=_BUSY_S, isolation_level=None)
+            self._store = sqlite3.connect(
+                file, timeout=_BUSY_S, isolation_level=None,
+                check_same_thread=False,  # any thread may be the last to know of this cache
+            )  # fmt: skip
+            self._close = weakref.finalize(self, self._store.close)
             self._store.execute("PRAGMA synchronous = OFF")  # nothing rests on it
             self._store.execute(_TABLE)
         return self._store

@@ -282,7 +282,7 @@ CUTS: dict[str, Callable[[Any], Any]] = {
     "ravel": np.ravel,
     "transpose": lambda array: array.T,
     "other type": lambda array: array.view(np.int8),
-    "asarray": lambda array: np.asarray(array, copy=False).view(),
+    "asarray": lambda array: np.asarray(array).view(),
     "memoryview": memoryview,
     "memoryview of a slice": lambda array: memoryview(array[1]),
     "frombuffer": lambda array: np.frombuffer(array, np.uint8),
