@@ -4,6 +4,8 @@ is read as if nothing had been."""
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -81,3 +83,19 @@ def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) 
         wait_until(lambda: not reader.is_alive(), 20 * SECOND, "all slots came back")
         assert got == expected
         assert source.stats().copied == 0, "one slot is lost"
+
+
+def test_ctrl_c_while_garbage_is_collected_is_not_lost() -> None:
+    heap = [[number] for number in range(1_000_000)]  # it takes a while to look through
+
+    def collect_and_be_struck() -> None:
+        strike = threading.Timer(0.01 * SECOND, os.kill, (os.getpid(), signal.SIGINT))
+        strike.start()
+        gc.collect()
+        strike.join()
+
+    with Client(workers=0, listen="tcp://127.0.0.1:*"):
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                collect_and_be_struck()
+    assert len(heap) == 1_000_000

@@ -53,7 +53,7 @@ PACKAGES = {
         "line", "paces", "silence", "lease_commands", "lease_records", "worker_pool", "batches",
         "blame", "leases", "waiting", "accounts", "verdict",
         "stats", "metrics", "admission", "copies", "own_files", "rate_limited_log", "open_streams",
-        "mailbox", "collection_watch", "copy_check", "receivers", "answers", "contact_sheet",
+        "mailbox", "pulse", "copy_check", "receivers", "answers", "contact_sheet",
         "receipts", "snapshots", "auto_workers", "membership",
         "local_workers", "engine", "serial", "lender", "stream",
         "evaluation", "head_room", "client", "ray_workers", "interrupts", "python_datasets",

@@ -43,7 +43,6 @@ from videoload.trainer.accounts import Work
 from videoload.trainer.admission import STRANGERS, Admission, workers_at_most
 from videoload.trainer.answers import Answers
 from videoload.trainer.auto_workers import LOOK_S, AutoWorkers
-from videoload.trainer.collection_watch import CollectionWatch
 from videoload.trainer.copy_check import CopyCheck
 from videoload.trainer.lease_commands import (
     AskStorage,
@@ -62,6 +61,7 @@ from videoload.trainer.mailbox import Mailbox
 from videoload.trainer.membership import Membership
 from videoload.trainer.open_streams import OpenStream, ReaderQueue
 from videoload.trainer.own_files import OwnFiles
+from videoload.trainer.pulse import Pulse
 from videoload.trainer.rate_limited_log import RateLimitedLog
 from videoload.trainer.receivers import Receivers
 from videoload.trainer.snapshots import Snapshots, take_snapshot
@@ -149,7 +149,7 @@ class Engine:
         self._error: VideoloadError | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._own_files = OwnFiles()
-        self.collection = CollectionWatch()
+        self.pulse = Pulse()
         self._copies = CopyCheck(
             self._table, self._streams, self._workers, self._own_files, self._mixtures,
             execute=self._execute, post=self.post,
@@ -330,8 +330,7 @@ class Engine:
             except BaseException as error:
                 self._started.set_exception(error)
                 return
-            with self.collection:
-                self._loop()
+            self._loop()
         except VideoloadError as error:
             self._fail(error)
         except Exception as error:
@@ -386,6 +385,7 @@ class Engine:
             self.has_credit = self._table.has_credit
             until = min(next_tick, next_look)
             ready = self._poll(0.0 if self._mailbox else max(0.0, until - time.monotonic()))
+            self.pulse.beat()
             self._table.clock(time.monotonic())
             self._mailbox.make_calls()
             for router in self._routers:
