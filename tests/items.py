@@ -85,6 +85,12 @@ def burns(path: str, rng: np.random.Generator) -> Floats:
     return load(path, rng)
 
 
+def never_returns(path: str, rng: np.random.Generator) -> Floats:
+    print("it has begun", file=sys.stderr, flush=True)
+    while True:
+        time.sleep(1)
+
+
 def eats_memory(path: str, rng: np.random.Generator) -> Floats:
     if _bad(path):
         np.ones(1 << 33, np.uint8)

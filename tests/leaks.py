@@ -97,7 +97,7 @@ def _marked() -> list[int]:
         if not name.isdecimal() or int(name) == me or int(name) in _spared:
             continue
         with suppress(OSError):
-            text = Path("/proc", name, "stat").read_text()
+            text = Path("/proc", name, "stat").read_text(errors="replace")
             parent = int(text[text.rindex(")") + 2 :].split()[1])
             if parent == me or mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
                 found.append(int(name))
@@ -106,5 +106,11 @@ def _marked() -> list[int]:
 
 def _command(pid: int) -> str:
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
     return "gone"

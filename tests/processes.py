@@ -62,7 +62,7 @@ def _processes() -> Iterator[tuple[int, int]]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
             with suppress(OSError):
-                text = Path("/proc", name, "stat").read_text()
+                text = Path("/proc", name, "stat").read_text(errors="replace")
                 state, parent = text[text.rindex(")") + 2 :].split()[:2]
                 if state not in "ZX":
                     yield int(name), int(parent)

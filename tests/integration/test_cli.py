@@ -224,6 +224,25 @@ def test_what_has_a_workers_words_on_its_command_line_need_not_be_one(programs: 
         assert one_line(healthy) == "videoload: no worker process"
 
 
+@pytest.mark.parametrize("words", [["\udcff"], ["worker", "/data/caf\udce9.avi"]])
+def test_a_workers_health_is_its_own_whatever_others_are_called(
+    words: list[str], videos: Videos, programs: Programs
+) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(client.endpoints[0], videos.root)
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        # Its name and its arguments are bytes that are no UTF-8.
+        call_itself = "import sys; open('/proc/self/comm', 'wb').write(b'\\xff'); sys.stdin.read()"
+        other = [sys.executable, "-c", call_itself, *words]
+        with subprocess.Popen(other, stdin=subprocess.PIPE) as stranger:
+            wait_until(
+                lambda: b"\xff" in Path(f"/proc/{stranger.pid}/stat").read_bytes(), 10 * SECOND
+            )
+            for below in (worker.pid, os.getpid()):
+                healthy = programs.videoload("healthy", "--below", str(below))
+                assert healthy.wait(20 * SECOND) == 0, healthy.err
+
+
 def test_keygen_makes_keys_that_only_their_owner_reads_and_never_overwrites_them(
     programs: Programs, tmp_path: Path
 ) -> None:

@@ -84,6 +84,40 @@ def test_a_port_in_use_is_said_in_one_line() -> None:
     assert str(caught.value) == f"cannot listen on {client.endpoints[0]}: the port is in use"
 
 
+@pytest.mark.parametrize("port", [None, 0])
+def test_a_client_that_cannot_listen_leaves_nothing(port: int | None) -> None:
+    if port is not None:
+        pytest.importorskip("prometheus_client", reason="needs videoload[metrics]")
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        before = set(threading.enumerate())
+        with pytest.raises(TransportError) as caught:  # it keeps all frames that it came through
+            Client(workers=1, listen=client.endpoints[0], metrics_port=port)
+        assert set(threading.enumerate()) == before, caught.value
+
+
+def test_a_socket_file_is_the_same_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with Client(workers=0, listen="ipc://socket") as client:
+        assert client.endpoints == (f"ipc://{tmp_path}/here/socket",)
+        monkeypatch.chdir(tmp_path / "there")
+        (tmp_path / "there/socket").write_text("of the user's own")
+    assert not (tmp_path / "here/socket").exists()
+    assert (tmp_path / "there/socket").exists()
+
+
+def test_who_waits_for_workers_when_the_client_is_closed_hears_of_that() -> None:
+    client = Client(workers=0, listen="tcp://127.0.0.1:*")
+    closing = threading.Timer(0.1 * SECOND, client.close)
+    closing.start()
+    with pytest.raises(ClosedError, match="the client is closed"):
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+    closing.join()
+
+
 def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         began = time.monotonic()
@@ -117,6 +151,8 @@ def test_a_closed_client_makes_no_streams_and_reads_none(videos: Videos) -> None
         stream = client.stream(videos.catalog, SMALL, 3)
         half = iter(stream)
         next(half)
+        assert len(client.workers) == 1
+    assert not client.workers
     with pytest.raises(ClosedError):
         list(half)
     with pytest.raises(ClosedError):

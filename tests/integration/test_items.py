@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +20,7 @@ from tests.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
+    ClosedError,
     ItemSpec,
     SpecError,
     TooManyBadVideos,
@@ -133,6 +137,29 @@ def test_workers_that_dial_in_give_the_same(
         programs.worker(client.endpoints[0], catalog.root, *words)
         client.wait_for_workers(workers, 30 * SECOND)
         assert got(client, chosen, item, epochs=2) == expected(chosen, item, epochs=2)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_worker_ends_whatever_a_function_is_at(
+    number: int, status: int, catalog: Catalog, programs: Programs
+) -> None:
+    assert catalog.root is not None
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        worker = programs.worker(client.endpoints[0], catalog.root, "--allow", "tests.items")
+        stream = client.stream(catalog, spec("never_returns"), 1)
+
+        def read() -> None:
+            with suppress(ClosedError):
+                next(iter(stream))
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        worker.wait_for("it has begun", 20 * SECOND)
+        began = time.monotonic()
+        worker.signal(number)
+        assert worker.wait(5 * SECOND) == status
+        assert time.monotonic() - began < 2 * SECOND
+    reader.join(5 * SECOND)
 
 
 def test_a_worker_calls_no_function_that_its_owner_did_not_allow(

@@ -54,7 +54,7 @@ def _workers(below: int) -> set[int]:
     for status in _PROC.glob("[0-9]*/stat"):
         try:
             # pid (name, which may hold anything) state parent ...
-            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+            parents[int(status.parent.name)] = int(_read(status).rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
     family, last = {below}, set[int]()
@@ -70,7 +70,7 @@ def _is_worker(pid: int) -> bool:
     try:
         if not (process / "exe").samefile(_PROC / "self/exe"):
             return False
-        words = [Path(word).name for word in (process / "cmdline").read_text().split("\0")]
+        words = [Path(word).name for word in _read(process / "cmdline").split("\0")]
     except OSError:  # it has just ended, or is another user's
         return False
     return "videoload.worker" in words or ("videoload", "worker") in pairwise(words)
@@ -80,7 +80,11 @@ def _activity(pid: int) -> int:
     """How often the main thread of ``pid`` went to sleep by itself, or wrote; -1 if it is gone."""
     thread = _PROC / f"{pid}/task/{pid}"
     try:
-        text = (thread / "status").read_text() + (thread / "io").read_text()
+        text = _read(thread / "status") + _read(thread / "io")
     except (FileNotFoundError, ProcessLookupError):
         return -1
     return sum(map(int, _COUNTED.findall(text)))
+
+
+def _read(file: Path) -> str:
+    return file.read_text(errors="replace")  # names and arguments are bytes

@@ -166,7 +166,11 @@ class Client:
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
         self._streams = itertools.count()
         self._sequences: weakref.WeakSet[StreamSequence] = weakref.WeakSet()
-        self.endpoints: tuple[str, ...] = tuple(self._engine.start())
+        try:
+            self.endpoints: tuple[str, ...] = tuple(self._engine.start())
+        except BaseException:
+            self._finalizer()
+            raise
 
     def stream(
         self,
@@ -292,6 +296,7 @@ class Client:
         count, timeout_s = whole("count", count, 0), real("timeout_s", timeout_s, 0)
         connected = self._engine.wait_for_workers(count, timeout_s)
         if connected < count:
+            self._engine.check()
             where = ", ".join(self.endpoints) or "this host"
             raise WorkerError(
                 f"{connected} of {count} workers came within {timeout_s:g} s ({where})"

@@ -617,6 +617,7 @@ class Engine:
             stream.arena.close()
         self._streams.clear()
         self._stream_of.clear()
+        self._workers.clear()
         self.has_credit = True  # from now on, `post` finds the socket closed
         self._mailbox.close()
         self._membership.wake()

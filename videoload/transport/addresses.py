@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from videoload.errors import TransportError
 from videoload.transport.slots import SHARED
 
+_MAX_PATH = 107  # in a sockaddr_un
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
@@ -77,11 +78,12 @@ def _is_tcp(rest: str) -> bool:
 
 
 def claim_socket_file(endpoint: str) -> Path | None:
-    """The file of the Unix socket that is to be bound; None: it has none. ZeroMQ deletes whatever
-    is there: raises TransportError where that is no socket, or somebody listens at it."""
+    """The file of the Unix socket that is to be bound, the same wherever this process goes later;
+    None: it has none. ZeroMQ deletes whatever is there: raises TransportError where that is no
+    socket, or somebody listens at it."""
     if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
         return None
-    file = Path(endpoint.removeprefix("ipc://"))
+    file = Path(endpoint.removeprefix("ipc://")).absolute()
     try:
         is_socket = stat.S_ISSOCK(file.lstat().st_mode)
     except OSError:
@@ -97,8 +99,12 @@ def claim_socket_file(endpoint: str) -> Path | None:
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:
     """Raises TransportError where it is no address, or needs keys and there are none."""
     scheme, _, rest = endpoint.partition("://")
+    if not endpoint.isprintable():  # a NUL, or bytes that are no UTF-8
+        rest = ""
     if scheme not in ("tcp", "ipc") or not rest or (scheme == "tcp" and not _is_tcp(rest)):
         raise TransportError(f"{endpoint!r} is not an address: tcp://HOST:PORT is")
+    if scheme == "ipc" and len(rest.encode()) > _MAX_PATH:
+        raise TransportError(f"{endpoint}: the path of a Unix socket has {_MAX_PATH} bytes at most")
     if not (keys or insecure or is_local(endpoint)):
         raise TransportError(
             f"{endpoint} can be reached from other hosts, so it needs keys: make them with "

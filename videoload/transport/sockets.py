@@ -95,6 +95,8 @@ class Router:
         due."""
         check_address(endpoint, keys, insecure)
         self._file = claim_socket_file(endpoint)
+        if self._file is not None:
+            endpoint = f"ipc://{self._file}"
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
@@ -114,7 +116,7 @@ class Router:
                 self._connections = Connections(context, self.socket, Limits(most), children)
             try:
                 self.socket.bind(endpoint)
-            except zmq.ZMQError:
+            except BaseException:
                 self._unwatch()
                 raise
         self._numbers: dict[bytes, int] = {}  # of the workers' connections
@@ -264,9 +266,9 @@ class Dealer:
             self._ends.setsockopt(zmq.RCVHWM, 0)  # else ZeroMQ's thread would wait for this one
             try:
                 self.socket.connect(endpoint)
-            except zmq.ZMQError:
+            except BaseException:
                 self.socket.disable_monitor()
-                self._ends.close()  # else the context would never end
+                self._ends.close()
                 raise
 
     def hung_up(self) -> bool:
@@ -333,11 +335,11 @@ def _socket(
         if keys is not None:
             made.curve_publickey, made.curve_secretkey = own_keys(keys, role)
         yield made
-    except (zmq.ZMQError, TransportError) as error:
-        made.close()
-        if isinstance(error, TransportError):
-            raise
-        raise TransportError(f"cannot {purpose}: {_reason(error)}") from None
+    except BaseException as error:
+        made.close()  # else the context would never end
+        if isinstance(error, zmq.ZMQError):
+            raise TransportError(f"cannot {purpose}: {_reason(error)}") from None
+        raise
 
 
 def _reason(error: zmq.ZMQError) -> str:

@@ -124,7 +124,9 @@ def _serve(trainer: socket.socket) -> None:
 
     native.limit_memory()
     with suppress(OSError), trainer.makefile("rwb") as lines:
-        root, cache, paths = json.loads(lines.readline())
+        if not (asked := lines.readline()):
+            return  # the trainer has gone
+        root, cache, paths = json.loads(asked)
         decoder = Decoder(root, cache=cache)
         said = time.monotonic()
 

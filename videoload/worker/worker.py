@@ -51,6 +51,7 @@ _log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after so often
 _REST_S = 1.0  # without a lease for so long, no file is kept open
+_END_S = 1.5  # after a signal, a worker ends by then whatever it is at
 _CHANNEL_S = 5.0  # a message that is due on the private channel comes within so long
 
 
@@ -381,6 +382,9 @@ def serve(
         nonlocal status
         status = 130 if number == signal.SIGINT else 0
         worker.stop(signal.Signals(number).name)
+        if channel is None:  # nobody else ends it where a user's function does not return
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(status))
+            signal.setitimer(signal.ITIMER_REAL, _END_S)
 
     signal.signal(signal.SIGTERM, on_signal)
     # Ctrl-C reaches every process of a terminal; who started this one will end it.

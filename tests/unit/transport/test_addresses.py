@@ -125,7 +125,7 @@ def test_what_other_hosts_can_reach_needs_keys_or_the_users_word(endpoint: str) 
         "tcp://h:65536", "tcp://h:-1", "tcp://h:", "http://h:80", "inproc://h", "ipc://",
         "TCP://h:5555", " tcp://h:5555", "tcp://[::1:5555", "tcp://::1:5555", "tcp://[zz]:5555",
         "tcp://[]:5555", "tcp://h]:5555", "tcp://me@h:5555", "tcp://127.0.0.1:\u0663",
-        "tcp://h:05555555",
+        "tcp://h:05555555", "ipc:///tmp/a\0b", "ipc:///tmp/\udcff", "tcp://\udcff:5555",
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_whatever_is_allowed(endpoint: str) -> None:
@@ -136,6 +136,12 @@ def test_what_is_no_address_is_refused_whatever_is_allowed(endpoint: str) -> Non
 def test_an_address_of_ipv6_stands_in_brackets() -> None:
     for host in ("[::1]", "[fe80::1%eth0]", "[::ffff:10.0.0.1]"):
         check_address(f"tcp://{host}:5555", "keys", insecure=False)
+
+
+def test_the_path_of_a_unix_socket_is_short() -> None:
+    check_address("ipc:///" + "ä" * 53, None, insecure=False)
+    with pytest.raises(TransportError, match="the path of a Unix socket has 107 bytes at most"):
+        check_address("ipc:///" + "ä" * 54, None, insecure=False)
 
 
 def test_a_socket_file_takes_no_other_file_s_place_and_no_other_trainer_s(tmp_path: Path) -> None:
