@@ -47,6 +47,12 @@ def raises(path: str, rng: np.random.Generator) -> Floats:
     return load(path, rng)
 
 
+def lucky(path: str, rng: np.random.Generator) -> Floats:
+    if rng.random() < 0.3:
+        raise ValueError("no luck")
+    return load(path, rng)
+
+
 def another_shape(path: str, rng: np.random.Generator) -> Floats:
     return load(path, rng)[: 1 if _bad(path) else 2]
 

@@ -75,6 +75,10 @@ class VideoError(VideoloadError):
         return type(self), (self.path, self.reason)
 
 
+class OneClipError(VideoError):
+    """One clip of a video cannot be decoded, or one item be made; others of it may be sound."""
+
+
 class StorageError(VideoloadError):
     """The bucket or web server of a root cannot be used, or does not answer."""
 

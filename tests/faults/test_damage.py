@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import av
 import pytest
 
 from tests.codecs import KINDS, make
-from tests.digests import digest
+from tests.digests import digest, digests
 from tests.mutants import mutant
 from tests.programs import Programs
+from tests.videos import make_avi
 from tests.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
@@ -59,3 +61,39 @@ def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
         client.wait_for_workers(2, 30 * SECOND)
         stream = client.stream(damaged, CLIP, **HOW)
         assert digest(stream.batches(epochs=3, info=True)) == serial
+
+
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Six good files, and two of which only the beginning can be decoded."""
+    folder = tmp_path_factory.mktemp("torn")
+    for seed in range(6):
+        make_avi(folder / f"all/good{seed}.avi", frames=30, seed=seed)
+    for seed in range(2):
+        made = make_avi(folder / f"all/torn{seed}.avi", frames=150, codec="utvideo", seed=9 + seed)
+        with av.open(str(made)) as container:
+            packets = [packet for packet in container.demux() if packet.size]
+            places = [(packet.pos or 0, packet.size) for packet in packets]
+        data = bytearray(made.read_bytes())
+        for at, size in places[40:]:
+            data[at + 8 : at + 8 + size] = bytes(size)  # behind the chunk's own header
+        made.write_bytes(data)
+    return Catalog.from_folder(folder)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("on_error", ["substitute", "skip"])
+def test_of_a_video_that_is_damaged_at_one_place_the_rest_is_used_by_all(
+    on_error: Literal["substitute", "skip"], workers: int, torn: Catalog
+) -> None:
+    clip = ClipSpec(4, size=(32, 32), resize=48, sampling="uniform", clips_per_video=10)
+    how: dict[str, Any] = {"shuffle": True, "max_bad": 1.0, "on_error": on_error}
+    serial = digests(decode_serially(torn, clip, 2, epochs=2, info=True, **how))
+    with Client(workers=workers) as client:
+        stream = client.stream(torn, clip, 2, **how)
+        assert digests(stream.batches(epochs=2, info=True)) == serial
+        assert {video.path for video in stream.quarantine} == {f"all/torn{n}.avi" for n in range(2)}
+    if on_error == "substitute":
+        for step in (3, 40, 61):  # whatever was known before
+            resumed = decode_serially(torn, clip, 2, start_step=step, epochs=2, info=True, **how)
+            assert digests(resumed) == serial[step:]

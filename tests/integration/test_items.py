@@ -268,6 +268,14 @@ def test_a_function_that_fails_at_every_item_ends_the_stream(
         list(client.stream(catalog, spec("raises"), 2))
 
 
+@pytest.mark.parametrize("on_error", ["substitute", "skip"])
+def test_a_function_that_fails_at_some_draws_gives_the_same_in_all_ways(
+    on_error: str, catalog: Catalog, client: Client
+) -> None:
+    how = {"max_bad": 1.0, "on_error": on_error, "epochs": 6}
+    assert got(client, catalog, spec("lucky"), **how) == expected(catalog, spec("lucky"), **how)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dialled_in", [False, True])
 def test_a_worker_that_is_killed_changes_no_byte(

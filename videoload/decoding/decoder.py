@@ -30,7 +30,7 @@ from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, Unre
 from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
 from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile, open_storage
-from videoload.errors import SpecError, StorageError, TransformError, VideoError
+from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
 from videoload.spec.clip_params import ClipParams, clip_params
 from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.spec.items import ItemSpec, Spec
@@ -194,7 +194,7 @@ class Decoder:
             if read_frames(opened, prepared.known, sorted(places), write, tick):
                 self._files.put(opened)
         except UnreadableError as error:
-            raise VideoError(path, str(error)) from None
+            raise OneClipError(path, str(error)) from None
         except StaleIndexError:
             if self._indexes.forget(path, prepared.known):
                 return self.decode(path, spec, prepared.requests, prepared.out, tick)

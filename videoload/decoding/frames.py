@@ -248,12 +248,21 @@ def _near(file: VideoFile, index: VideoIndex, group: int, tick: Tick) -> tuple[i
     """Group and ordinal of the last picture before a group, or the first one from it on. Raises
     UnreadableError."""
     for other in range(group - 1, max(-1, group - 1 - _MAX_GROUPS), -1):
-        if came := _show(file, index, other, {}, _ignore, tick):
+        if came := _salvage(file, index, other, tick):
             return other, came[-1]
     for other in range(group, min(len(index.keyframes), group + _MAX_GROUPS)):
-        if came := _show(file, index, other, {}, _ignore, tick):
+        if came := _salvage(file, index, other, tick):
             return other, came[0]
     raise UnreadableError("has no frame that can be decoded")
+
+
+def _salvage(file: VideoFile, index: VideoIndex, group: int, tick: Tick) -> list[int]:
+    """The first and the last frame that come out of a group, or none. It takes long, and is asked
+    again for every clip of a damaged part."""
+    if group not in index.salvaged:
+        came = _show(file, index, group, {}, _ignore, tick)
+        index.salvaged[group] = [*came[:1], *came[-1:]]
+    return index.salvaged[group]
 
 
 def _ignore(ordinal: int, frame: VideoFrame) -> None:

@@ -54,6 +54,9 @@ class VideoIndex:
 
     Of a video whose pictures are proven, ``ordinals`` and ``reordered`` are as in `Pictures`. Of
     one that had to be decoded, ``sums`` is a checksum for each frame, int64 [frames].
+
+    ``salvaged`` has, by groups of pictures, what whoever looked for sound frames near damage found
+    in them: the ordinals of the first and the last one, or nothing.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class VideoIndex:
         self.ordinals = ordinals
         self.reordered = reordered
         self.sums = sums
+        self.salvaged: dict[int, list[int]] = {}
         self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
 
     @property

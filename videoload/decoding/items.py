@@ -10,6 +10,7 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.decoding.functions import Function
-from videoload.errors import TransformError, VideoError
+from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.spec.items import ItemSpec
 
 _log = logging.getLogger(__name__)
@@ -66,8 +67,8 @@ def _call(prepared: PreparedItems, seed: int) -> object:
         ) from error
     except (Exception, SystemExit) as error:
         line = f"load function {name} failed: {_line(error)}"
-        _log.warning("%s: %s\n%s", prepared.path, line, _told(error))
-        raise VideoError(prepared.path, line) from None
+        _tell(f"{prepared.path}: {line}\n{_told(error)}")
+        raise OneClipError(prepared.path, line) from None
 
 
 def _store(prepared: PreparedItems, made: object, places: Any) -> None:
@@ -94,7 +95,7 @@ def _copy(prepared: PreparedItems, name: str, made: object, place: npt.NDArray[A
         return
     flaw = f"returned {name}{_what(made)}, not {_what(place)}"
     if isinstance(made, np.ndarray | np.generic):
-        raise VideoError(prepared.path, f"load function {prepared.spec.load} {flaw}")
+        raise OneClipError(prepared.path, f"load function {prepared.spec.load} {flaw}")
     raise TransformError(f"load function {prepared.spec.load} {flaw}, for {prepared.path}")
 
 
@@ -102,6 +103,12 @@ def _what(made: object) -> str:
     if isinstance(made, np.ndarray | np.generic):
         return f"{made.dtype}{list(made.shape)}"
     return f"a {type(made).__name__}"
+
+
+@lru_cache(10_000)
+def _tell(text: str) -> None:
+    """Log it once: each epoch tries the item again."""
+    _log.warning("%s", text)
 
 
 def _line(error: BaseException) -> str:

@@ -1,7 +1,9 @@
 """Which videos of a stream cannot be decoded, their substitutes, and when they are too many.
 
 The substitute for a sample follows from (seed, epoch, sample) alone. That a video is known to be
-bad only saves trying it again: the trial would fail and lead to the same substitute.
+bad only saves trying it again: the trial would fail and lead to the same substitute. So a video of
+which other clips may be sound, since it is damaged at one place or a function fails at some draws,
+is listed and counted as any other, but each of its clips is tried.
 
 Where a stream stops follows from its batches alone, too. Clips are decoded ahead, so a video may be
 known to be bad long before a serial run would come to it. Therefore a bad file counts from the
@@ -20,6 +22,9 @@ from videoload.spec.plan import Plan, Sample, StreamOptions
 
 _log = logging.getLogger(__name__)
 _ALWAYS_ALLOWED = 3  # in a small catalog one per cent is less than one video
+# A chain of substitutes ends after so many times as many as there are videos: if a single one were
+# sound, it would be met before (all but two of 10^9 times).
+_ATTEMPTS = 20
 
 
 class Quarantine:
@@ -35,7 +40,8 @@ class Quarantine:
         self._raise = options.on_error == "raise"
         self.skips = options.on_error == "skip"
         self._limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
-        # By catalog index, bad ones (True), and those dropped as short.
+        # By catalog index, those of which no clip can be decoded: bad ones (True), and those that
+        # are dropped as short.
         self._avoided: dict[int, bool] = {}
         self._reasons: dict[str, str] = {}
         self._found: list[BadVideo] = []
@@ -47,11 +53,15 @@ class Quarantine:
         """The bad videos, in the order in which they were found. May be read in any thread."""
         return self._found[:]  # a dict that grows meanwhile cannot be listed
 
-    def add(self, video: int, reason: str, *, dropped: bool = False) -> None:
+    def add(
+        self, video: int, reason: str, *, dropped: bool = False, here_only: bool = False
+    ) -> None:
         """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short, and the
-        spec says "drop". Raises an error where no other is left to take its place."""
+        spec says "drop"; ``here_only``: others of its clips may be decoded. Raises an error where
+        no other is left to take its place."""
         path = self._catalog[video].path
-        self._avoided[video] = self._avoided.get(video, False) or not dropped
+        if not here_only:
+            self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
             self._found.append(BadVideo(path, reason))
@@ -68,10 +78,10 @@ class Quarantine:
         """Batch ``step`` is the next one, and ``samples`` are what it is made of; not
         ``complete``: its first ones. Returns the error with which the stream stops there:
         VideoError (on_error="raise"), TooManyBadVideos; or None."""
-        if not self._avoided:
+        if not (self._avoided or self._reasons):
             return None
         for row, attempt, video in self._passed_over(step, samples, complete=complete):
-            if self._avoided.get(video):
+            if self._avoided.get(video, True):
                 path, at = self._catalog[video].path, (step, row, attempt)
                 self._met[path] = min(at, self._met.get(path, at))
         limit = 0 if self._raise else self._limit
@@ -95,6 +105,14 @@ class Quarantine:
         while sample.video in self._avoided:
             sample = self._plan.substitute(sample)
         return sample
+
+    def instead_of(self, sample: Sample) -> Sample:
+        """What takes the place of a sample that could not be decoded, which was noted. Raises an
+        error where nothing seems to be left."""
+        sample = self._plan.substitute(sample)
+        if sample.attempt > _ATTEMPTS * (self._plan.videos + 10):
+            raise self._nothing_left("")
+        return self.replace(sample)
 
     @property
     def _exhausted(self) -> bool:

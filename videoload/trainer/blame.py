@@ -131,7 +131,7 @@ class Blame:
         chunk.crashes += crashed
         if chunk.deaths >= self._deaths or chunk.crashes >= _CRASHES:
             reason = f"{chunk.deaths} workers died while decoding it"
-            return self._condemn(chunk, 0, reason, dropped=False)
+            return self._condemn(chunk, 0, reason)
         chunk.requeue()
         return []
 
@@ -157,21 +157,28 @@ class Blame:
     def _believe(self, chunk: Chunk, at: int, doubt: Doubt) -> list[Command]:
         if doubt.fatal:
             return self._end_stream(chunk, at, doubt.reason)
-        return self._condemn(chunk, at, doubt.reason, dropped=doubt.dropped)
+        return self._condemn(
+            chunk, at, doubt.reason, dropped=doubt.dropped, here_only=doubt.here_only
+        )
 
-    def _condemn(self, chunk: Chunk, at: int, reason: str, *, dropped: bool) -> list[Command]:
-        """This clip's video is bad: others stand in for its clips, or they are left out."""
-        batch = chunk.batch
+    def _condemn(
+        self, chunk: Chunk, at: int, reason: str, *, dropped: bool = False, here_only: bool = False
+    ) -> list[Command]:
+        """This clip's video is bad: another clip stands in for it, or it is left out."""
+        batch, row = chunk.batch, chunk.first + at
         stream = batch.reader.stream
-        video = batch.samples[chunk.first + at].video
         try:
-            stream.quarantine.add(video, reason, dropped=dropped)
+            stream.quarantine.add(
+                batch.samples[row].video, reason, dropped=dropped, here_only=here_only
+            )
+            if stream.quarantine.skips:
+                batch.left_out.add(row)
+                return self._batches.done(chunk.single_out(at))
+            batch.samples[row] = stream.quarantine.instead_of(batch.samples[row])
         except VideoloadError as error:
             return self._batches.stop(stream, error)
-        if stream.quarantine.skips:
-            batch.left_out.add(chunk.first + at)
-            return self._batches.done(chunk.single_out(at))
-        chunk.requeue()  # substitutes are chosen when it is granted again
+        chunk.acquit()
+        chunk.requeue()
         return self._batches.stop_if_due(batch)
 
     def _end_stream(self, chunk: Chunk, at: int, reason: str) -> list[Command]:

@@ -511,7 +511,10 @@ class Engine:
             if fatal:
                 first = reason.partition("\n")[0]  # the error tells the rest
                 _log.warning("worker %s: %s", self._workers[peer].name, first)
-            self._execute(self._table.failed(peer, lease, at, reason, dropped=dropped, fatal=fatal))
+            commands = self._table.failed(
+                peer, lease, at, reason, dropped=dropped, fatal=fatal, here_only=message.here_only
+            )
+            self._execute(commands)
         elif isinstance(message, Compared):
             self._copies.compared(peer, message)
         elif isinstance(message, Bye):

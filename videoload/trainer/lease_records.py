@@ -110,6 +110,7 @@ class Doubt:
     reason: str
     dropped: bool = False
     fatal: bool = False
+    here_only: bool = False
     of_worker: bool = False
 
 

@@ -342,6 +342,7 @@ class LeaseTable:
         *,
         dropped: bool = False,
         fatal: bool = False,
+        here_only: bool = False,
     ) -> list[Command]:
         """Clip ``at`` of ``lease`` cannot be decoded, says its worker, which stopped there.
 
@@ -351,7 +352,7 @@ class LeaseTable:
         found = self._pool.lease(worker, lease)
         if found is None:
             return []
-        doubt = Doubt(found.worker, reason, dropped, fatal)
+        doubt = Doubt(found.worker, reason, dropped, fatal, here_only)
         return self._blame.doubt(found, at, doubt) + self._grant()
 
     def refused(self, worker: WorkerId, lease: int, at: int, reason: str) -> list[Command]:

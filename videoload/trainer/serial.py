@@ -14,7 +14,7 @@ import numpy as np
 
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native_size
 from videoload.decoding.storage import NO_FOLDER
-from videoload.errors import SpecError, VideoError
+from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.spec.catalog import Catalog
 from videoload.spec.items import Spec
 from videoload.spec.joining import check_shapes, clip_of
@@ -187,11 +187,13 @@ def _batches(
                     rates[row] = prepared.rate
                     taken.append(sample)
                 except VideoError as error:
-                    dropped = isinstance(error, ShortVideoError)
-                    quarantine.add(sample.video, error.reason, dropped=dropped)
+                    quarantine.add(
+                        sample.video, error.reason, dropped=isinstance(error, ShortVideoError),
+                        here_only=isinstance(error, OneClipError),
+                    )  # fmt: skip
                     if quarantine.skips:
                         break
-                    sample = quarantine.replace(sample)
+                    sample = quarantine.instead_of(sample)
                     if ended := quarantine.due(step, [*taken, sample], complete=False):
                         raise ended from None
         if ended := quarantine.due(step, taken):

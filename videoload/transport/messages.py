@@ -214,6 +214,7 @@ class Failed(_Message, tag="failed"):
     reason: _Text
     dropped: bool = False  # short, and the spec says "drop"
     fatal: bool = False  # no video's fault (a transform): the stream cannot go on
+    here_only: bool = False  # other clips of the same video may be decoded
 
 
 class Heartbeat(_Message, tag="heartbeat"):

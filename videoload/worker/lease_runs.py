@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
-from videoload.errors import TransformError, VideoError, VideoloadError
+from videoload.errors import OneClipError, TransformError, VideoError, VideoloadError
 from videoload.transport.messages import Clip, Failed, Lease
 from videoload.worker.trainers import TrainerConnection
 
@@ -60,8 +60,10 @@ class ClipError(Exception):
 def failure(lease: Lease, at: int, error: Exception) -> Failed:
     """What is said of a clip that cannot be decoded."""
     if isinstance(error, VideoError):
-        dropped = isinstance(error, ShortVideoError)
-        return Failed(lease.lease, at, error.reason[:4096], dropped)
+        return Failed(
+            lease.lease, at, error.reason[:4096], dropped=isinstance(error, ShortVideoError),
+            here_only=isinstance(error, OneClipError),
+        )  # fmt: skip
     if isinstance(error, TransformError):
         return Failed(lease.lease, at, str(error)[:4096], fatal=True)
     if not isinstance(error, VideoloadError):

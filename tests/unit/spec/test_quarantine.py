@@ -341,3 +341,50 @@ def test_known_or_not_a_bad_video_leads_to_the_same_stand_in(
     wanted = [alone(plan, plan[step][0]) for step in steps]
     assert [by_trial(plan, fresh, plan[step][0]) for step in steps] == wanted
     assert [by_trial(plan, informed, plan[step][0]) for step in reversed(steps)] == wanted[::-1]
+
+
+# Videos of which other clips are sound
+
+
+@pytest.mark.parametrize("on_error", ["substitute", "skip"])
+def test_a_video_that_is_damaged_at_one_place_is_named_and_avoided_nowhere(on_error: str) -> None:
+    plan, quarantine = make(10, clips_per_video=3, on_error=on_error)
+    samples = [plan[step][0] for step in range(len(plan))]
+    bad = samples[4]
+    quarantine.add(bad.video, "torn", here_only=True)
+    assert quarantine.videos == [BadVideo(path(bad.video), "torn")]
+    assert quarantine.kept(samples) == [quarantine.replace(sample) for sample in samples] == samples
+    assert quarantine.instead_of(bad) == plan.substitute(bad)
+
+
+def test_it_counts_from_where_a_clip_of_it_was_passed_over() -> None:
+    plan, quarantine = make(10, clips_per_video=3, on_error="raise")
+    samples = [plan[step][0] for step in range(len(plan))]
+    quarantine.add(samples[4].video, "torn", here_only=True)
+    assert all(quarantine.due(step, [sample]) is None for step, sample in enumerate(samples))
+    ended = quarantine.due(4, [quarantine.instead_of(samples[4])])
+    assert isinstance(ended, VideoError)
+    assert ended.reason == "torn"
+
+
+def test_what_stands_in_for_it_may_be_known_to_be_bad() -> None:
+    plan, quarantine = make(50, max_bad=1.0)
+    bad = plan[0][0]
+    following = plan.substitute(bad)
+    quarantine.add(bad.video, "torn", here_only=True)
+    quarantine.add(following.video, "no video")
+    assert quarantine.instead_of(bad) == quarantine.replace(following) != following
+
+
+def test_where_every_clip_fails_it_ends_whatever_is_allowed() -> None:
+    plan, quarantine = make(4, max_bad=1.0)
+    tried = [plan[0][0]]
+
+    def try_them_all() -> None:
+        while len(tried) < 1000:
+            quarantine.add(tried[-1].video, "no luck", here_only=True)
+            tried.append(quarantine.instead_of(tried[-1]))
+
+    with pytest.raises(TooManyBadVideos):
+        try_them_all()
+    assert len(tried) > 100

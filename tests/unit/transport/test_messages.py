@@ -234,7 +234,7 @@ def test_what_is_left_out_takes_its_default() -> None:
     result = unpack_from_worker(body(type="result", lease=1, frames=[[0]]))
     assert result == Result(1, [[0]], decode_s=0.0)
     failed = unpack_from_worker(body(type="failed", lease=1, at=0, reason="no"))
-    assert failed == Failed(1, 0, "no", dropped=False, fatal=False)
+    assert failed == Failed(1, 0, "no", dropped=False, fatal=False, here_only=False)
     settings = unpack_private(msgspec.msgpack.encode({"type": "settings", "trainers": ["t"]}))
     assert settings == WorkerSettings(
         ["t"], root=None, token="", keys=None, insecure=False, transforms=[]
@@ -245,8 +245,8 @@ def test_messages_are_what_they_were_when_this_was_written() -> None:
     assert VERSION == b"videoload/1"
     assert pack(Failed(3, 1, "no", True)) == [
         b"videoload/1",
-        b"\x86\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
-        b"\xa7dropped\xc3\xa5fatal\xc2",
+        b"\x87\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
+        b"\xa7dropped\xc3\xa5fatal\xc2\xa9here_only\xc2",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
     assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0]]
