@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -40,6 +41,10 @@ def wrong_type(clip: Clip, rng: np.random.Generator) -> Any:
 
 def raises(clip: Clip, rng: np.random.Generator) -> Clip:
     raise RuntimeError("no luck")
+
+
+def exits(clip: Clip, rng: np.random.Generator) -> Clip:
+    sys.exit("enough")
 
 
 def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:

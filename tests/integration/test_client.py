@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from tests.digests import digest
@@ -116,6 +117,12 @@ def test_who_waits_for_workers_when_the_client_is_closed_hears_of_that() -> None
     with pytest.raises(ClosedError, match="the client is closed"):
         client.wait_for_workers(1, timeout_s=20 * SECOND)
     closing.join()
+
+
+def test_a_batch_size_may_be_a_number_of_numpy_s(videos: Videos) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(videos.catalog, SMALL, np.uint8(8))  # type: ignore[arg-type]
+        assert len(stream) == len(client.stream(videos.catalog, SMALL, 8))
 
 
 def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:

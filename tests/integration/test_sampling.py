@@ -148,6 +148,7 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(
     ("name", "words"),
     [
         ("raises", r"failed on a clip of .*\.avi: RuntimeError\('no luck'\)"),
+        ("exits", r"failed on a clip of .*\.avi: SystemExit\('enough'\)"),
         ("wrong_shape", r"returned uint8\[1, 32, 32, 3\], not uint8\[4, 32, 32, 3\]"),
         ("wrong_type", r"returned float64\["),
         ("not_there", "cannot be imported"),
@@ -164,6 +165,25 @@ def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
     with pytest.raises(TransformError, match=words):
         next(iter(stream))
     assert stream.quarantine == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_module_that_is_a_script_is_told_as_such(
+    workers: int, videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a_script.py").write_text("import sys\nsys.exit(2)\ndef invert(clip, rng): ...\n")
+    (tmp_path / "with_words.py").write_text(
+        "from argparse import ArgumentParser\nArgumentParser().parse_args()\n"
+        "def invert(clip, rng): return 255 - clip\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with Client(workers=workers) as client:
+        spec = ClipSpec(**TRANSFORMED, transform="a_script:invert")
+        with pytest.raises(TransformError, match=r"its module exits \(SystemExit\(2\)\); what is "):
+            next(iter(client.stream(videos.catalog, spec, 4)))
+        # It is not the worker's own arguments that it finds.
+        spec = ClipSpec(**TRANSFORMED, transform="with_words:invert")
+        list(client.stream(videos.catalog, spec, 4))
 
 
 @pytest.mark.slow

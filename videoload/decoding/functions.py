@@ -54,6 +54,11 @@ class Functions:
             )
         try:
             found = getattr(importlib.import_module(module), function)
+        except SystemExit as error:
+            raise TransformError(
+                f"{kind} {name} cannot be imported: its module exits ({error!r}); what is to run "
+                "as a script stands behind if __name__ == '__main__'"
+            ) from None
         except Exception as error:  # whatever a module of the user's does when it is imported
             raise TransformError(f"{kind} {name} cannot be imported: {error}") from None
         if not callable(found):
@@ -72,7 +77,7 @@ def apply(
     """Put what the user's function makes of a clip into its place, which may be the clip's."""
     try:
         made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {path}: {error!r}"
         ) from error

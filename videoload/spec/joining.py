@@ -134,7 +134,10 @@ def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
 
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
-    """Raises SpecError where the clips of a part have another shape or type than the stream's."""
+    """Raises SpecError where the clips of a part have another shape or type than the stream's, or
+    have none of the frames that targets are of."""
+    if not isinstance(clip, ClipSpec) and targets_.has_frames(catalog.targets):
+        raise SpecError("the catalog has targets per frame, and items have no frames")
     for part in catalog.parts:
         own = part.clip
         if own is None:

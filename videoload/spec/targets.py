@@ -19,6 +19,7 @@ from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
 _KINDS = "biufc"  # besides text
+_LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow has not
 _ONLY = "targets"  # what a column without a name is called in messages
 
 
@@ -144,7 +145,7 @@ def _array(name: str, values: object) -> npt.NDArray[Any]:
         array = array.astype(object)
     if array.dtype.kind == "O" and not all(isinstance(text, str) for text in array.flat):
         raise CatalogError(f"{name} must be numbers or text, not objects")
-    if array.dtype.kind not in _KINDS + "O":
+    if array.dtype.kind not in _KINDS + "O" or array.dtype.char in _LONG:
         raise CatalogError(f"{name} must be numbers or text, not {array.dtype}")
     if array.ndim < 1:
         raise CatalogError(f"{name} must have a row for each video, not be one value")

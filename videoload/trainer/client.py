@@ -254,9 +254,9 @@ class Client:
             )
         if (frames := math.prod(clip.frames_shape)) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
-        batch_bytes = batch_size * clip.clip_bytes
+        batch_bytes = options.batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
-        held = _slots(slots, batch_size, batch_bytes, workers, native.memory_left())
+        held = _slots(slots, options.batch_size, batch_bytes, workers, native.memory_left())
         source = OpenStream(
             next(self._streams),
             catalog,

@@ -398,14 +398,16 @@ def serve(
 def main() -> int:
     """``python -m videoload.worker FD [PULSE]``: a worker started by a `Supervisor`; FD is its end
     of the private channel, PULSE the descriptor of memory where it shows that it makes progress."""
-    channel = PrivateChannel(socket.socket(fileno=int(sys.argv[1])))
+    descriptors = list(map(int, sys.argv[1:]))
+    del sys.argv[1:]  # of which a module of the user's could make something
+    channel = PrivateChannel(socket.socket(fileno=descriptors[0]))
     try:
         first = channel.receive(_CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
         native.switch_off(*first[0].without)
         native.die_with_parent()
-        pulse = Window(int(sys.argv[2])).view(0, (SIZE,)) if len(sys.argv) > 2 else None
+        pulse = Window(descriptors[1]).view(0, (SIZE,)) if len(descriptors) > 1 else None
         return serve(first[0], channel, pulse=pulse)
     except EOFError:
         return 0

@@ -18,6 +18,7 @@ from videoload.spec.clips import ClipSpec
 from videoload.spec.items import ItemSpec
 from videoload.spec.joining import check_shapes, clip_of, join, mix
 from videoload.spec.plan import Plan, StreamOptions
+from videoload.spec.targets import PerFrame
 
 CLIP = ClipSpec(frames=4, size=(8, 8))
 OWN = ClipSpec(frames=4, stride=2, size=(8, 8))
@@ -205,7 +206,13 @@ def test_shapes_of_the_parts_agree_with_the_streams() -> None:
     mixed = mix({"a": (catalog("a", 2), 1), "b": (catalog("b", 2), 1, CLIP)})
     check_shapes(mixed, CLIP)
     check_shapes(mixed, ClipSpec(frames=4, stride=3, size=(8, 8), crop="random"))
-    check_shapes(mix({"a": (catalog("a", 2), 1)}), ItemSpec("a:b", (2,), "int64"))
+    items = ItemSpec("a:b", (2,), "int64")
+    check_shapes(mix({"a": (catalog("a", 2), 1)}), items)
+    check_shapes(catalog("a", 2).with_targets([1, 2]), items)
+    per_frame = catalog("a", 2).with_targets(PerFrame([[1], [2]]))
+    check_shapes(per_frame, CLIP)
+    with pytest.raises(SpecError, match="targets per frame, and items have no frames"):
+        check_shapes(per_frame, items)
     with pytest.raises(
         SpecError, match=r"part 'b' are uint8\[4, 8, 8, 3\], the stream's are uint8"
     ):

@@ -127,6 +127,8 @@ def test_catalogs_are_equal_if_their_targets_are() -> None:
         ([[1], [1, 2], [3], [4], [5], [6]], ["one shape"]),
         ([object()] * 6, ["numbers or text"]),
         (np.zeros(6, "datetime64[s]"), ["numbers or text", "datetime64"]),
+        (np.zeros(6, np.longdouble), ["numbers or text, not float"]),
+        (np.zeros(6, np.clongdouble), ["numbers or text, not complex"]),
         ({}, ["names"]),
         ({1: np.arange(6)}, ["names"]),
     ],
