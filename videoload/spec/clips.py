@@ -35,6 +35,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "views_share": ("nothing", "window"),
 }
 _CROPS = {"three": 3, "five": 5}  # of one clip
+_MAX_SIDE = 16_384  # a frame of 16:9 has a gigabyte then, and a worker four
 _DRAWN_CROPS = ("random", "resized", "multiscale")
 _FROM_SOURCE = ("resized", "multiscale")  # crops that scale a part of the source frame to size
 
@@ -157,6 +158,8 @@ class ClipSpec:
             object.__setattr__(self, "resize", whole("resize", self.resize))
             if self.resize % 2:
                 raise SpecError(f"resize must be even, got {self.resize}")
+            if self.resize > _MAX_SIDE:
+                raise SpecError(f"resize must be {_MAX_SIDE} at most, got {self.resize}")
         self._check_size()
         self._check_ranges()
         self._check_dense()

@@ -85,6 +85,7 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ),
         ({"fps": 10, "stride": 2}, "give stride or fps, not both"),
         ({"resize": 127}, "resize must be even, got 127"),
+        ({"resize": 10**9}, "resize must be 16384 at most, got 1000000000"),
         ({"size": None, "crop": "resized"}, 'crop="resized" needs a size'),
         ({"size": 112}, "size must be (height, width), got 112"),
         ({"size": (112,)}, "size must be (height, width), got (112,)"),
