@@ -35,7 +35,7 @@ SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_pe
 
 @pytest.mark.slow
 def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
-    videos: Videos, programs: Programs, tmp_path: Path
+    videos: Videos, programs: Programs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     trainer, worker = make_keys(tmp_path / "ours")
     _, stranger = make_keys(tmp_path / "theirs")
@@ -54,6 +54,10 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, SMALL, 3, shuffle=True))
         assert len(client.workers) == 1
+    admitted = trainer / "admitted"
+    assert caplog.messages.count(
+        f"a worker at 127.0.0.1 is turned away: its key is none of those in {admitted}"
+    ) == 1  # fmt: skip
 
 
 @pytest.mark.slow

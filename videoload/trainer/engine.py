@@ -341,7 +341,9 @@ class Engine:
 
     def _open(self, context: zmq.Context[zmq.Socket[bytes]]) -> list[str]:
         if self._keys is not None:
-            self._authenticator = KeyAuthenticator(context, self._keys)
+            self._authenticator = KeyAuthenticator(
+                context, self._keys, lambda line: self._refusals.add(line, time.monotonic())
+            )
         if self._listen:
             used, most = len(os.listdir(_DESCRIPTORS)), native.allow_descriptors()
             each = 2 if self._receiving else 1  # one for words, one for pixels

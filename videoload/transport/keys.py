@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import zmq
 import zmq.auth
+from cachetools import LRUCache
 
 from videoload.errors import TransportError
 
@@ -20,6 +22,7 @@ TRAINER, WORKER = "trainer", "worker"
 
 _ADMITTED = "admitted"
 _MAX_HANDSHAKES = 64  # decided on in one go
+_KNOWN_STRANGERS = 100  # keys that were told of
 
 
 def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
@@ -87,10 +90,14 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
 
 
 class KeyAuthenticator:
-    """Admits connections of those workers whose public keys are in the trainer's folder."""
+    """Admits connections of those workers whose public keys are in the trainer's folder; ``tell``
+    is called with a line about each other key, once."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], keys: str | os.PathLike[str]
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        keys: str | os.PathLike[str],
+        tell: Callable[[str], object] = lambda line: None,
     ) -> None:
         admitted = Path(keys) / _ADMITTED
         if not admitted.is_dir():
@@ -98,9 +105,13 @@ class KeyAuthenticator:
                 f"no folder {admitted}: it holds the public keys of the workers that may dial in; "
                 "make keys with: videoload keygen DIR, and give DIR/trainer here"
             )
+        self._keys = {load_key(file)[0] for file in admitted.glob("*.key")}
         self._authenticator = zmq.auth.Authenticator(context)
         self._authenticator.start()
-        self._authenticator.configure_curve(domain="*", location=admitted)
+        self._folder, self._tell = admitted, tell
+        self._told: LRUCache[bytes, None] = LRUCache(_KNOWN_STRANGERS)
+        self._address = ""  # of whom `callback` is asked
+        self._authenticator.configure_curve_callback(credentials_provider=self)
         assert self._authenticator.zap_socket is not None
         self.socket = self._authenticator.zap_socket
 
@@ -109,10 +120,25 @@ class KeyAuthenticator:
         for _ in range(_MAX_HANDSHAKES):
             if not self.socket.poll(0):
                 return
+            asked = self.socket.recv_multipart()
+            told = asked[3].decode(errors="replace") if len(asked) > 3 else ""
+            self._address = told.removeprefix("::ffff:")
             # The coroutine never waits: it is async only for the asyncio flavour's sake.
-            answer = self._authenticator.handle_zap_message(self.socket.recv_multipart())
+            answer = self._authenticator.handle_zap_message(asked)
             with suppress(StopIteration):
                 answer.send(None)
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Whether this key (as `zmq.auth` asks) is admitted."""
+        if key in self._keys:
+            return True
+        if key not in self._told:
+            self._told[key] = None
+            self._tell(
+                f"a worker at {self._address} is turned away: its key is none of those in "
+                f"{self._folder}"
+            )
+        return False
 
     def close(self) -> None:
         """Stop answering."""

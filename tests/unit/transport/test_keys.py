@@ -189,3 +189,11 @@ def test_a_folder_without_admitted_keys_is_no_trainers(
 ) -> None:
     with pytest.raises(TransportError, match=r"no folder .*admitted: it holds the public keys"):
         KeyAuthenticator(context, keys[1])
+
+
+def test_an_admitted_key_that_is_none_is_named(
+    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
+) -> None:
+    (keys[0] / "admitted/broken.key").write_text("no key at all")
+    with pytest.raises(TransportError, match=r"no usable key .*admitted/broken\.key"):
+        KeyAuthenticator(context, keys[0])
