@@ -33,11 +33,11 @@ from videoload.transport.messages import (
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates", "apart"),
-    "failed": ("lease", "at", "reason", "dropped", "fatal"),
+    "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
     "watch": (),
-    "bye": ("reason",),
+    "bye": ("reason", "kept_from_leases"),
 }
 PIXELS = ("right", "none", "short", "long", "two frames")
 
@@ -123,12 +123,12 @@ class Liar:
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "dropped": False,
-                "fatal": False,
+                "fatal": False, "here_only": False,
             },
             "heartbeat": {"progress": 1},
             "compared": {"stream": asked.stream, "files": dict.fromkeys(asked.paths, 12345)},
             "watch": {},
-            "bye": {"reason": "tired"},
+            "bye": {"reason": "tired", "kept_from_leases": False},
         }  # fmt: skip
         return honest[kind]
 
