@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after so often
 _REST_S = 1.0  # without a lease for so long, no file is kept open
-_END_S = 1.5  # after a signal, a worker ends by then whatever it is at
+_END_S = 1.0  # after a signal, a worker ends by then whatever it is at
 _CHANNEL_S = 5.0  # a message that is due on the private channel comes within so long
 
 
