@@ -81,19 +81,21 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return Catalog.from_folder(folder)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])
 def test_of_a_video_that_is_damaged_at_one_place_the_rest_is_used_by_all(
-    on_error: Literal["substitute", "skip"], workers: int, torn: Catalog
+    on_error: Literal["substitute", "skip"], torn: Catalog
 ) -> None:
-    clip = ClipSpec(4, size=(32, 32), resize=48, sampling="uniform", clips_per_video=10)
+    clip = ClipSpec(4, size=(32, 32), resize=48, sampling="uniform", clips_per_video=8)
     how: dict[str, Any] = {"shuffle": True, "max_bad": 1.0, "on_error": on_error}
     serial = digests(decode_serially(torn, clip, 2, epochs=2, info=True, **how))
-    with Client(workers=workers) as client:
-        stream = client.stream(torn, clip, 2, **how)
-        assert digests(stream.batches(epochs=2, info=True)) == serial
-        assert {video.path for video in stream.quarantine} == {f"all/torn{n}.avi" for n in range(2)}
+    for workers in (1, 3):
+        with Client(workers=workers) as client:
+            stream = client.stream(torn, clip, 2, **how)
+            assert digests(stream.batches(epochs=2, info=True)) == serial
+            bad = {video.path for video in stream.quarantine}
+            assert bad == {f"all/torn{number}.avi" for number in range(2)}
     if on_error == "substitute":
-        for step in (3, 40, 61):  # whatever was known before
+        for step in (3, 50):  # whatever was known before
             resumed = decode_serially(torn, clip, 2, start_step=step, epochs=2, info=True, **how)
             assert digests(resumed) == serial[step:]
