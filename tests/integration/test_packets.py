@@ -129,6 +129,46 @@ def test_a_chunk_behind_the_index_is_one_of_the_video(plain: bytes, tmp_path: Pa
     assert table.pictures.frames == len(chunks) + 1
 
 
+def test_a_file_whose_index_is_missing_is_sought_once_it_was_read(
+    plain: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.avi"
+    path.write_bytes(plain[: plain.rindex(b"idx1") - 10])  # in its last picture, as a crash leaves
+    opened = OpenedVideo(VideoFile(str(path), path.stat()))
+    try:
+        table = read_packets(opened, lambda: None)
+        assert table is not None
+        assert (table.positions[:-1] > 0).all()
+        assert table.positions[-1] == -1
+        assert len(table.pictures.starts) > 1
+        for number in reversed(table.pictures.starts):
+            opened.seek(int(table.times[number]))
+            packet = next(opened.packets)
+            assert packet.pos == table.positions[number]
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda data, at: data[:at] + b"what" + bytes(14) + data[at:], id="strangers"),
+        pytest.param(lambda data, at: data[:at] + b"\0" * 6 + data[at:], id="zeros"),
+    ],
+)
+def test_a_file_without_an_index_is_not_sought_where_its_chunks_do_not_follow_each_other(
+    change: Callable[[bytes, int], bytes], plain: bytes, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.avi"
+    header, chunks = split(plain)
+    whole = join(header, chunks)
+    path.write_bytes(change(whole[: whole.rindex(b"idx1")], whole.index(chunks[5].packed)))
+    table = table_of(path)
+    assert table is not None
+    assert table.pictures.frames == len(chunks)
+    assert (table.positions == -1).all()
+
+
 def test_an_index_that_names_another_place_is_not_believed(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "moved.avi"
     at = plain.rindex(b"idx1") + 8 + 5 * 16 + 8  # the place of the sixth chunk

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,8 +46,8 @@ _UNKNOWN = -1
 
 class PacketTable(NamedTuple):
     """What the headers of all packets prove, and how to seek one: their ``times`` (dts), and their
-    ``positions`` in the file as demuxing tells them. -1 where the container's index is not whole: a
-    demuxer that comes there by a seek may go on by other packets."""
+    ``positions`` in the file as demuxing tells them. -1 where a demuxer that comes there by a seek
+    may go on by other packets, since the container's index is not true."""
 
     positions: Ints
     times: Ints
@@ -71,11 +72,7 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
         return None  # they index key frames at most
     if opened.tag == "VSSH":
         return None  # FFmpeg puts other packets together
-    remote = opened.file.content
-    file = -1 if remote else os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        pread = remote.open().pread if remote else partial(os.pread, file)
-        content = _Content(pread, opened.file.status.st_size, remote)
+    with _content(opened) as content:
         entries = _of_idx1(opened, content) if container == "avi" else None
         entries = _of_ffmpeg(opened) if entries is None else entries
         if entries is None:
@@ -108,12 +105,9 @@ def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | Non
             data, partial(data, most=content.size),
         )  # fmt: skip
         pictures = None
-        if remote and not content.is_small:
+        if content.is_remote and not content.is_small:
             pictures = _by_some_looks(packets, content, positions, (flags & _IDX1_KEY) > 0)
         pictures = pictures or prove(packets)
-    finally:
-        if not remote:
-            os.close(file)
     return positions, times, pictures
 
 
@@ -195,6 +189,20 @@ def _of_idx1(
     return positions, sizes, first.timestamp + np.arange(count), lines[:, 1]
 
 
+@contextmanager
+def _content(opened: OpenedVideo) -> Iterator[_Content]:
+    """The bytes of a file that is open, by a descriptor of their own. Raises OSError."""
+    size, remote = opened.file.status.st_size, opened.file.content
+    if remote is not None:
+        yield _Content(remote.open().pread, size, remote)
+        return
+    file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield _Content(partial(os.pread, file), size)
+    finally:
+        os.close(file)
+
+
 class _Content:
     """The bytes of a file, a small one's in memory; of one on ``remote``, those that are wanted
     next are fetched side by side."""
@@ -258,8 +266,17 @@ def _is_whole(
     same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
     those headers, with more behind them; if None, some are read."""
     movi = content.find_movi()
-    if movi < 0:
-        return False
+    return movi >= 0 and _is_chain(
+        opened, content, positions, sizes, heads, begin=movi + 4, end=content.size
+    )
+
+
+def _is_chain(
+    opened: OpenedVideo, content: _Content, positions: Ints, sizes: Ints, heads: Bytes | None,
+    *, begin: int, end: int,
+) -> bool:  # fmt: skip
+    """Whether all these are chunks of its video, and one comes from ``begin`` to each of them and
+    to ``end`` by chunks that FFmpeg skips."""
     stream, streams = opened.stream.index, len(opened.container.streams)
     rows: slice | Ints = slice(None)
     if heads is None:
@@ -271,16 +288,16 @@ def _is_whole(
     dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
     if not ((told == dc) | (told == db)).all():
         return False
-    begin, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
-    gaps = np.flatnonzero(ends[:-1] != begin[1:])
+    begins, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
+    gaps = np.flatnonzero(ends[:-1] != begins[1:])
     if not content.is_small:
         gaps = gaps[spread(len(gaps), content.max_checked)]
         if content.is_remote:
-            content.want(ends[gaps], np.minimum(begin[gaps + 1] - ends[gaps], _GAP_BYTES))
-    between = zip(ends[gaps].tolist(), begin[gaps + 1].tolist(), strict=True)
+            content.want(ends[gaps], np.minimum(begins[gaps + 1] - ends[gaps], _GAP_BYTES))
+    between = zip(ends[gaps].tolist(), begins[gaps + 1].tolist(), strict=True)
     hops = _MAX_HOPS + 4 * len(gaps)
-    for end, goal in ((movi + 4, begin.item(0)), *between, (ends.item(-1), content.size)):
-        at = end
+    for start, goal in ((begin, begins.item(0)), *between, (ends.item(-1), end)):
+        at = start
         while at < goal and hops > 0:
             hops -= 1
             following = _behind(content, at, stream, streams)
@@ -331,6 +348,8 @@ def _behind(content: _Content, at: int, stream: int, streams: int) -> int:
 def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:
     """By reading all packets, after which the file is no longer at its beginning."""
     opened.used = True
+    indexed = [(e.pos + _CHUNK_BYTES, e.timestamp) for e in opened.stream.index_entries]
+    places: list[tuple[int, int]] = []
     sizes: list[int] = []
     kept: list[bytes] = []
     kept_bytes = 0
@@ -341,6 +360,7 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
         if packet.is_discard or is_new or kept_bytes > _MAX_PASS_BYTES:
             return None  # it is for the decoder alone
         sizes.append(packet.size)
+        places.append((_UNKNOWN if packet.pos is None else packet.pos, packet.dts or 0))
         enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES
         kept.append(bytes(memoryview(packet)[: None if kept_bytes < _PASS_BYTES else enough]))
         kept_bytes += len(kept[-1])
@@ -359,5 +379,27 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
         context.has_b_frames, np.array(sizes, np.int64), heads, lambda i, most: kept[i][:most],
         whole,
     ))  # fmt: skip
-    unknown = np.full(len(sizes), _UNKNOWN)
-    return None if pictures is None else PacketTable(unknown, unknown, pictures)
+    if pictures is None:
+        return None
+    positions, times = np.array(places, np.int64).T.copy()
+    sure = 0
+    if opened.container.format.name == "avi" and places[: len(indexed)] == indexed:
+        sure = _that_can_be_sought(opened, positions, np.array(sizes, np.int64), times)
+    positions[sure:] = _UNKNOWN
+    return PacketTable(positions, times, pictures)
+
+
+def _that_can_be_sought(opened: OpenedVideo, positions: Ints, sizes: Ints, times: Ints) -> int:
+    """How many packets of an AVI file that was read to its end, from the first one on: all but the
+    last, which may be cut off, or none. FFmpeg has made entries of them, where the file's own index
+    ends early or is missing: as long as the file stays open, it finds them at once."""
+    last = len(positions) - 1
+    if last < 1 or (np.diff(times) < 1).any():
+        return 0
+    with _content(opened) as content:
+        movi = content.find_movi()
+        is_chain = 0 <= movi < positions[0] and _is_chain(
+            opened, content, positions[:last], sizes[:last], None,
+            begin=movi + 4, end=positions.item(last) - _CHUNK_BYTES,
+        )  # fmt: skip
+    return last if is_chain else 0
