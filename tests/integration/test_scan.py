@@ -134,7 +134,7 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
     table = tmp_path / "segments.csv"
     table.write_text(
         "path,label,start,end\na.avi,run,0,10\na.avi,walk,10,20\nb.avi,run,,\na.avi,run,20,\n"
-        "a.avi,walk,20,31\nc.avi,run,0,4\nc.avi,walk,4,8\n"
+        "a.avi,walk,20,31\na.avi,walk,30,\nc.avi,run,0,4\nc.avi,walk,4,8\n"
     )
     out = tmp_path / "found.csv"
     for _ in range(2):  # the second time, nothing is decoded
@@ -143,7 +143,7 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
         assert [(row.path, row.frames) for row in rows] == [
             ("a.avi", 30), ("b.avi", 12), ("c.avi", 0),
         ]  # fmt: skip
-        assert rows[0].damage == "1 of its segments do not lie within its 30 frames"
+        assert rows[0].damage == "2 of its segments do not lie within its 30 frames"
         found = Catalog.from_csv(out, tmp_path / "videos")
         assert [
             (video.path, found.classes[video.label], video.start, video.end, video.frames)
@@ -151,10 +151,59 @@ def test_every_segment_and_label_of_a_table_keeps_its_row(videos: Videos, tmp_pa
         ] == [
             ("a.avi", "run", 0, 10, 30), ("a.avi", "walk", 10, 20, 30),
             ("b.avi", "run", 0, None, 12), ("a.avi", "run", 20, None, 30),
+            ("a.avi", "walk", 20, 30, 30),
         ]  # fmt: skip
         with (tmp_path / "found.bad.csv").open(newline="") as lines:
             bad = [(row["path"], row["start"], row["end"]) for row in csv.DictReader(lines)]
-        assert bad == [("a.avi", "20", "31"), ("c.avi", "", "4"), ("c.avi", "4", "8")]
+        assert bad == [("a.avi", "30", ""), ("c.avi", "", "4"), ("c.avi", "4", "8")]
+
+
+@pytest.mark.parametrize(
+    ("names", "bad"),
+    [
+        (("archery", "bowling", "diving"), "archery"),
+        (("1", "2", "10"), ""),
+        (("a;b", "c", "d"), ""),
+        (("0.5", "1.5", "run"), ""),
+        (("0.5", "1.5", "2.5"), "0.5"),
+    ],
+)
+def test_its_csv_numbers_the_classes_as_the_folder_does(
+    names: tuple[str, ...], bad: str, tmp_path: Path
+) -> None:
+    for name in names:
+        make_avi(tmp_path / f"videos/{name}/v.avi", frames=6)
+        if name == bad:
+            (tmp_path / f"videos/{name}/v.avi").write_text("no pictures here")
+    catalog = Catalog.from_folder(tmp_path / "videos")
+    journal = Journal(tmp_path / "found.csv")
+    scan(catalog, processes=1, journal=journal)
+    found = Catalog.from_csv(journal.file, catalog.root, journal.classes)
+    assert found.classes == catalog.classes
+    assert found.targets is None
+    kept = catalog.subset([video for video in range(3) if catalog.classes[video] != bad])
+    assert [video.path for video in found] == [video.path for video in kept]
+    assert found.labels.tolist() == kept.labels.tolist()
+
+
+def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> None:
+    make_avi(tmp_path / "a.avi", frames=6)
+    (tmp_path / "several.csv").write_text("path,labels\na.avi,cook;talk\n")
+    catalog = Catalog.from_csv(tmp_path / "several.csv", tmp_path)
+    with pytest.raises(VideoloadError, match="several labels"):
+        scan(catalog, processes=1, journal=Journal(tmp_path / "found.csv"))
+    assert not (tmp_path / "found.csv").exists()
+
+
+@pytest.mark.parametrize("flaw", [b"\xff\xfe", b'"' + b"x" * 200_000 + b'"'])
+def test_an_output_that_was_damaged_is_one_clear_line(flaw: bytes, tmp_path: Path) -> None:
+    make_avi(tmp_path / "videos/x/a.avi", frames=6)
+    out = tmp_path / "found.csv"
+    scan(Catalog.from_folder(tmp_path / "videos"), processes=1, journal=Journal(out))
+    rows = out.read_bytes()
+    out.write_bytes(rows + 200 * rows.splitlines(keepends=True)[1] + flaw)
+    with pytest.raises(VideoloadError, match=r"found\.csv, line .*; move it away"):
+        Journal(out)
 
 
 def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:

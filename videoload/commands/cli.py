@@ -165,6 +165,7 @@ def scan(
                 cache=cache_folder(cache),
             )
         except KeyboardInterrupt:
+            progress.stop()
             done = f"stopped after {progress.tasks[task].completed:.0f} files"
             known = f"they are in {output}" if output else "with --output, they would be kept"
             say(f"{done}: {known}, and the same command goes on with the others")

@@ -69,8 +69,8 @@ class Row:
 
     @property
     def good(self) -> bool:
-        """Whether it can be decoded at all, and its segment lies within it."""
-        return max(self.start or 0, (self.end or 0) - 1) < self.frames
+        """Whether it can be decoded at all, and its segment begins within it."""
+        return (self.start or 0) < self.frames
 
 
 def load(source: Path | str, root: Path | str | None) -> Catalog:
@@ -118,7 +118,8 @@ def parts(source: Path | str, catalog: Catalog) -> list[str]:
 class Journal:
     """The rows of a scan in a CSV file: one for each file, in the order in which they came, and
     those of the catalog once `finish` was called. What cannot be decoded goes to
-    ``<name>.bad.csv``, so that ``Catalog.from_csv`` reads the rest."""
+    ``<name>.bad.csv``, so that ``Catalog.from_csv`` reads the rest; the classes, where they do not
+    follow from that, to ``<name>.classes.txt``."""
 
     def __init__(self, file: Path) -> None:
         """Raises VideoloadError if the file is there and is something else."""
@@ -126,6 +127,7 @@ class Journal:
             raise VideoloadError(f"{file} is not a file that a scan could be written to")
         self.file = file
         self.bad = file.with_name(f"{file.stem}.bad.csv")
+        self.classes: Path | None = None  # what has to be given to `Catalog.from_csv` as well
         self.rows = {
             row.path: replace(row, start=None, end=None)  # what is known of the whole file
             for part in (self.bad, self.file)
@@ -186,6 +188,22 @@ class Journal:
                 fresh.unlink(missing_ok=True)
                 raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 
+    def write_classes(self, catalog: Catalog) -> None:
+        """Have ``Catalog.from_csv`` number the classes as the catalog does: with a file of them,
+        where some have no video left, or names that a table alone would take for something else."""
+        if not self.file.exists():
+            return
+        with suppress(CatalogError):
+            found = Catalog.from_csv(self.file, None, duplicates=True)
+            if found.classes == catalog.classes and found.targets is None:
+                return
+        self.classes = self.file.with_name(f"{self.file.stem}.classes.txt")
+        lines = [f"{number} {name}\n" for number, name in enumerate(catalog.classes, 1)]
+        try:
+            self.classes.write_text("".join(lines), encoding="utf-8")
+        except OSError as error:
+            raise VideoloadError(f"cannot write {self.classes}: {error.strerror}") from None
+
 
 def scan(
     catalog: Catalog,
@@ -207,6 +225,8 @@ def scan(
     for video in catalog:
         labels.setdefault(video.path, catalog.classes[video.label])
     if journal is not None:
+        if catalog.targets is not None:
+            raise VideoloadError("videos with several labels: a scan writes one label for each")
         journal.check(catalog.root, labels)
     rows: dict[str, Row] = {}
     left = []
@@ -230,8 +250,17 @@ def scan(
         for video in catalog
     ]  # fmt: skip
     if journal is not None:
-        journal.finish(segments)
-    outside = Counter(row.path for row in segments if not row.good and rows[row.path].good)
+        # A stream takes a segment up to the end of its file, if it is said to end later.
+        journal.finish(
+            replace(row, end=min(row.end, row.frames)) if row.good and row.end else row
+            for row in segments
+        )
+        journal.write_classes(catalog)
+    outside = Counter(
+        row.path
+        for row in segments
+        if rows[row.path].good and max(row.start or 0, (row.end or 0) - 1) >= row.frames
+    )
     for path, count in outside.items():
         damage = f"{count} of its segments do not lie within its {rows[path].frames} frames"
         rows[path] = replace(
@@ -304,6 +333,8 @@ def _hear(child: _Child) -> tuple[dict[str, Any], bool] | None:
     except (EOFError, OSError):
         status = child.process.wait()
         return {"damage": f"its decoding ended the decoder (status {status})"}, False
+    if facts is not None and "storage" in facts:  # no fault of the file's
+        raise StorageError(facts["storage"])
     return None if facts is None else (facts, True)
 
 
@@ -337,7 +368,7 @@ def _serve(pipe: Connection) -> None:
                 say({"damage": error.reason})
                 continue
             except StorageError as error:
-                say({"damage": f"it was not read: {error}"})
+                say({"storage": str(error)})
                 continue
             say({
                 "frames": index.info.frames, "width": index.info.width,
@@ -390,9 +421,12 @@ def _read(file: Path) -> Iterator[Row]:
             is_other = True
         if is_other:
             raise VideoloadError(f"{file} is there and is not the output of a scan; move it away")
-        for line in reader:
-            with suppress(TypeError, ValueError):
-                yield Row(**{f.name: types[str(f.type)](line[f.name]) for f in fields(Row)})
+        try:
+            for line in reader:
+                with suppress(TypeError, ValueError):
+                    yield Row(**{f.name: types[str(f.type)](line[f.name]) for f in fields(Row)})
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise VideoloadError(f"{file}, line {reader.line_num}: {error}; move it away") from None
 
 
 if __name__ == "__main__":

@@ -117,8 +117,9 @@ def scan_verdict(
     if root is not None:
         lines += [*advice.duplicates(rows, root), advice.speed(rows, root, cores)]
     if journal is not None:
+        classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
         lines.append(
-            f"written to {journal.file}: Catalog.from_csv({str(journal.file)!r}, root=...)"
+            f"written to {journal.file}: Catalog.from_csv({str(journal.file)!r}, root=...{classes})"
         )
     return Text("\n".join(filter(None, lines)))
 

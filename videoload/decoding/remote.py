@@ -31,7 +31,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
@@ -443,17 +443,19 @@ class Reader(io.RawIOBase):
         self._at = self._began = self._ask_at = 0
 
     def read(self, length: int = -1) -> bytes:
-        """Some bytes from here on; none at the end. Raises OSError where none come."""
+        """Some bytes from here on; none at the end. Raises OSError where none come, but only once:
+        FFmpeg asks again, and PyAV would print the second one."""
+        if self._file.failure is not None:
+            return b""
         ahead = min(max(_AHEAD_BYTES, self._at - self._began), _MAX_AHEAD_BYTES)
         try:
-            if self._file.failure is not None:
-                raise self._file.failure
             if ahead > _AHEAD_BYTES and self._at >= self._ask_at:
                 self._file.want([Range(self._at, self._at + 2 * ahead)])
                 self._ask_at = self._at + ahead // 2
             data = self._file.read_some(self._at, length, ahead)
         except BaseException as error:  # FFmpeg lets none pass
-            _fail(self._file, error)
+            self._file.failure = error
+            raise OSError(5, "it cannot be read") from None
         self._at += len(data)
         return data
 
@@ -485,11 +487,6 @@ class Reader(io.RawIOBase):
     def readable(self) -> bool:
         """It is."""
         return True
-
-
-def _fail(file: RemoteFile, error: BaseException) -> NoReturn:
-    file.failure = file.failure or error
-    raise OSError(5, "the storage does not answer") from None
 
 
 def ranges_of(index: VideoIndex, frames: Iterable[int], size: int) -> list[Range]:

@@ -11,8 +11,9 @@ import operator
 from videoload.errors import SpecError
 
 
-def whole(name: str, value: object, least: int | None = 1) -> int:
-    """``value`` as an int. Raises SpecError if it is no whole number, or below ``least``."""
+def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:
+    """``value`` as an int. Raises SpecError if it is no whole number, below ``least`` or above
+    ``most``."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -20,6 +21,8 @@ def whole(name: str, value: object, least: int | None = 1) -> int:
     if number is None or isinstance(value, bool) or (least is not None and number < least):
         bound = "" if least is None else f" of at least {least}"
         raise SpecError(f"{name} must be a whole number{bound}, got {value!r}")
+    if most is not None and number > most:
+        raise SpecError(f"{name} must be {most} at most, got {number}")
     return number
 
 

@@ -35,6 +35,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "views_share": ("nothing", "window"),
 }
 _CROPS = {"three": 3, "five": 5}  # of one clip
+_MAX_COUNT = 2**31 - 1  # of frames and the like: products of two are numbers of 64 bits
 _MAX_SIDE = 16_384  # a frame of 16:9 has a gigabyte then, and a worker four
 _DRAWN_CROPS = ("random", "resized", "multiscale")
 _FROM_SOURCE = ("resized", "multiscale")  # crops that scale a part of the source frame to size
@@ -141,7 +142,7 @@ class ClipSpec:
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
-            object.__setattr__(self, name, whole(name, getattr(self, name)))
+            object.__setattr__(self, name, whole(name, getattr(self, name), most=_MAX_COUNT))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SpecError(
@@ -155,11 +156,9 @@ class ClipSpec:
             if self.stride != 1:
                 raise SpecError("give stride or fps, not both")
         if self.resize is not None:
-            object.__setattr__(self, "resize", whole("resize", self.resize))
+            object.__setattr__(self, "resize", whole("resize", self.resize, most=_MAX_SIDE))
             if self.resize % 2:
                 raise SpecError(f"resize must be even, got {self.resize}")
-            if self.resize > _MAX_SIDE:
-                raise SpecError(f"resize must be {_MAX_SIDE} at most, got {self.resize}")
         self._check_size()
         self._check_ranges()
         self._check_dense()
@@ -181,7 +180,7 @@ class ClipSpec:
             return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:
             raise SpecError(f"size must be (height, width), got {self.size!r}")
-        size = tuple(whole("size", length) for length in self.size)
+        size = tuple(whole("size", length, most=_MAX_COUNT) for length in self.size)
         object.__setattr__(self, "size", size)
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
@@ -204,7 +203,7 @@ class ClipSpec:
 
     def _check_dense(self) -> None:
         if self.hop is not None:
-            object.__setattr__(self, "hop", whole("hop", self.hop))
+            object.__setattr__(self, "hop", whole("hop", self.hop, most=_MAX_COUNT))
         if self.sampling != "dense":
             if self.hop is not None:
                 raise SpecError('hop is for sampling="dense"')

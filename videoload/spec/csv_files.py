@@ -29,6 +29,7 @@ TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
 _MOST = float(np.finfo(np.float32).max)  # of a target
+_TOLD = 80  # characters of a field that is wrong
 _NO_LABEL = ""  # what a row says of a column that is not there
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
@@ -61,7 +62,7 @@ def read_csv(
         coded.append(codes.setdefault(label, len(codes)))
         for column, text in zip((starts, ends, frames), others, strict=False):
             if text and not is_number(text):
-                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text!r}")
+                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text[:_TOLD]!r}")
             column.append(int(text) if text else None)
         if wanted:
             numbers.append([_finite(text, where) for text in others[3:]])
@@ -104,16 +105,16 @@ def _classes(
             # pandas writes 3.0 for 3 where a column has gaps; 0.73 is a target and no class.
             text = next(text for text in texts if not re.fullmatch("-?[0-9]+", text))
             raise CatalogError(
-                f"{where(text)}: the labels are numbers, and {text!r} is not a whole one: write "
-                "class numbers as 0, 1, ..., or if these are names, give classes=; a number to be "
-                "learnt is one of targets="
+                f"{where(text)}: the labels are numbers, and {text[:_TOLD]!r} is not a whole one: "
+                "write class numbers as 0, 1, ..., or if these are names, give classes=; a number "
+                "to be learnt is one of targets="
             )
         names = given or tuple(sorted(filter(None, texts)))
         label_of = {name: label for label, name in enumerate(names)}
         meant = f"a class ({some(names)})"
     for text in texts:
         if text not in label_of:
-            raise CatalogError(f"{where(text)}: label {text!r} is not {meant}")
+            raise CatalogError(f"{where(text)}: label {text[:_TOLD]!r} is not {meant}")
     return names, label_of
 
 
@@ -127,7 +128,12 @@ def _target_names(csv_file: PathLike, targets: TargetColumns | None) -> dict[str
     if targets is None:
         return {}
     named = targets if isinstance(targets, Mapping) else {"targets": targets}
-    found = {name: [of] if isinstance(of, str) else list(of) for name, of in named.items()}
+    found: dict[str, list[str]] = {}
+    for name, of in named.items():
+        names = [of] if isinstance(of, str) else list(of) if isinstance(of, Sequence) else [of]
+        if not all(isinstance(each, str) for each in names):
+            raise CatalogError(f"{csv_file}: targets= takes names of columns, not {of!r}")
+        found[name] = names
     if not found or not all(found.values()):
         raise CatalogError(f"{csv_file}: targets= names no column")
     return found
@@ -148,12 +154,9 @@ def _target_columns(
 
 
 def _finite(text: str, where: Callable[[int], str]) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = float(text) if _FRACTION.fullmatch(text) else math.nan
     if not abs(number) <= _MOST:
-        raise CatalogError(f"{where(-1)}: a target must be a number, not {text!r}")
+        raise CatalogError(f"{where(-1)}: a target must be a number, not {text[:_TOLD]!r}")
     return number
 
 
@@ -175,7 +178,7 @@ def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
             raise CatalogError(
                 f"{csv_file}: the header must have the columns "
                 f"{' and '.join(name for name in wanted if name in needed)} (start, end and frames "
-                f"if wanted), each once, separated by commas, not {','.join(header)[:80]!r}"
+                f"if wanted), each once, separated by commas, not {','.join(header)[:_TOLD]!r}"
             )
         at = [header.index(name) if name in header else len(header) for name in wanted]
         yield labels

@@ -349,7 +349,7 @@ class Meter:
         since = time.monotonic() - window_s
         lay = [seconds for when, seconds in list(self._lay) if when > since]
         here = {worker.name for worker in connected}
-        a_batch = found.clips / found.batches if found.batches else math.inf
+        a_batch = found.clips / found.batches if found.clips else math.inf  # all may be left out
         return StreamStats(
             batches, clips, found.clips_per_s, found.wait_share, self.copied,
             tuple(worker.stats(works.get(worker.name, Work())) for worker in connected),

@@ -384,6 +384,23 @@ def test_a_server_that_is_away_is_no_bad_video(
     assert decoded(decoder, path, 0) == decoded(Decoder(server.folder), path, 0)
 
 
+def test_what_changes_while_it_is_read_is_told_once(
+    folder: Path,
+    server: ObjectServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("videoload.decoding.remote._FIRST_BYTES", 9000)
+    decoder = Decoder(server.url)
+    path = "jump/long.avi"
+    decoder.expect(path, SPEC, [Request(0)])
+    with pytest.raises(VideoError):
+        decoder.index("gone.avi")  # by then, its beginning is here
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    assert decoded(decoder, path, 0) == decoded(Decoder(folder), path, 0)
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_load_function_is_told_that_there_is_no_folder(server: ObjectServer) -> None:
     item = ItemSpec(load="json:loads", shape=(1,), dtype="uint8")
     with pytest.raises(TransformError, match=f"reads files, and {server.url} is no folder"):

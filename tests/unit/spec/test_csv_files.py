@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.catalogs import pairs, refused, text
+from videoload.errors import VideoloadError
 from videoload.spec.catalog import Catalog
 
 POSES = "path,x,y,speed\na.avi,0.5,-1,3.25\nb.avi,1e3,2, 7 \n"
@@ -116,7 +117,19 @@ def test_tables_that_cannot_be_meant_are_refused(
         read(tmp_path, content, **options)
 
 
+def test_what_is_wrong_is_told_in_few_words(tmp_path: Path) -> None:
+    for table in (
+        f"path,label,end\na.avi,run,{'9' * 100_000}\n",
+        f"path,label\na.avi,-{'9' * 5000}\n",
+    ):
+        with pytest.raises(VideoloadError) as error:
+            read(tmp_path, table)
+        assert len(str(error.value)) < 300 + len(str(tmp_path))
+    with refused("t.csv", "targets= takes names of columns, not 5"):
+        read(tmp_path, "path,x\na.avi,1\n", targets=5)
+
+
 def test_a_target_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
-    for number in ("1e39", "-1e39", "inf", "nan"):
+    for number in ("1e39", "-1e39", "inf", "nan", "1_000", "0x1"):
         with refused("t.csv, line 2", "must be a number"):
             read(tmp_path, f"path,x\na.avi,{number}\n", targets="x")

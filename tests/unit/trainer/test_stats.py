@@ -70,6 +70,13 @@ def test_rates_and_waiting_are_over_the_time_from_the_first_question_to_the_last
     assert stats.wait_share == pytest.approx(0.3)
 
 
+def test_batches_of_which_nothing_was_left_have_no_clips(clock: Clock) -> None:
+    meter = Meter()
+    take(meter, clock, wait_s=1.0, clips=0)
+    stats = read(meter)
+    assert (stats.batches, stats.clips, stats.steps_per_s) == (1, 0, 0.0)
+
+
 def test_a_wait_that_goes_on_counts_and_one_that_was_given_up_does_not(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=0.0)
