@@ -94,6 +94,7 @@ def main(
         "frames": frames, "stride": stride, "resize": size, "size": (size, size),
     }  # fmt: skip
     stop = Event()
+    _check_ranks(ranks or [], rank)
 
     def run(client: vl.Client) -> None:
         from services.trainer import model as example
@@ -162,6 +163,19 @@ def main(
             stop.set()
             wait([training], _STOP_S)
             raise
+
+
+def _check_ranks(ranks: list[str], rank: int) -> None:
+    """Raises VideoloadError: what is wrong would be told late, and not in plain words."""
+    for address in ranks:
+        host, _, port = address.rpartition(":")
+        if not (host and port.isdecimal() and int(port) < 65536):
+            raise vl.VideoloadError(f"--ranks {address}: an address of a rank is HOST:PORT")
+    if rank >= max(1, len(ranks)):
+        raise vl.VideoloadError(
+            f"--rank {rank} of {len(ranks)} --ranks: they are numbered from 0, and each needs the "
+            "addresses of all"
+        )
 
 
 @contextmanager

@@ -73,7 +73,6 @@ TRIED_ELSEWHERE = {
     "commands.cli_workers": "integration/test_cli.py",
     "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
-    "commands.scan": "integration/test_scan.py",
     "commands.tables": "integration/test_scan.py",
     "decoding.complete_decode": "integration/test_complete_decode.py",
     "decoding.decoder": "integration/test_decode.py",

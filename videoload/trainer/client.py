@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 # One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8
+_MAX_PROCESSES = 1024  # more are a mistake
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
@@ -136,7 +137,7 @@ class Client:
                 "trains stands behind if __name__ == '__main__', or in another module"
             )
         auto = isinstance(workers, str) and workers == "auto"
-        count = cores() if auto else whole('workers (or "auto")', workers, 0)
+        count = cores() if auto else whole('workers (or "auto")', workers, 0, _MAX_PROCESSES)
         addresses = [listen] if isinstance(listen, str) else listen or ()
         if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
             raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")
@@ -151,7 +152,7 @@ class Client:
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
             any_software=any_software,
-            receivers=whole("receivers", receivers, 0),
+            receivers=whole("receivers", receivers, 0, _MAX_PROCESSES),
             stall_s=self._stall_s,
             cache=self._cache,
             keep=Keep.of(keep, keep_gb),

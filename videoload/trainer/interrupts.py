@@ -31,6 +31,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType, FrameType
 
 _GRACE_S = 0.5  # a batch that comes within so long after Ctrl-C is waited for
@@ -40,14 +41,15 @@ _AFTERMATH_S = 2.0
 _SAME_S = 0.25  # the handler, in the main thread, may run before the thread that notes the signal
 
 _pipe: tuple[int, int] | None = None  # its two descriptors; open as long as the process lives
+_behind = -1  # the descriptor that was set before
 _came = _handled = float("-inf")
 _told: Callable[[int], None] | None = None
 
 
 def listen() -> None:
-    """Take note of Ctrl-C from now on. Does nothing outside of the main thread, or where other code
-    (asyncio) has set the descriptor already. A handler of the user's own stays."""
-    global _pipe  # noqa: PLW0603 - there is one main thread
+    """Take note of Ctrl-C from now on. Does nothing outside of the main thread. A handler of the
+    user's own stays, and a descriptor of other code's (asyncio) is told of all signals."""
+    global _pipe, _behind  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
         return
     if _pipe is None:
@@ -58,9 +60,8 @@ def listen() -> None:
         ).start()
     mine = _pipe[1]
     before = signal.set_wakeup_fd(mine, warn_on_full_buffer=False)
-    if before not in (-1, mine):
-        signal.set_wakeup_fd(before)
-        return
+    if before != mine:
+        _behind = before
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _on_ctrl_c)
 
@@ -92,6 +93,9 @@ def _note(reader: int) -> None:
     while signals := os.read(reader, 4096):
         if signal.SIGINT in signals:
             _came = time.monotonic()
+        if _behind >= 0:
+            with suppress(OSError):  # it is full, or closed
+                os.write(_behind, signals)
         if _told is not None:
             for number in signals:
                 _told(number)

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from videoload.errors import SpecError, VideoloadError
 from videoload.spec import targets
+from videoload.spec.arguments import whole
 from videoload.spec.joining import do_lengths_decide
 
 try:
@@ -69,23 +73,24 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         stop: Event | None = None,
     ) -> None:
         super().__init__()
-        if every < 1:
-            raise SpecError(f"every must be at least 1, got {every}")
+        self._every = whole("every", every)
         stream.options.check_numbered("a position")
         self._folder = Path(folder)
         self._stream = stream
-        self._every = every
         self._stop = stop or Event()
         self._file = self._folder / "position.json"
+        self._unfinished = self._folder / "unfinished.keras"
         self._id = _fingerprint(stream)
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self._folder):
+                pass  # whether it can be written is told now, not after the first batches
             if self._file.exists():
                 self.batches = _read(self._file, self._id)
         except OSError as error:
             raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
-        self._saved = self._epoch_began = self.batches
+        self._saved = self._epoch_began = self._fitted = self.batches
 
     @property
     def model_file(self) -> Path:
@@ -93,7 +98,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         return self._model_after(self._saved)
 
     def load_model(self, **options: Any) -> Any:
-        """The model that was saved, with its optimizer.
+        """The model that was saved, with its optimizer. What was trained since then is not counted:
+        `remaining` goes on after the batches of this model.
 
         Args:
             **options: As in ``keras.saving.load_model``, for example ``custom_objects``.
@@ -102,11 +108,15 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             The compiled ``keras.Model``.
 
         Raises:
-            VideoloadError: None was saved yet.
+            VideoloadError: None was saved yet, or its file is gone or damaged.
         """
         if not self._file.exists():
             raise VideoloadError(f"no model was saved in {self._folder} yet")
-        return keras.saving.load_model(self.model_file, **options)
+        if not zipfile.is_zipfile(self.model_file):
+            raise VideoloadError(f"{self.model_file} is missing or damaged: use another folder")
+        model = keras.saving.load_model(self.model_file, **options)
+        self.batches = self._saved  # a fit that goes on meanwhile counts by itself
+        return model
 
     def remaining(self, epochs: int) -> Iterator[dict[str, Any]]:
         """What is left of a training, as arguments of ``fit``.
@@ -120,7 +130,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         Yields:
             ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
         """
-        size = len(self._stream)
+        size, epochs = len(self._stream), whole("epochs", epochs, 0)
         while self.batches < epochs * size and not self._stop.is_set():
             before = self.batches
             done, rest = divmod(before, size)
@@ -146,14 +156,15 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
                 f"steps_per_execution={at_once} does not divide the {steps} batches to train on: "
                 "compile the model with another one"
             )
+        self._fitted = self.batches
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras counts the batches of an epoch from here."""
-        self._epoch_began = self.batches
+        self._epoch_began = self._fitted
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Count what was trained on, and save it when it is time."""
-        self.batches = self._epoch_began + batch + 1
+        self.batches = self._fitted = self._epoch_began + batch + 1
         if self._stop.is_set():
             self.model.stop_training = True
         elif self.batches - self._saved >= self._every:
@@ -161,21 +172,32 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Save what was trained since the last saving."""
+        self.batches = self._fitted
         if self.batches != self._saved:  # the model that was saved is the one of that batch
             self._save()
 
     def _save(self) -> None:
         # Under another name first: a file that is called a model is a whole one.
-        unfinished = self._folder / "unfinished.keras"
-        self.model.save(unfinished)
-        unfinished.replace(self._model_after(self.batches))
-        new = self._file.with_suffix(".new")
-        new.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
-        new.replace(self._file)
+        told = self._unfinished.with_suffix(".json")
+        try:
+            self.model.save(self._unfinished)
+            told.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
+            names = {self._unfinished: self._model_after(self.batches), told: self._file}
+            for file, name in names.items():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())  # else a power failure may leave it empty
+                file.replace(name)
+        except OSError as error:
+            with suppress(OSError):
+                self._unfinished.unlink()  # the disk may be full
+            why = error.strerror or error
+            if isinstance(error, FileNotFoundError):
+                why = f"{why}: does another training use this folder?"
+            raise VideoloadError(f"{self._folder}: the model cannot be saved: {why}") from None
         self._saved = self.batches
         for other in self._folder.glob("model-*.keras"):
             if other != self.model_file:
-                other.unlink()
+                other.unlink(missing_ok=True)
 
     def _model_after(self, batches: int) -> Path:
         return self._folder / f"model-{batches}.keras"
@@ -188,7 +210,7 @@ def _read(file: Path, stream: str) -> int:
         batches, whose = saved["batches"], saved.get("stream")
     except (ValueError, TypeError, KeyError):
         batches = whose = None
-    if not isinstance(batches, int):
+    if type(batches) is not int or batches < 0:
         raise VideoloadError(f"{file} is damaged: use another folder")
     if whose != stream:
         raise VideoloadError(

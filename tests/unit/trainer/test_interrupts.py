@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -21,6 +22,7 @@ from videoload.trainer import interrupts
 def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody has listened yet."""
     monkeypatch.setattr(interrupts, "_pipe", None)
+    monkeypatch.setattr(interrupts, "_behind", -1)
     monkeypatch.setattr(interrupts, "_came", float("-inf"))
     monkeypatch.setattr(interrupts, "_handled", float("-inf"))
     monkeypatch.setattr(interrupts, "_GRACE_S", 0.0)
@@ -162,14 +164,33 @@ class Error(Exception):
     assert "__init__" not in made
 
 
-def test_the_descriptor_of_somebody_else_is_left_to_them() -> None:
+def test_the_descriptor_of_somebody_else_is_told_as_well() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
         signal.set_wakeup_fd(ours.fileno())
         interrupts.listen()
-        assert signal.set_wakeup_fd(-1) == ours.fileno()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        interrupts.listen()  # of the next dataset
+        began = time.monotonic()
+        press_ctrl_c()
+        assert interrupts.is_due(began, began)
+        theirs.settimeout(5 * SECOND)
+        assert theirs.recv(1) == bytes([signal.SIGINT])
+
+
+@pytest.mark.timeout(20 * SECOND)
+def test_an_event_loop_has_its_signals() -> None:
+    async def main() -> None:
+        told = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
+        interrupts.listen()
+        signal.raise_signal(signal.SIGUSR1)
+        await told.wait()
+
+    asyncio.run(main())
+    interrupts.listen()  # the loop is closed
+    assert interrupts._behind == -1
+    press_ctrl_c()
 
 
 def test_no_other_thread_may_listen() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -217,7 +219,10 @@ def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_pa
         vl.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[]", "null", '{"batches": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "{}", "[]", "null", '{"batches": "x"}', '{"batches": -5}', '{"batches": true}'],
+)
 def test_a_position_that_is_damaged_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "position.json").write_text(text)
     with pytest.raises(VideoloadError, match=r"position\.json is damaged: use another folder"):
@@ -237,6 +242,55 @@ def test_the_model_is_the_one_that_was_saved_last(build: Build, tmp_path: Path) 
     assert position.batches == 5
     assert position.model_file == tmp_path / "model-3.keras"
     position.load_model()
+    assert position.batches == 3, "those of this model"
+    for damage in (lambda file: os.truncate(file, 500), Path.unlink):
+        damage(position.model_file)
+        with pytest.raises(VideoloadError, match=r"model-3\.keras is missing or damaged"):
+            position.load_model()
+
+
+def test_after_a_fit_that_failed_the_model_that_was_saved_goes_on_with_its_next_batch(
+    build: Build, tmp_path: Path
+) -> None:
+    import keras
+
+    def fail(batch: int, logs: Any) -> None:
+        if position.batches == 8:
+            raise KeyError("a callback of the user's")
+
+    position = vl.Position(tmp_path, fake(), every=3)
+    with pytest.raises(KeyError):
+        seen(build(), position, 3, keras.callbacks.LambdaCallback(on_train_batch_begin=fail))
+    model = position.load_model()
+    assert seen(model, position, 3) == list(range(6, 15))
+    assert int(model.optimizer.iterations) == 15
+
+
+def test_a_look_at_the_model_that_was_saved_changes_no_count(build: Build, tmp_path: Path) -> None:
+    import keras
+
+    def look(*_: Any) -> None:
+        position.load_model()
+
+    position = vl.Position(tmp_path, fake(), every=2)
+    looks = keras.callbacks.LambdaCallback(on_epoch_end=look)
+    assert seen(build(), position, 3, looks) == list(range(15))
+    assert position.batches == 15
+    assert models(tmp_path) == ["model-15.keras"]
+
+
+def test_a_disk_that_is_full_is_one_line(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(model: Any, path: Any) -> None:
+        Path(path).write_bytes(b"PK half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    position = vl.Position(tmp_path, fake(), every=2)
+    monkeypatch.setattr("keras.Model.save", full)
+    with pytest.raises(VideoloadError, match="the model cannot be saved: No space left on device"):
+        seen(build(), position, 1)
+    assert models(tmp_path) == []
 
 
 def test_batches_are_counted_where_one_step_takes_several(build: Build, tmp_path: Path) -> None:
@@ -268,7 +322,7 @@ def test_nothing_is_trained_once_it_is_to_stop(tmp_path: Path) -> None:
 
 
 def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="every must be at least 1, got 0"):
+    with pytest.raises(SpecError, match="every must be a whole number of at least 1, got 0"):
         vl.Position(tmp_path, fake(), every=0)
 
 
