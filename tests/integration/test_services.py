@@ -200,6 +200,8 @@ def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment)
         ({"KEYS": ""}, "needs keys"),
         ({"KEYS": "none"}, "no folder none/admitted"),
         ({"LISTEN": "5555", "KEYS": ""}, "'5555' is not an address"),
+        ({"RANK": "1"}, "--rank 1 of 0 --ranks"),
+        ({"RANKS": "localhost"}, "an address of a rank is HOST:PORT"),
     ],
 )
 def test_what_the_user_can_mend_is_one_line(

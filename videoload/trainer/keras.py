@@ -86,6 +86,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             self._folder.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=self._folder):
                 pass  # whether it can be written is told now, not after the first batches
+            self._known = [_text(self._file)]
             if self._file.exists():
                 self.batches = _read(self._file, self._id)
         except OSError as error:
@@ -179,9 +180,16 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     def _save(self) -> None:
         # Under another name first: a file that is called a model is a whole one.
         told = self._unfinished.with_suffix(".json")
+        text = json.dumps({"batches": self.batches, "stream": self._id}) + "\n"
         try:
+            if _text(self._file) not in self._known:
+                raise VideoloadError(
+                    f"{self._folder}: another training has saved here meanwhile: give each its own "
+                    "folder"
+                )
+            self._known = [*self._known[-1:], text]
             self.model.save(self._unfinished)
-            told.write_text(json.dumps({"batches": self.batches, "stream": self._id}) + "\n")
+            told.write_text(text)
             names = {self._unfinished: self._model_after(self.batches), told: self._file}
             for file, name in names.items():
                 with file.open("rb") as written:
@@ -201,6 +209,10 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     def _model_after(self, batches: int) -> Path:
         return self._folder / f"model-{batches}.keras"
+
+
+def _text(file: Path) -> str | None:
+    return file.read_text(errors="replace") if file.exists() else None
 
 
 def _read(file: Path, stream: str) -> int:

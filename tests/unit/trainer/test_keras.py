@@ -279,6 +279,15 @@ def test_a_look_at_the_model_that_was_saved_changes_no_count(build: Build, tmp_p
     assert models(tmp_path) == ["model-15.keras"]
 
 
+def test_a_folder_is_one_trainings(build: Build, tmp_path: Path) -> None:
+    one, other = (vl.Position(tmp_path, fake(), every=2) for _ in range(2))
+    assert seen(build(), one, 1) == list(range(5))
+    with pytest.raises(VideoloadError, match="another training has saved here meanwhile"):
+        seen(build(), other, 1)
+    assert models(tmp_path) == ["model-5.keras"]
+    assert seen(build(), one, 2) == list(range(5, 10))
+
+
 def test_a_disk_that_is_full_is_one_line(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
