@@ -84,8 +84,6 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with TemporaryFile(dir=self._folder):
-                pass  # whether it can be written is told now, not after the first batches
             self._known = [_text(self._file)]
             if self._file.exists():
                 self.batches = _read(self._file, self._id)
@@ -158,6 +156,11 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
                 "compile the model with another one"
             )
         self._fitted = self.batches
+        try:
+            with TemporaryFile(dir=self._folder):
+                pass  # whether it can be written is told now, not after the first batches
+        except OSError as error:
+            raise VideoloadError(f"{self._folder}: {error.strerror}") from None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keras counts the batches of an epoch from here."""
@@ -182,12 +185,12 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         told = self._unfinished.with_suffix(".json")
         text = json.dumps({"batches": self.batches, "stream": self._id}) + "\n"
         try:
-            if _text(self._file) not in self._known:
+            if (here := _text(self._file)) not in self._known:
                 raise VideoloadError(
                     f"{self._folder}: another training has saved here meanwhile: give each its own "
                     "folder"
                 )
-            self._known = [*self._known[-1:], text]
+            self._known = [here, text]
             self.model.save(self._unfinished)
             told.write_text(text)
             names = {self._unfinished: self._model_after(self.batches), told: self._file}
