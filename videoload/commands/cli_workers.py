@@ -14,10 +14,9 @@ import typer
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.native import REACHES
+from videoload.spec.arguments import MAX_PROCESSES
 
 _LOOK_S = 0.5
-
-_MAX_PROCESSES = 1024  # more are a mistake
 
 Connect = Annotated[
     list[str],
@@ -82,7 +81,7 @@ def worker(
         int | None,
         typer.Option(
             min=1,
-            max=_MAX_PROCESSES,
+            max=MAX_PROCESSES,
             help="Worker processes; one keeps a core busy.",
             show_default="one per core",
         ),

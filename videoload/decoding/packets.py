@@ -373,10 +373,10 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
         rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in kept]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, HEAD_BYTES)
 
-    context = opened.codec
+    context, lengths = opened.codec, np.array(sizes, np.int64)
     pictures = prove(Packets(
         context.name, context.extradata or b"", (context.width, context.height),
-        context.has_b_frames, np.array(sizes, np.int64), heads, lambda i, most: kept[i][:most],
+        context.has_b_frames, lengths, heads, lambda i, most: kept[i][:most],
         whole,
     ))  # fmt: skip
     if pictures is None:
@@ -384,7 +384,7 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
     positions, times = np.array(places, np.int64).T.copy()
     sure = 0
     if opened.container.format.name == "avi" and places[: len(indexed)] == indexed:
-        sure = _that_can_be_sought(opened, positions, np.array(sizes, np.int64), times)
+        sure = _that_can_be_sought(opened, positions, lengths, times)
     positions[sure:] = _UNKNOWN
     return PacketTable(positions, times, pictures)
 

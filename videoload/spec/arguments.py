@@ -10,6 +10,8 @@ import operator
 
 from videoload.errors import SpecError
 
+MAX_PROCESSES = 1024  # on one host: more are a mistake
+
 
 def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:
     """``value`` as an int. Raises SpecError if it is no whole number, below ``least`` or above

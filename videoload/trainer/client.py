@@ -20,7 +20,7 @@ from videoload.decoding.cache_folder import cache_folder
 from videoload.decoding.storage import open_storage
 from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.native import cores
-from videoload.spec.arguments import real, whole
+from videoload.spec.arguments import MAX_PROCESSES, real, whole
 from videoload.spec.catalog import Catalog
 from videoload.spec.clips import ClipSpec
 from videoload.spec.items import Spec
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 # One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8
-_MAX_PROCESSES = 1024  # more are a mistake
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
@@ -137,7 +136,7 @@ class Client:
                 "trains stands behind if __name__ == '__main__', or in another module"
             )
         auto = isinstance(workers, str) and workers == "auto"
-        count = cores() if auto else whole('workers (or "auto")', workers, 0, _MAX_PROCESSES)
+        count = cores() if auto else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
         addresses = [listen] if isinstance(listen, str) else listen or ()
         if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
             raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")
@@ -152,7 +151,7 @@ class Client:
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
             any_software=any_software,
-            receivers=whole("receivers", receivers, 0, _MAX_PROCESSES),
+            receivers=whole("receivers", receivers, 0, MAX_PROCESSES),
             stall_s=self._stall_s,
             cache=self._cache,
             keep=Keep.of(keep, keep_gb),

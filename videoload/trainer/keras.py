@@ -84,11 +84,12 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._known = [_text(self._file)]
-            if self._file.exists():
-                self.batches = _read(self._file, self._id)
+            saved = _content(self._file)
         except OSError as error:
             raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
+        self._known = [saved]  # the file is as this position knows it, or another training's
+        if saved is not None:
+            self.batches = _read(self._file, saved, self._id)
         self._saved = self._epoch_began = self._fitted = self.batches
 
     @property
@@ -183,16 +184,16 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     def _save(self) -> None:
         # Under another name first: a file that is called a model is a whole one.
         told = self._unfinished.with_suffix(".json")
-        text = json.dumps({"batches": self.batches, "stream": self._id}) + "\n"
+        content = json.dumps({"batches": self.batches, "stream": self._id}).encode() + b"\n"
         try:
-            if (here := _text(self._file)) not in self._known:
+            if (here := _content(self._file)) not in self._known:
                 raise VideoloadError(
                     f"{self._folder}: another training has saved here meanwhile: give each its own "
                     "folder"
                 )
-            self._known = [here, text]
+            self._known = [here, content]
             self.model.save(self._unfinished)
-            told.write_text(text)
+            told.write_bytes(content)
             names = {self._unfinished: self._model_after(self.batches), told: self._file}
             for file, name in names.items():
                 with file.open("rb") as written:
@@ -214,14 +215,14 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         return self._folder / f"model-{batches}.keras"
 
 
-def _text(file: Path) -> str | None:
-    return file.read_text(errors="replace") if file.exists() else None
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
 
 
-def _read(file: Path, stream: str) -> int:
-    """How many batches of this stream were trained on. Raises OSError, VideoloadError."""
+def _read(file: Path, content: bytes, stream: str) -> int:
+    """How many batches of this stream were trained on. Raises VideoloadError."""
     try:
-        saved = json.loads(file.read_text())
+        saved = json.loads(content)
         batches, whose = saved["batches"], saved.get("stream")
     except (ValueError, TypeError, KeyError):
         batches = whose = None

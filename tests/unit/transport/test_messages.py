@@ -48,6 +48,7 @@ _CLIPS, _FRAMES = 4096, 100_000  # most in a lease, most in a clip
 NUMBERS = st.integers(0, 2**63 - 1)
 SEEDS = st.integers(0, 2**64 - 1)
 ORDINALS = st.integers(0, 2**48 - 1)
+COUNTS = st.integers(1, 2**31 - 1)  # that a spec may have
 WORDS = st.text(max_size=20)
 
 
@@ -65,18 +66,18 @@ def specs(draw: st.DrawFn) -> ClipSpec:
     if crop == "resized":
         ends = st.lists(st.floats(0.001, 1), min_size=2, max_size=2).map(sorted).map(tuple)
         ranges = {"area": draw(ends), "ratio": draw(ends)}
-    views = draw(st.integers(1, 2**31 - 1))
+    views = draw(COUNTS)
     transform = draw(st.none() | st.just("package.module:function"))
     return ClipSpec(
-        frames=draw(st.integers(1, 2**31 - 1)),
-        stride=1 if fps is not None or span == "video" else draw(st.integers(1, 2**31 - 1)),
+        frames=draw(COUNTS),
+        stride=1 if fps is not None or span == "video" else draw(COUNTS),
         fps=fps,
         resize=draw(st.none() | st.integers(max(height, width) // 2, 1000).map(lambda n: 2 * n)),
         size=(height, width),
         crop=crop,
         flip=views > 1 or draw(st.booleans()),
         sampling=draw(st.sampled_from(["random", "center", "uniform"])),
-        clips_per_video=draw(st.integers(1, 2**31 - 1)),
+        clips_per_video=draw(COUNTS),
         transform=transform,
         short=draw(st.sampled_from(get_args(Short))),
         pixels=draw(st.sampled_from(get_args(Pixels))),
