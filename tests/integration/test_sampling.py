@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from tests.digests import digest
 from tests.programs import Programs
@@ -142,6 +143,16 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(
     plain = both_ways(videos.catalog, ClipSpec(**TRANSFORMED), shuffle=True)
     spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
     assert both_ways(videos.catalog, spec, shuffle=True) != plain
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_what_numpy_makes_of_a_product_depends_on_no_host_s_cores(
+    videos: Videos, client: Client, threads: int
+) -> None:
+    spec = ClipSpec(**TRANSFORMED, transform="tests.transforms:product", output=((1,), "float64"))
+    decoded = digest(client.stream(videos.catalog, spec, 4))
+    with threadpool_limits(threads):
+        assert digest(decode_serially(videos.catalog, spec, 4)) == decoded
 
 
 @pytest.mark.parametrize(

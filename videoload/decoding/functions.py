@@ -2,13 +2,19 @@
 
 To import a module may take long, and may do anything: each is looked for once, what goes wrong is
 kept, and a process whose owner named the modules that it may import imports no other.
+
+They run in one thread. What a product of matrices comes to, and even that of two long vectors,
+depends in its last bits on how many share the work, and so on the cores of whoever makes it.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
+import threading
 from collections.abc import Callable, Collection
-from typing import Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +23,12 @@ from videoload.decoding.scaling import Buffer
 from videoload.errors import TransformError
 from videoload.spec.clips import ClipSpec
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
 Function = Callable[..., object]
+
+_limiting = threading.RLock()  # who began second and ended last would leave the limit behind
 
 
 class Functions:
@@ -66,6 +77,20 @@ class Functions:
         return cast(Function, found)
 
 
+def call(function: Function, given: object, seed: int) -> object:
+    """What the function returns for a clip, path or name, and a generator of its own."""
+    with _limiting, _libraries(len(sys.modules)).limit(limits=1):
+        return function(given, np.random.Generator(np.random.PCG64(seed)))
+
+
+@lru_cache(1)
+def _libraries(modules: int) -> ThreadpoolController:
+    """The libraries with threads that this process has loaded, with so many modules."""
+    from threadpoolctl import ThreadpoolController  # 50 ms, which most workers need not
+
+    return ThreadpoolController()
+
+
 def apply(
     transform: Function,
     spec: ClipSpec,
@@ -76,7 +101,7 @@ def apply(
 ) -> None:
     """Put what the user's function makes of a clip into its place, which may be the clip's."""
     try:
-        made = transform(clip.copy(), np.random.Generator(np.random.PCG64(seed)))
+        made = call(transform, clip.copy(), seed)
     except (Exception, SystemExit) as error:
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {path}: {error!r}"

@@ -12,12 +12,13 @@ import traceback
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.functions import Function
+from videoload.decoding.functions import Function, call
 from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.spec.items import ItemSpec
 
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 # What no file can be blamed for.
 _MISTAKES = (NameError, AttributeError, TypeError, ImportError, SyntaxError, NotImplementedError)
 _TRACEBACK = 3000  # characters of it, the last ones
+_OUR_CALLS = 2  # until the user's function is reached: `_call`, `call`
 
 
 class PreparedItems(NamedTuple):
@@ -60,7 +62,7 @@ def checked_name(path: str) -> str:
 def _call(prepared: PreparedItems, seed: int) -> object:
     name = prepared.spec.load
     try:
-        return prepared.function(prepared.given, np.random.Generator(np.random.PCG64(seed)))
+        return call(prepared.function, prepared.given, seed)
     except _MISTAKES as error:
         raise TransformError(
             f"load function {name} failed at {prepared.path}: {_line(error)}\n{_told(error)}"
@@ -114,12 +116,19 @@ def _tell(text: str) -> None:
 def _line(error: BaseException) -> str:
     """The error in one line, with the place in the user's code."""
     text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-    steps = traceback.extract_tb(error.__traceback__)[1:]
+    steps = traceback.extract_tb(_in_their_code(error))
     return f"{text} ({Path(steps[-1].filename).name}:{steps[-1].lineno})" if steps else text
 
 
 def _told(error: BaseException) -> str:
     """The text of the traceback, from the user's function on."""
-    first = error.__traceback__
-    told = traceback.format_exception(type(error), error, first.tb_next if first else None)
+    told = traceback.format_exception(type(error), error, _in_their_code(error))
     return "".join(told)[-_TRACEBACK:].rstrip()
+
+
+def _in_their_code(error: BaseException) -> TracebackType | None:
+    """The traceback from the user's function on; None if it was not reached."""
+    at = error.__traceback__
+    for _ in range(_OUR_CALLS):
+        at = at and at.tb_next
+    return at
