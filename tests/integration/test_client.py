@@ -73,6 +73,19 @@ def test_workers_with_keys_and_local_ones_serve_one_client(
         assert all(w.clips for w in client.workers)
 
 
+def test_a_worker_makes_no_threads_for_the_cores_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    others = set(children_of(os.getpid()))
+    with Client(workers=1) as client:
+        client.wait_for_workers(1, 20 * SECOND)
+        [worker] = {*children_of(os.getpid())} - others
+        tasks = Path(f"/proc/{worker}/task").iterdir()
+        names = [(task / "comm").read_text() for task in tasks]
+        environment = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
+    assert b"TOKIO_WORKER_THREADS=2" in environment  # obstore's, where it is used
+    assert sum(not name.startswith("ZMQ") for name in names) == 1, names
+
+
 def test_an_address_that_others_reach_needs_keys(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match=r"needs keys.*videoload keygen"):
         Client(workers=0, listen="tcp://0.0.0.0:*")

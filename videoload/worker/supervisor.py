@@ -44,6 +44,10 @@ _log = logging.getLogger(__name__)
 GIVEN_BACK = "given back"  # how a child ended that `Supervisor.resize` asked to
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 _CHECK_S = 0.2
+# A worker has one core, and need not make threads for all that there are: of 64 workers on 64 cores
+# they would be 4 000 of OpenBLAS's (or what else multiplies) and as many of obstore's, more than
+# many containers may have.
+_THREADS = {"OMP_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "2"}
 # An idle worker takes a turn every 200 ms; the longest packet, transform or import takes less than
 # this even on a busy host. No trainer waits for it: leases of a silent worker go to others.
 _STALL_S = 30.0
@@ -57,6 +61,8 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
     """``python -m module FD...`` with the modules that this process has, one end of a socket pair,
     which is closed here, and further ``descriptors``. Raises WorkerError."""
     inherited = [end.fileno(), *descriptors]
+    paths = os.pathsep.join(map(os.path.abspath, sys.path))
+    environment = {**_THREADS, **os.environ, "PYTHONPATH": paths}
     # Ctrl-C in a terminal reaches children as well. They ignore it once they can; a child begins
     # with the mask of the thread that starts it, so that it is not met while it imports either.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -66,7 +72,7 @@ def start(module: str, end: socket.socket, *descriptors: int) -> subprocess.Pope
             [sys.executable, "-P", "-m", module, *map(str, inherited)],
             pass_fds=inherited,
             stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            env=environment,
         )
     except OSError as error:
         raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
