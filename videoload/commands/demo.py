@@ -338,11 +338,25 @@ def _silent_stderr() -> Iterator[None]:
 @contextmanager
 def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
     """A signal that ends the demo ends it within two seconds, and nothing is left behind: not where
-    TensorFlow waits for threads of its own either, in C++, where no exception gets through."""
+    TensorFlow waits for threads of its own either, in C++, where no handler of Python's runs.
+
+    No exception is raised for it: where C++ has called Python, it may let none through, and abort.
+    """
     numbers: list[int] = []
+    noting = threading.RLock()
+
+    def note(number: int) -> None:
+        with noting:
+            if not numbers:
+                numbers.append(number)
+                with suppress(OSError):  # the terminal may be gone
+                    os.write(2, b"\nstopping\n")
 
     def leave() -> None:
         shutil.rmtree(temporary, ignore_errors=True)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, RuntimeError, ValueError):  # gone, being written to, or closed
+                stream.flush()
         if console.is_terminal:
             with suppress(OSError):  # not through `console`: the main thread may have its lock
                 os.write(2, _SHOW_CURSOR)
@@ -352,31 +366,21 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
     late.daemon = True
 
     def told(number: int) -> None:
-        if number in _ENDING and not late.is_alive():
-            numbers.append(number)
-            with suppress(OSError):  # the terminal may be gone
-                os.write(2, b"\nstopping\n")
+        if number in _ENDING:
+            note(number)
             with suppress(RuntimeError):  # the second signal: it has started
                 late.start()
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        numbers.append(number)
-        sys.exit(128 + number)
+        note(number)
+        leave()
 
-    before = {number: signal.signal(number, on_signal) for number in _ENDING[1:]}
+    before = {number: signal.signal(number, on_signal) for number in _ENDING}
     interrupts.listen()
     interrupts.tell(told)
     try:
         yield
-    except KeyboardInterrupt:
-        numbers.append(signal.SIGINT)
-        raise
     finally:
-        if numbers:
-            # All is closed by now. At the end of the interpreter, destructors of TensorFlow's wait.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            leave()
         interrupts.tell(None)
         for number, handler in before.items():
             signal.signal(number, handler)
