@@ -47,6 +47,28 @@ def test_a_scan_finds_true_counts_and_damage(folder: Path, videos: Videos) -> No
     assert rows["run/mjpeg.avi"].codec == "mjpeg"
 
 
+def test_where_nothing_is_good_there_is_no_table_and_none_is_claimed(
+    programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "videos/walk").mkdir(parents=True)
+    (tmp_path / "videos/walk/text.avi").write_text("no pictures here")
+    make_avi(tmp_path / "good/a.avi", frames=10)
+    (tmp_path / "outside.csv").write_text("path,label,start,end\na.avi,run,100,200\n")
+    listed = f"from the catalog ({tmp_path / 'found.bad.csv'} lists them)"
+    for source, path, said in (
+        ((tmp_path / "videos",), "walk/text.avi", listed),
+        ((tmp_path / "outside.csv", "--root", tmp_path / "good"), "a.avi", "1 of its segments"),
+    ):
+        out = tmp_path / "found.csv"
+        program = programs.videoload("scan", *map(str, source), "--output", str(out))
+        assert program.wait(30 * SECOND) == 0, program.err
+        assert not out.exists()
+        assert set(read(tmp_path / "found.bad.csv")) == {path}
+        assert said in " ".join(program.out.split())
+        assert "written" not in program.out
+        (tmp_path / "found.bad.csv").unlink()
+
+
 @pytest.mark.slow
 def test_its_csv_makes_a_catalog_that_knows_its_counts(
     folder: Path, videos: Videos, programs: Programs, tmp_path: Path

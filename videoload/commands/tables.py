@@ -101,11 +101,12 @@ def scan_verdict(
         + ", ".join(f"{count} x {kind}" for kind, count in kinds.most_common(5))
         + (f", and {len(kinds) - 5} more kinds" if len(kinds) > 5 else "")
     ]
+    written = journal is not None and journal.file.exists()  # where any row was good
     if bad:
+        left_out = "the written one leaves them out; " if written else ""
         lines.append(
             f"{bad} that cannot be decoded: other clips would take their place; better remove them"
-            " from the catalog"
-            + (f" (the written one leaves them out; {journal.bad} lists them)" if journal else "")
+            " from the catalog" + (f" ({left_out}{journal.bad} lists them)" if journal else "")
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
@@ -116,7 +117,7 @@ def scan_verdict(
     lines.append(advice.balance(rows))
     if root is not None:
         lines += [*advice.duplicates(rows, root), advice.speed(rows, root, cores)]
-    if journal is not None:
+    if journal is not None and written:
         classes = f", classes={str(journal.classes)!r}" if journal.classes else ""
         lines.append(
             f"written to {journal.file}: Catalog.from_csv({str(journal.file)!r}, root=...{classes})"
