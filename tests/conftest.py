@@ -17,6 +17,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -52,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
     # On processors without AVX-512 it is off by itself, and 3D convolutions take ten times as long.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # OpenBLAS makes a thread for each core when NumPy is imported, and lets it spin: a quarter of
+    # what a process takes to start, and nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Hundreds of processes are started; each would compile all modules, a third of what it costs.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
@@ -90,6 +94,10 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
+    if "tensorflow" in sys.modules:
+        raise pytest.UsageError(
+            "a file of tests imports TensorFlow when it is read, so that each process has it"
+        )
     spare_garbage_collector()
 
 

@@ -20,6 +20,7 @@ from tests.processes import arena_maps, descriptors
 
 _MARK = "VIDEOLOAD_TEST_RUN"
 _spared: set[int | str] = set()  # processes; where descriptors lead
+_others: dict[int, bytes] = {}  # processes that do not come from this one, and when they began
 
 
 def mark_descendants() -> None:
@@ -93,15 +94,25 @@ def _marked() -> list[int]:
     found = []
     mark = f"{_MARK}={os.environ[_MARK]}".encode()
     me = os.getpid()
-    for name in os.listdir("/proc"):
-        if not name.isdecimal() or int(name) == me or int(name) in _spared:
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        if pid == me or pid in _spared:
             continue
         with suppress(OSError):
-            text = Path("/proc", name, "stat").read_text(errors="replace")
-            parent = int(text[text.rindex(")") + 2 :].split()[1])
-            if parent == me or mark in Path("/proc", name, "environ").read_bytes().split(b"\0"):
-                found.append(int(name))
+            fields = _read(pid, "stat").rpartition(b")")[2].split()
+            parent, began = int(fields[1]), fields[19]
+            if parent == me:
+                found.append(pid)
+            elif _others.get(pid) != began:
+                if mark in _read(pid, "environ").split(b"\0"):
+                    found.append(pid)
+                else:
+                    _others[pid] = began
     return found
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - a quarter of the time
+        return file.read()
 
 
 def _command(pid: int) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.videos import Recipe, make_video
+from tests.needs import needs_tensorflow
 from tests.programs import Programs
 from tests.waiting import SECOND
 from videoload.decoding.index import prove_index
@@ -53,11 +54,11 @@ def test_a_small_comparison_has_a_rate_and_the_right_frames_of_each(
 
 
 @pytest.mark.slow
+@needs_tensorflow
 @pytest.mark.timeout(120 * SECOND)
 def test_a_recipe_runs_beside_the_stream_that_does_the_same(
     programs: Programs, tmp_path: Path
 ) -> None:
-    pytest.importorskip("tensorflow")
     run = programs.python(
         "-m", "benchmarks.recipes", "--recipe", "runner", "--steps", "20",
         "--out", str(tmp_path / "out"),

@@ -195,14 +195,15 @@ def pages_to_run() -> list[Any]:
 
 @pytest.mark.parametrize("page", pages_to_run())
 def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) -> None:
-    needed = NEEDS.get(page, "tensorflow" if TENSORFLOW.search(PAGES[page]) else "videoload")
-    if importlib.util.find_spec(needed) is None:
-        pytest.skip(f"{needed} is not installed")
+    needed = [NEEDS[page]] if page in NEEDS else []
+    needed += ["tensorflow"] if TENSORFLOW.search(PAGES[page]) else []
+    for name in needed:
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed")
+    imported = next((name for name in needed if name in SLOW_TO_IMPORT), "")
     before = [Step("python", 1, BEFORE[page])] if page in BEFORE else []
     for _ in range(2 if page in TWICE else 1):
-        run_page(
-            programs, page, before + todo(page), folder, needed if needed in SLOW_TO_IMPORT else ""
-        )
+        run_page(programs, page, before + todo(page), folder, imported)
 
 
 # The tables above are exact
@@ -351,7 +352,7 @@ def test_the_two_commands_of_the_readme_are_one_line_each() -> None:
 def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     """The README's first command, on few videos, and timed for a few steps."""
     options = ("--videos", str(materials / "shapes"), "--epochs", "1")
-    program = programs.python("-m", "tests.small_demo", *options)
+    program = programs.python("-m", "tests.small_demo", *options, imported="tensorflow")
     assert program.wait(150 * SECOND) == 0, program.err
     assert "16 videos to train on, 4 held back, 4 classes: down, left, right, up" in program.out
     assert "of the held-back videos recognised (guessing: 25%)" in program.out

@@ -6,7 +6,6 @@ parameter and each field with a description, and none that is not there.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
@@ -20,6 +19,8 @@ import videoload
 # Functions that users may call beside the names in `videoload.__all__`.
 FUNCTIONS = ("native.switch_off", "trainer.tfdata.dataset")
 KINDS = griffe.DocstringSectionKind
+# *names and **names, whose default griffe takes to be (), {}.
+_REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
 
 PACKAGE = griffe.load("videoload", search_paths=[Path(videoload.__file__).parents[1]])
 
@@ -65,30 +66,32 @@ def told(value: griffe.Object, kind: KINDS) -> dict[str, str]:
     return {item.name.lstrip("*"): item.description for item in section.value}
 
 
-def runtime_class(name: str) -> type:
-    found = getattr(videoload, name)
-    assert isinstance(found, type)
-    return found
+def has_fields(cls: griffe.Class) -> bool:
+    """Whether it is a dataclass or a NamedTuple: its fields are its arguments. As the source says:
+    Keras need not be imported for it."""
+    return "dataclass" in cls.labels or "NamedTuple" in map(str, cls.bases)
 
 
-def has_fields(name: str) -> bool:
-    """Whether it is a dataclass or a NamedTuple: its fields are its arguments."""
-    return dataclasses.is_dataclass(getattr(videoload, name)) or hasattr(
-        getattr(videoload, name), "_fields"
-    )
-
-
-def runtime_parameters(cls: type) -> dict[str, bool]:
-    """The arguments of a class, and whether they have a default."""
-    found = inspect.signature(cls).parameters.values()
+def fields(name: str) -> dict[str, bool]:
+    """The fields of such a class, and whether they have a default."""
+    found = inspect.signature(getattr(videoload, name)).parameters.values()
     return {parameter.name: parameter.default is not parameter.empty for parameter in found}
 
 
-def check(arguments: dict[str, bool], described: dict[str, str], where: str) -> None:
-    assert list(described) == list(arguments), f"{where}: these are told, these are there"
+def arguments(function: griffe.Function) -> dict[str, bool]:
+    """The arguments of a function, and whether they have a default."""
+    return {
+        parameter.name: parameter.default is not None and parameter.kind not in _REST
+        for parameter in function.parameters
+        if parameter.name not in ("self", "cls")
+    }
+
+
+def check(there: dict[str, bool], described: dict[str, str], where: str) -> None:
+    assert list(described) == list(there), f"{where}: these are told, these are there"
     for name, description in described.items():
         assert re.match(r"\S.{8}", description), f"{where}: {name} has no description"
-        assert not arguments[name] or "efault" in description, f"{where}: {name} has a default"
+        assert not there[name] or "efault" in description, f"{where}: {name} has a default"
 
 
 def test_what_is_public_is_seen() -> None:
@@ -105,22 +108,24 @@ def test_each_public_object_says_what_it_is(name: str) -> None:
     assert first.endswith((".", ":"))
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if has_fields(name)])
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if has_fields(cls)])
 def test_each_field_is_told(name: str) -> None:
-    check(runtime_parameters(runtime_class(name)), told(CLASSES[name], KINDS.attributes), name)
+    check(fields(name), told(CLASSES[name], KINDS.attributes), name)
     assert not told(CLASSES[name], KINDS.parameters)
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if not has_fields(name)])
+@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if not has_fields(cls)])
 def test_each_argument_of_a_class_is_told(name: str) -> None:
-    cls = runtime_class(name)
-    if issubclass(cls, Exception) and "__init__" not in vars(cls):
-        return  # an exception with a message
-    init = CLASSES[name].members["__init__"]
+    init = CLASSES[name].members.get("__init__")
+    if init is None:  # an exception with a message
+        assert issubclass(getattr(videoload, name), Exception)
+        return
+    made_by = _target(init)
+    assert isinstance(made_by, griffe.Function)
     in_class = told(CLASSES[name], KINDS.parameters)
-    in_init = told(_target(init), KINDS.parameters) if init.docstring else {}
+    in_init = told(made_by, KINDS.parameters) if made_by.docstring else {}
     assert not (in_class and in_init), f"{name}: told twice"
-    check(runtime_parameters(cls), in_class or in_init, name)
+    check(arguments(made_by), in_class or in_init, name)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -145,12 +150,8 @@ def is_hook(function: griffe.Function) -> bool:
 @pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
 def test_each_argument_of_a_function_is_told(name: str) -> None:
     function = FUNCTIONS_AND_METHODS[name]
-    arguments = {
-        parameter.name: parameter.default not in (None, "()", "{}")  # *names has "()"
-        for parameter in function.parameters
-        if parameter.name not in ("self", "cls") and not is_hook(function)
-    }
-    check(arguments, told(function, KINDS.parameters), name)
+    there = {} if is_hook(function) else arguments(function)
+    check(there, told(function, KINDS.parameters), name)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
