@@ -94,6 +94,7 @@ def test_bytes_that_are_not_zeromq_disturb_nothing(
                 caller.close()
 
         with in_background(shout):
+            client.wait_for_workers(2, timeout_s=10 * SECOND)  # they get in through it
             assert read(client, videos) == serial
         assert len(client.workers) == 2
     assert sent >= 50
