@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -389,8 +390,8 @@ class Catalog:
             CatalogError: ``fraction`` is not between 0 and 1, one side would be empty, or a path
                 does not name its group.
         """
-        if not 0 < fraction < 1:
-            raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction}")
+        if not isinstance(fraction, Real) or not 0 < fraction < 1:
+            raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction!r}")
         units = self._table.paths if by is None else groups(list(self), by)
         what = "files" if by is None else "groups"
         first = first_side(fraction, operator.index(seed), units, self.labels.tolist(), what)

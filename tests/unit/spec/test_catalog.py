@@ -518,9 +518,9 @@ def test_a_file_of_several_classes_counts_for_the_rarest(step: int) -> None:
             assert len(files_of(side) & {"6.avi", "7.avi"}) == 1
 
 
-@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), float("inf")])
-def test_a_fraction_that_is_none_is_refused(fraction: float) -> None:
-    with refused("between 0 and 1", str(fraction)):
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), float("inf"), "x", None])
+def test_a_fraction_that_is_none_is_refused(fraction: Any) -> None:
+    with refused("between 0 and 1", repr(fraction)):
         hundred().split(fraction)
 
 
