@@ -33,6 +33,7 @@ from videoload.decoding.open_files import (
     OpenedVideo,
     PacketMark,
     UnreadableError,
+    decode_all,
 )  # fmt: skip
 from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
@@ -98,7 +99,7 @@ def decode_index(
     repaired = 0
     began = time.monotonic()
     try:
-        for mark, frame in opened.decode_all(tick):
+        for mark, frame in decode_all(opened, tick):
             if not frames:
                 size, pixels = (frame.width, frame.height), frame.format.name
                 turns = turns_of(opened, frame)

@@ -23,10 +23,10 @@ from videoload import native
 from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Function, Functions, apply
-from videoload.decoding.index import Tick, VideoIndex, prove_index
+from videoload.decoding.index import Tick, VideoIndex, find_index, open_video
 from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
-from videoload.decoding.open_files import SOFTWARE, OpenedVideo, OpenFiles, UnreadableError
+from videoload.decoding.open_files import SOFTWARE, OpenFiles, UnreadableError, Video
 from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
 from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import Storage, VideoFile, open_storage
@@ -64,7 +64,7 @@ class PreparedClips(NamedTuple):
     out: Buffer
     transform: Function | None
     file: VideoFile
-    opened: OpenedVideo | None  # by now, to find out what is in it
+    opened: Video | None  # by now, to find out what is in it
     known: VideoIndex
     clips: Buffer  # all views: in ``out``, or where the transform will find them
     params: list[ClipParams]
@@ -190,7 +190,7 @@ class Decoder:
 
         try:
             opened = prepared.opened or self._files.take(prepared.file)
-            opened = opened or self._open(prepared.file)
+            opened = opened or self._open(prepared.file, prepared.known)
             if read_frames(opened, prepared.known, sorted(places), write, tick):
                 self._files.put(opened)
         except UnreadableError as error:
@@ -264,8 +264,7 @@ class Decoder:
     def _report(self, path: str, tick: Tick) -> tuple[VideoIndex, Report]:
         file = self._storage.resolve(path)
         try:
-            opened = OpenedVideo(file)
-            proven = prove_index(opened, tick)
+            proven, opened = find_index(file, tick)
             opened.close()
             decoded, report = decode_index(file, tick)
         except (UnreadableError, OSError) as error:
@@ -305,9 +304,7 @@ class Decoder:
         seeds = [request.seed for request in requests]
         return PreparedItems(path, spec, seeds, out, function, given)
 
-    def _index(
-        self, path: str, file: VideoFile, tick: Tick
-    ) -> tuple[VideoIndex, OpenedVideo | None]:
+    def _index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         """The index of a file, and the file if it had to be opened for it."""
         index = self._indexes.get(path, file)
         if index is not None:
@@ -315,13 +312,12 @@ class Decoder:
         with self.watch.phase("index"):
             return self._find_index(path, file, tick)
 
-    def _find_index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, OpenedVideo]:
+    def _find_index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video]:
         recalled = False
         try:
-            opened = self._open(file)
+            index, opened = find_index(file, tick, self.watch)
             if file.content is not None:
                 file.content.is_open()
-            index = prove_index(opened, tick)
             if index is None:
                 index = self._indexes.recall(path, file)
                 recalled = index is not None
@@ -334,9 +330,9 @@ class Decoder:
         self._indexes.put(path, file, index, recalled=recalled)
         return index, opened
 
-    def _open(self, file: VideoFile) -> OpenedVideo:
+    def _open(self, file: VideoFile, index: VideoIndex) -> Video:
         with self.watch.phase("open"):
-            return OpenedVideo(file, watch=self.watch)
+            return open_video(file, index, watch=self.watch)
 
     def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
         began = time.perf_counter()

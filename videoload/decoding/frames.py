@@ -20,13 +20,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from av.video.frame import VideoFrame
 
-from videoload.decoding.index import KeyFrame, Tick, VideoIndex, checksum
-from videoload.decoding.open_files import REFUSALS, OpenedVideo, UnreadableError
+from videoload.decoding.index import Tick, VideoIndex, checksum, open_video
+from videoload.decoding.open_files import (
+    REFUSALS,
+    OpenedVideo,
+    UnreadableError,
+    Video,
+    decode_all,
+)  # fmt: skip
 from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
@@ -39,7 +45,6 @@ Use = Callable[[int, VideoFrame], None]
 _CARRY_OVER = {
     "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
 }  # fmt: skip
-_NEAR = 4  # packets that are read on sooner than sought across
 _MAX_GROUPS = 64  # that are looked through for a picture in the place of one that is refused
 
 
@@ -51,9 +56,7 @@ class _ComplaintError(Exception):
     """Something is not as index and strict decoder would have it."""
 
 
-def read_frames(
-    opened: OpenedVideo, index: VideoIndex, wanted: list[int], use: Use, tick: Tick
-) -> bool:
+def read_frames(opened: Video, index: VideoIndex, wanted: list[int], use: Use, tick: Tick) -> bool:
     """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file;
     once more with all of them where the first pass met with a complaint. Returns whether none was
     met, so that ``opened`` may be used again.
@@ -80,7 +83,7 @@ def read_canonically(
 
 
 def _read_strictly(
-    opened: OpenedVideo, index: VideoIndex, left: deque[int], use: Use, tick: Tick
+    opened: Video, index: VideoIndex, left: deque[int], use: Use, tick: Tick
 ) -> None:
     """Raises _ComplaintError, or one of `REFUSALS`.
 
@@ -101,11 +104,11 @@ def _read_strictly(
         if start is not None and (
             at < 0 or start.ordinal > at + held or (anew and start.ordinal > began)
         ):
-            between = start.packet - number if at >= 0 else -1
-            packet = _read_on(opened, start, between) if 0 <= between <= _NEAR else None
+            packet = opened.go_to(start, start.packet - number if at >= 0 else -1)
+            if packet is None:
+                raise _ComplaintError
             at = began = start.ordinal
             number = start.packet
-            packet = packet or _go_to(opened, start)
             if anew:
                 opened.renew_decoder()
             frames, taken, held = _begin(opened, index, packet, number, tick)
@@ -149,44 +152,8 @@ def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
     return index.group_of(packet) == index.group_of(ordinal)
 
 
-def _read_on(opened: OpenedVideo, start: KeyFrame, between: int) -> VideoPacket | None:
-    """The packet of a key frame that comes after so many others. The decoder does not see those, so
-    it has to begin anew."""
-    if opened.codec.is_open:
-        opened.codec.flush_buffers()
-    packet = next(islice(opened.packets, between, None), None)
-    return packet if packet and start.position in (packet.pos, -1) else None
-
-
-def _go_to(opened: OpenedVideo, start: KeyFrame) -> VideoPacket:
-    """The packet of a key frame: by a seek, or where that leads elsewhere by reading on from the
-    beginning of the file."""
-    with opened.watch.phase("seek"):
-        return _find(opened, start)
-
-
-def _find(opened: OpenedVideo, start: KeyFrame) -> VideoPacket:
-    try:
-        if start.position >= 0:
-            opened.seek(start.time)
-            packet = next(opened.packets, None)
-            while packet is not None and packet.size and (packet.pos or 0) < start.position:
-                packet = next(opened.packets, None)
-            if packet is not None and packet.pos == start.position:
-                return packet
-    except REFUSALS:
-        pass
-    if opened.used:
-        opened.reopen()
-    coded = (packet for packet in opened.packets if packet.size)
-    packet = next(islice(coded, start.packet, None), None)
-    if packet is None:
-        raise _ComplaintError
-    return packet
-
-
 def _begin(
-    opened: OpenedVideo, index: VideoIndex, packet: VideoPacket, number: int, tick: Tick
+    opened: Video, index: VideoIndex, packet: VideoPacket, number: int, tick: Tick
 ) -> tuple[list[VideoFrame], int, int]:
     """Decode from a key frame's packet on until it comes out: the frames from it on, how many
     packets that took, and how many of them the decoder holds back then."""
@@ -214,7 +181,7 @@ def _read_from_the_beginning(
     fresh = OpenedVideo(file, strict=False)
     at = 0
     try:
-        for _, frame in fresh.decode_all(tick):  # `enumerate` would keep the frame
+        for _, frame in decode_all(fresh, tick):  # `enumerate` would keep the frame
             if at == left[0]:
                 if index.sums is None or checksum(frame) != index.sums[at]:
                     break
@@ -282,10 +249,13 @@ def _show(
     start, end = index.keyframe(group), index.end(group)
     last = max(places, default=end - 1)
     came: list[int] = []
-    fresh = OpenedVideo(file, strict=False)
+    fresh = open_video(file, index, strict=False)
     try:
-        packets = chain((_go_to(fresh, start),), fresh.packets)
-        for mark, frame in fresh.decode_all(tick, packets, start.packet):
+        first = fresh.go_to(start)
+        if first is None:
+            return came
+        packets = chain((first,), fresh.packets)
+        for mark, frame in decode_all(fresh, tick, packets, start.packet):
             ordinal = -1 if mark is None else index.ordinal(mark.number, group, len(came))
             if ordinal > (came[-1] if came else start.ordinal - 1) and ordinal < end:
                 came.append(ordinal)
@@ -294,8 +264,6 @@ def _show(
             del frame  # none is kept while the next one is decoded
             if ordinal >= last:
                 break
-    except _ComplaintError:
-        pass  # there is no such packet
     finally:
         fresh.close()
     return came

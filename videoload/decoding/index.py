@@ -15,9 +15,10 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from functools import cache
-from typing import NamedTuple, cast
+from typing import cast
 from zlib import crc32
 
 import av
@@ -26,8 +27,13 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.plane import VideoPlane
 
-from videoload.decoding.open_files import OpenedVideo
-from videoload.decoding.packets import read_packets
+from videoload.decoding.avi_video import AviVideo
+from videoload.decoding.content import Content
+from videoload.decoding.open_files import OpenedVideo, Video, decode_all
+from videoload.decoding.packets import PacketTable, PlainAvi, read_packets, read_plain_avi
+from videoload.decoding.pictures import KeyFrame
+from videoload.decoding.stopwatch import Stopwatch
+from videoload.decoding.storage import VideoFile
 from videoload.spec.clips import VideoInfo
 
 Tick = Callable[[], None]
@@ -39,21 +45,12 @@ _SQUARE = Fraction(1)
 _MAX_STRETCHED = 8  # what is told of pixels that are longer is a mistake
 
 
-class KeyFrame(NamedTuple):
-    """Where decoding can start: the frame that comes out first, the number, dts and position (-1:
-    it cannot be sought) of its packet."""
-
-    ordinal: int
-    packet: int
-    time: int
-    position: int
-
-
 class VideoIndex:
     """``info`` of a video and where decoding can start: ``keyframes`` int64 rows of `KeyFrame`.
 
     Of a video whose pictures are proven, ``ordinals`` and ``reordered`` are as in `Pictures`. Of
-    one that had to be decoded, ``sums`` is a checksum for each frame, int64 [frames].
+    one that had to be decoded, ``sums`` is a checksum for each frame, int64 [frames]. ``avi``: what
+    it takes to read a plain AVI file.
 
     ``salvaged`` has, by groups of pictures, what whoever looked for sound frames near damage found
     in them: the ordinals of the first and the last one, or nothing.
@@ -67,12 +64,14 @@ class VideoIndex:
         ordinals: Ints | None = None,
         reordered: bool = False,
         sums: Ints | None = None,
+        avi: PlainAvi | None = None,
     ) -> None:
         self.info = info
         self.keyframes = keyframes
         self.ordinals = ordinals
         self.reordered = reordered
         self.sums = sums
+        self.avi = avi
         self.salvaged: dict[int, list[int]] = {}
         self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
 
@@ -150,24 +149,61 @@ class VideoIndex:
         return cls(info, keyframes, sums=sums)
 
 
-def prove_index(opened: OpenedVideo, tick: Tick) -> VideoIndex | None:
-    """The index of a file that was just opened, if it can be told without decoding."""
+def open_video(
+    file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
+) -> Video:
+    """The file that an index is of, for decoding. ``watch``: notes what seeking takes. Raises
+    UnreadableError."""
+    if index.avi is not None:
+        return AviVideo(file, index.avi, strict=strict)
+    return OpenedVideo(file, strict=strict, watch=watch)
+
+
+def find_index(
+    file: VideoFile, tick: Tick, watch: Stopwatch | None = None
+) -> tuple[VideoIndex | None, Video]:
+    """The index of a file, if it can be told without decoding, and the file, open. Raises
+    UnreadableError, OSError."""
+    content = Content(file)
+    try:
+        if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
+            header, avi, table = plain
+            info = VideoInfo(
+                table.pictures.frames, header.rate, *header.size, 0, _aspect(header.aspect)
+            )
+            return _index(table, info, avi), AviVideo(file, avi, content)
+        opened = OpenedVideo(file, watch=watch)
+        return prove_index(opened, tick, content), opened
+    finally:
+        content.close()
+
+
+def prove_index(
+    opened: OpenedVideo, tick: Tick, content: Content | None = None
+) -> VideoIndex | None:
+    """The index of a file that FFmpeg has just opened, if it can be told without decoding.
+    Raises OSError."""
     codec = opened.codec
     # A palette may come with any packet: a seek would lose it.
     if codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
         return None
-    table = read_packets(opened, tick)
+    with closing(content or Content(opened.file)) as bytes_:
+        table = read_packets(opened, bytes_, tick)
     if table is None:
         return None
+    info = VideoInfo(
+        table.pictures.frames, frame_rate(opened), codec.width, codec.height,
+        _turns(opened, tick), pixel_aspect(opened),
+    )  # fmt: skip
+    return _index(table, info)
+
+
+def _index(table: PacketTable, info: VideoInfo, avi: PlainAvi | None = None) -> VideoIndex:
     pictures = table.pictures
     packets = pictures.starts
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
     rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T
-    info = VideoInfo(
-        pictures.frames, frame_rate(opened), codec.width, codec.height,
-        _turns(opened, tick), pixel_aspect(opened),
-    )  # fmt: skip
-    return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered)
+    return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi)
 
 
 def frame_rate(opened: OpenedVideo) -> Fraction:
@@ -177,7 +213,10 @@ def frame_rate(opened: OpenedVideo) -> Fraction:
 
 def pixel_aspect(opened: OpenedVideo) -> Fraction:
     """Width of a pixel divided by its height, as container or codec says; 1 if they do not."""
-    told = opened.stream.sample_aspect_ratio
+    return _aspect(opened.stream.sample_aspect_ratio)
+
+
+def _aspect(told: Fraction | None) -> Fraction:
     if not told or told == 1:
         return _SQUARE
     aspect = Fraction(told)
@@ -197,7 +236,7 @@ def _turns(opened: OpenedVideo, tick: Tick) -> int:
         return 0  # nothing is decoded for it
     fresh = OpenedVideo(opened.file, strict=False)
     try:
-        for _, frame in fresh.decode_all(tick):
+        for _, frame in decode_all(fresh, tick):
             return turns_of(fresh, frame)
     finally:
         fresh.close()

@@ -49,7 +49,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
     first = packets.data(0, DATA_BYTES)
     divx = _divx(first) or _divx(packets.extradata)
-    layer = _video_object_layer(first) or _video_object_layer(packets.extradata)
+    layer = video_object_layer(first) or video_object_layer(packets.extradata)
     if layer is None:
         return None
     heads = packets.heads()
@@ -151,30 +151,35 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes]
     return pictures  # what is kept at the end is never shown
 
 
-class _Layer(NamedTuple):
+class Layer(NamedTuple):
     """Of the header of a video object layer: its type, whether it says that no B-VOPs come (None:
-    nothing), how many units of time a second has, and whether there may be fields."""
+    nothing), how many units of time a second has, whether there may be fields; width and height,
+    and whether pixels are square, or nothing is said of that."""
 
     type: int
     low_delay: bool | None
     resolution: int
     is_interlaced: bool
+    size: tuple[int, int]
+    is_square: bool
 
 
-def _video_object_layer(data: bytes) -> _Layer | None:
+def video_object_layer(data: bytes) -> Layer | None:
+    """The first such header in the beginning of a packet, if it is understood."""
     found = _VOL.search(data)
     return None if found is None else _layer(data[found.end() : found.end() + _LAYER_BYTES])
 
 
 @lru_cache(256)  # the files of a data set are made by few encoders
-def _layer(data: bytes) -> _Layer | None:
+def _layer(data: bytes) -> Layer | None:
     bits = Bits(data)
     try:
         bits.take(1)  # random access
         layer_type = bits.take(8)
         if bits.take(1):  # version, priority
             bits.take(7)
-        if bits.take(4) == 15:  # aspect ratio
+        aspect = bits.take(4)
+        if aspect == 15:  # told in full
             bits.take(16)
         low_delay = None
         if bits.take(1):  # control parameters
@@ -189,11 +194,17 @@ def _layer(data: bytes) -> _Layer | None:
         bits.take(1)
         if bits.take(1):  # all pictures take the same time
             bits.take(_unit_bits(resolution))
-        bits.take(1 + 13 + 1 + 13 + 1)  # width, height
+        bits.take(1)
+        width = bits.take(13)
+        bits.take(1)
+        height = bits.take(13)
+        bits.take(1)
         is_interlaced = bool(bits.take(1))
     except EOFError:
         return None
-    return _Layer(layer_type, low_delay, resolution, is_interlaced) if resolution else None
+    if not resolution:
+        return None
+    return Layer(layer_type, low_delay, resolution, is_interlaced, (width, height), aspect < 2)
 
 
 def _unit_bits(resolution: int) -> int:
@@ -211,7 +222,7 @@ class _Vop(NamedTuple):
     time_code: int | None
 
 
-def _vop(data: bytes, layer: _Layer) -> _Vop | None:
+def _vop(data: bytes, layer: Layer) -> _Vop | None:
     at = data.find(_VOP)
     if at < 0:
         return None
@@ -235,7 +246,7 @@ def _vop(data: bytes, layer: _Layer) -> _Vop | None:
     return _Vop(_TYPES[value >> length], length - left - 1, units, bool(coded & 1), time_code)
 
 
-def _are_times_right(vops: Iterable[_Vop | None], layer: _Layer) -> bool:
+def _are_times_right(vops: Iterable[_Vop | None], layer: Layer) -> bool:
     """Whether each B-VOP is between its references in time; FFmpeg passes over others."""
     second = before = references = 0  # `second` that of the last reference, `before` of that before
     last = distance = 0  # time of the last reference, and to the one before it

@@ -8,11 +8,13 @@ changes the pixels.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import av
+from av.codec import Codec
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
@@ -22,6 +24,7 @@ from av.video.stream import VideoStream
 from cachetools import LRUCache
 
 from videoload.decoding.picture_headers import jpeg_header
+from videoload.decoding.pictures import KeyFrame
 from videoload.decoding.stopwatch import Stopwatch
 from videoload.decoding.storage import VideoFile
 
@@ -38,6 +41,7 @@ _TOLD_BY_CONTAINER = (
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MAX_OPEN = 64
 _FRAMES_IN_DECODER = 6
+_NEAR = 4  # packets that are read on sooner than sought across
 _WORTH_KEEPING = 0.3  # of the last visits, so many to files that could have been open
 _VISITS = 16
 # What FFmpeg, and PyAV upon strange files, answer with.
@@ -51,6 +55,63 @@ SOFTWARE = "av {} libavcodec {} {}".format(
 
 class UnreadableError(Exception):
     """FFmpeg or the file system says no."""
+
+
+class Video(Protocol):
+    """A file and its decoder, which is strict (it refuses whatever is not as it should be) or
+    repairs what it can.
+
+    ``used``: the file is no longer at its beginning, or the decoder not as it was made.
+    `decode_all` counts the packets that were ``taken`` and those that were ``refused``.
+    """
+
+    file: VideoFile
+    codec: VideoCodecContext
+    packets: Iterator[VideoPacket]  # from where the file stands; an empty one ends them
+    used: bool
+    taken: int
+    refused: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """A guess at what it holds."""
+
+    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+        """The packet of a key frame, for a decoder that begins anew; None if there is none.
+        ``ahead``: it comes after so many others, if that is known (else -1)."""
+
+    def decode(self, packet: VideoPacket) -> list[VideoFrame]:
+        """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
+
+    def renew_decoder(self) -> None:
+        """A decoder that has decoded nothing, in the place of this one."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+def decode_all(
+    video: Video,
+    tick: Callable[[], None],
+    packets: Iterator[VideoPacket] | None = None,
+    number: int = 0,
+) -> Iterator[tuple[PacketMark | None, VideoFrame]]:
+    """Every frame of the packets from here on, with a mark of the packet that it is of; the first
+    one is number ``number``. What the decoder refuses is passed over. No frame is to be kept while
+    the next one is decoded: what some decoders leave in a broken picture is what its recycled
+    memory held before."""
+    for packet in packets or video.packets:
+        if packet.size:
+            packet.opaque = PacketMark.of(packet, number + video.taken)
+            video.taken += 1
+        try:
+            frames = video.decode(packet)
+        except REFUSALS:
+            video.refused += 1
+            frames = []
+        tick()
+        while frames:
+            yield cast("PacketMark | None", frames[0].opaque), frames.pop(0)
 
 
 class OpenFiles:
@@ -68,7 +129,7 @@ class OpenFiles:
         self._last: LRUCache[str, int] = LRUCache(_OPEN_BYTES, lambda memory_bytes: memory_bytes)
         self._again = 0.0
 
-    def take(self, file: VideoFile) -> OpenedVideo | None:
+    def take(self, file: VideoFile) -> Video | None:
         """The file, if it is here and still the one that the path leads to."""
         path = file.path
         self._again += ((path in self._last) - self._again) / _VISITS
@@ -78,7 +139,7 @@ class OpenFiles:
             return None
         return opened
 
-    def put(self, opened: OpenedVideo) -> None:
+    def put(self, opened: Video) -> None:
         """Keep the file until others need its place, if that may be worth it."""
         if opened.memory_bytes > _OPEN_BYTES:
             opened.close()
@@ -100,12 +161,7 @@ class OpenFiles:
 
 
 class OpenedVideo:
-    """A file and its decoder.
-
-    Strictly, the decoder refuses whatever is not as it should be; else it repairs what it can.
-    ``used``: the file is no longer at its beginning, or the decoder not as it was made.
-    `decode_all` counts the packets that were ``taken`` and those that were ``refused``.
-    """
+    """A `Video` that FFmpeg has opened."""
 
     def __init__(
         self, file: VideoFile, *, strict: bool = True, watch: Stopwatch | None = None
@@ -115,8 +171,11 @@ class OpenedVideo:
         self.watch = watch or Stopwatch()
         self._strict = strict
         self._open()
-        frame_bytes = 2 * self.codec.width * self.codec.height
-        self.memory_bytes = max(_FRAMES_IN_DECODER * frame_bytes, _OPEN_BYTES // _MAX_OPEN)
+
+    @property
+    def memory_bytes(self) -> int:
+        """A guess at what it holds."""
+        return guessed_bytes(self.codec)
 
     def _open(self) -> None:
         self.used = False
@@ -149,11 +208,36 @@ class OpenedVideo:
 
     def renew_decoder(self) -> None:
         """A decoder that has decoded nothing, in the place of this one."""
-        decoder = cast(VideoCodecContext, VideoCodecContext.create(self.codec.codec, "r"))
-        for name in _TOLD_BY_CONTAINER:
-            setattr(decoder, name, getattr(self.codec, name))
-        _set_up(decoder, strict=self._strict)
-        self.codec = decoder
+        told = {name: getattr(self.codec, name) for name in _TOLD_BY_CONTAINER}
+        self.codec = new_decoder(self.codec.codec, told, strict=self._strict)
+
+    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+        """The packet of a key frame: read on to where it is near, else by a seek, or where that
+        leads elsewhere by reading on from the beginning. Raises UnreadableError."""
+        if 0 <= ahead <= _NEAR:
+            if self.codec.is_open:
+                self.codec.flush_buffers()
+            packet = next(islice(self.packets, ahead, None), None)
+            if packet and start.position in (packet.pos, -1):
+                return packet
+        with self.watch.phase("seek"):
+            return self._find(start)
+
+    def _find(self, start: KeyFrame) -> VideoPacket | None:
+        try:
+            if start.position >= 0:
+                self.seek(start.time)
+                packet = next(self.packets, None)
+                while packet is not None and packet.size and (packet.pos or 0) < start.position:
+                    packet = next(self.packets, None)
+                if packet is not None and packet.pos == start.position:
+                    return packet
+        except REFUSALS:
+            pass
+        if self.used:
+            self.reopen()
+        coded = (packet for packet in self.packets if packet.size)
+        return next(islice(coded, start.packet, None), None)
 
     def seek(self, time: int) -> None:
         """To the last key frame at or before ``time`` (dts), as far as the container knows.
@@ -178,29 +262,6 @@ class OpenedVideo:
         self._tables = header.tables
         self._header = bytes(picture[: header.length])
 
-    def decode_all(
-        self,
-        tick: Callable[[], None],
-        packets: Iterator[VideoPacket] | None = None,
-        number: int = 0,
-    ) -> Iterator[tuple[PacketMark | None, VideoFrame]]:
-        """Every frame of the packets from here on, with a mark of the packet that it is of; the
-        first one is number ``number``. What the decoder refuses is passed over. No frame is to be
-        kept while the next one is decoded: what some decoders leave in a broken picture is what its
-        recycled memory held before."""
-        for packet in packets or self.packets:
-            if packet.size:
-                packet.opaque = PacketMark.of(packet, number + self.taken)
-                self.taken += 1
-            try:
-                frames = self.decode(packet)
-            except REFUSALS:
-                self.refused += 1
-                frames = []
-            tick()
-            while frames:
-                yield cast("PacketMark | None", frames[0].opaque), frames.pop(0)
-
     def close(self) -> None:
         """Close the file."""
         self.container.close()
@@ -220,8 +281,8 @@ class PacketMark(NamedTuple):
         return cls(number, packet.dts or 0, (packet.pos or 0) if can_be_sought else -1)
 
 
-class _ClosingCache(LRUCache[str, OpenedVideo]):
-    def popitem(self) -> tuple[str, OpenedVideo]:
+class _ClosingCache(LRUCache[str, Video]):
+    def popitem(self) -> tuple[str, Video]:
         path, opened = super().popitem()
         opened.close()
         return path, opened
@@ -267,6 +328,20 @@ def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:
         raise UnreadableError("has a video codec that FFmpeg does not know")
     _set_up(context, strict=strict)
     return stream
+
+
+def new_decoder(codec: Codec, told: Mapping[str, Any], *, strict: bool) -> VideoCodecContext:
+    """A decoder that is told so by the container."""
+    decoder = cast(VideoCodecContext, VideoCodecContext.create(codec, "r"))
+    for name, value in told.items():
+        setattr(decoder, name, value)
+    _set_up(decoder, strict=strict)
+    return decoder
+
+
+def guessed_bytes(codec: VideoCodecContext) -> int:
+    """What an open file and its decoder may hold."""
+    return max(_FRAMES_IN_DECODER * 2 * codec.width * codec.height, _OPEN_BYTES // _MAX_OPEN)
 
 
 def _set_up(context: VideoCodecContext, *, strict: bool) -> None:

@@ -7,34 +7,24 @@ for an AVI file that is checked chunk by chunk. Where it is not, one pass over t
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload.decoding.avi_header import HEADER_BYTES, AviHeader, DecoderSettings, read_avi_header
+from videoload.decoding.content import Content
 from videoload.decoding.looks import Flags, bear_out, pick, spread
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import PROVABLE, prove
-from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Packets, Pictures
-from videoload.decoding.spans import Range
-from videoload.decoding.storage import SMALL_BYTES
-
-if TYPE_CHECKING:
-    from videoload.decoding.remote import RemoteFile
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
+from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Bytes, Ints, Packets, Pictures
 
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
 _MAX_PASS_BYTES = 256 << 20  # of all of them
-_MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
-_MAX_CHECKED_REMOTE = 64  # ... where each of them is a request
-_GAP_BYTES = 8192  # of a gap, enough for most
+_GAP_BYTES = 8192  # of a gap between chunks, enough for most
 _MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
 _HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _CHUNK_BYTES = 8  # of a chunk's header: name and length
@@ -54,65 +44,140 @@ class PacketTable(NamedTuple):
     pictures: Pictures
 
 
-def read_packets(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:
+class PlainAvi(NamedTuple):
+    """What it takes to decode a plain AVI file without FFmpeg's demuxer: what a decoder is told,
+    the number of the stream, and where its last packet ends."""
+
+    settings: DecoderSettings
+    stream: int
+    end: int
+
+
+class _Stream(NamedTuple):
+    """The stream of a video, as its container tells: number and ``streams`` if that is an AVI."""
+
+    codec: str
+    extradata: bytes
+    size: tuple[int, int]
+    has_b_frames: bool = False
+    number: int = 0
+    streams: int = 0
+
+    @classmethod
+    def of(cls, opened: OpenedVideo) -> _Stream:
+        """As FFmpeg tells of it."""
+        context, container = opened.codec, opened.container
+        return cls(
+            context.name, context.extradata or b"", (context.width, context.height),
+            bool(context.has_b_frames), opened.stream.index,
+            len(container.streams) if container.format.name == "avi" else 0,
+        )  # fmt: skip
+
+    @property
+    def headed(self) -> int:
+        """Bytes before each packet that are looked at with it."""
+        return _CHUNK_BYTES if self.streams else 0
+
+
+class _Entries(NamedTuple):
+    """A container's index: where packets begin (in an AVI, their chunks), and their dts."""
+
+    positions: Ints
+    sizes: Ints
+    times: Ints
+    keys: Flags
+
+
+def read_packets(
+    opened: OpenedVideo, content: Content, tick: Callable[[], None]
+) -> PacketTable | None:
     """The packets of a file that was just opened, if they prove something. Raises OSError."""
     if opened.codec.name not in PROVABLE or opened.tag is None:
         return None
-    packets = _from_index(opened)
-    if packets is None:
-        return _by_pass(opened, tick)
-    positions, times, pictures = packets
+    table = _from_index(opened, content)
+    if table is None:
+        return _by_pass(opened, content, tick)
+    positions, times, pictures = table
     return None if pictures is None else PacketTable(positions, times, pictures)
 
 
-def _from_index(opened: OpenedVideo) -> tuple[Ints, Ints, Pictures | None] | None:
+def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] | None:
+    """The packets of a plain AVI file whose index is whole, if they prove something. Raises
+    OSError."""
+    header = read_avi_header(content.read(0, HEADER_BYTES))
+    lines = None if header is None else _idx1(content, header.movi, header.stream)
+    if header is None or lines is None or not len(lines):
+        return None
+    name = b"%02d" % header.stream
+    for base in (header.movi, 0):  # whence the index counts
+        at = base + lines.item(0, 2)
+        if content.read(at, 2) == name:
+            break
+    else:
+        return None
+    settings = header.settings(content.read(at + _CHUNK_BYTES, min(lines.item(0, 3), DATA_BYTES)))
+    if settings is None:
+        return None
+    stream = _Stream(
+        "mpeg4", settings.extradata, header.size, number=header.stream, streams=header.streams
+    )
+    positions, times, pictures = _prove(content, _entries(lines, base, 0), stream) or (None,) * 3
+    if positions is None or times is None or pictures is None:
+        return None
+    end = positions.item(-1) + lines.item(-1, 3)
+    return header, PlainAvi(settings, header.stream, end), PacketTable(positions, times, pictures)
+
+
+def _from_index(opened: OpenedVideo, content: Content) -> tuple[Ints, Ints, Pictures | None] | None:
     """Positions and times by the container's index, if it is whole, and what they prove."""
     container = opened.container.format.name
     if container != "avi" and not container.startswith("mov"):
         return None  # they index key frames at most
     if opened.tag == "VSSH":
         return None  # FFmpeg puts other packets together
-    with _content(opened) as content:
-        entries = _of_idx1(opened, content) if container == "avi" else None
-        entries = _of_ffmpeg(opened) if entries is None else entries
-        if entries is None:
+    entries = _of_idx1(opened, content) if container == "avi" else None
+    entries = entries or _of_ffmpeg(opened)
+    if entries is None:
+        return None
+    if container != "avi":
+        if len(entries.sizes) != opened.stream.frames:  # a fragment's, or edited
             return None
-        positions, sizes, times, flags = entries
-        if sizes.min() < 1 or positions.min() < 0:
+        if not _has_one_description(content):
             return None
-        headed = _CHUNK_BYTES if container == "avi" else 0  # bytes before each packet
-        positions += headed
-        if (positions + sizes).max() > content.size:
-            return None
-        read_heads = partial(content.heads, positions, sizes, HEAD_BYTES, headed)
-        heads = read_heads() if content.is_small else None  # with those of chunks before them
-        if container != "avi":
-            if len(sizes) != opened.stream.frames:  # a fragment's, or edited
-                return None
-            if not _has_one_description(content):
-                return None
-        elif not _is_whole(opened, content, positions, sizes, heads):
-            return None
+    return _prove(content, entries, _Stream.of(opened))
 
-        def data(i: int, most: int) -> bytes:
-            return content.read(positions.item(i), min(sizes.item(i), most))
 
-        context = opened.codec
-        packets = Packets(
-            context.name, context.extradata or b"", (context.width, context.height),
-            context.has_b_frames, sizes,
-            lambda: (read_heads() if heads is None else heads)[:, headed:],
-            data, partial(data, most=content.size),
-        )  # fmt: skip
-        pictures = None
-        if content.is_remote and not content.is_small:
-            pictures = _by_some_looks(packets, content, positions, (flags & _IDX1_KEY) > 0)
-        pictures = pictures or prove(packets)
-    return positions, times, pictures
+def _prove(
+    content: Content, entries: _Entries, stream: _Stream
+) -> tuple[Ints, Ints, Pictures | None] | None:
+    """Positions and times of the packets, and what they prove; None if the index is not whole."""
+    positions, sizes, headed = entries.positions, entries.sizes, stream.headed
+    if sizes.min() < 1 or positions.min() < 0:
+        return None
+    positions += headed
+    if (positions + sizes).max() > content.size:
+        return None
+    read_heads = partial(content.heads, positions, sizes, HEAD_BYTES, headed)
+    heads = read_heads() if content.is_small else None  # with those of chunks before them
+    if stream.streams and not _is_whole(content, stream, positions, sizes, heads):
+        return None
+
+    def data(i: int, most: int) -> bytes:
+        return content.read(positions.item(i), min(sizes.item(i), most))
+
+    packets = Packets(
+        stream.codec, stream.extradata, stream.size, stream.has_b_frames, sizes,
+        lambda: (read_heads() if heads is None else heads)[:, headed:],
+        data, partial(data, most=content.size),
+    )  # fmt: skip
+    pictures = None
+    if content.is_remote and not content.is_small:
+        pictures = _by_some_looks(packets, content, positions, entries.keys)
+    return positions, entries.times, pictures or prove(packets)
 
 
 def _by_some_looks(
-    packets: Packets, content: _Content, positions: Ints, keys: Flags
+    packets: Packets, content: Content, positions: Ints, keys: Flags
 ) -> Pictures | None:
     """What a few packets prove of a long file on another host, if they suffice."""
     looks = pick(keys, packets.sizes)
@@ -135,19 +200,17 @@ def _by_some_looks(
     return pictures if bear_out(pictures, keys, used=used) else None
 
 
-def _of_ffmpeg(opened: OpenedVideo) -> tuple[Ints, Ints, Ints, npt.NDArray[Any]] | None:
-    """Positions, sizes, times and flags (of an idx1) of the container's index, as FFmpeg has it."""
+def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
+    """The container's index, as FFmpeg has it."""
     entries = [(e.pos, e.size, e.timestamp, e.flags) for e in opened.stream.index_entries]
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
     # Some are to be discarded.
-    return None if (flags > 1).any() else (positions, sizes, times, flags * _IDX1_KEY)
+    return None if (flags > 1).any() else _Entries(positions, sizes, times, flags > 0)
 
 
-def _of_idx1(
-    opened: OpenedVideo, content: _Content
-) -> tuple[Ints, Ints, Ints, npt.NDArray[Any]] | None:
+def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
     """The same, where FFmpeg has read an ``idx1`` and nothing else: in a tenth of the time, since
     there is no object for each entry.
 
@@ -164,120 +227,58 @@ def _of_idx1(
     movi = header.rfind(b"movi")
     if movi < 0 or b"indx" in header:
         return None
-    end = movi + int.from_bytes(header[movi - 4 : movi], "little")
-    end += end & 1
+    lines = _idx1(content, movi, opened.stream.index)
+    if lines is None or len(lines) != count:
+        return None
+    found = _entries(lines, first.pos - lines.item(0, 2), first.timestamp)
+    for entry, at in ((first, 0), (last, count - 1)):
+        told = found.positions[at], found.sizes[at], found.times[at], found.keys[at]
+        if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
+            return None
+    return found
+
+
+def _idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32] | None:
+    """The lines of an ``idx1`` right behind the list of packets that name this stream."""
+    length = int.from_bytes(content.read(movi - 4, 4), "little")
+    end = movi + length + (length & 1)
     chunk = content.read(end, _CHUNK_BYTES)
     length = int.from_bytes(chunk[4:], "little") // _LINE_BYTES * _LINE_BYTES
     index = content.read(end + _CHUNK_BYTES, min(length, content.size))
     if chunk[:4] != b"idx1" or len(index) < length:
         return None
     lines = np.frombuffer(index, "<u4").reshape(-1, 4)
-    number = int.from_bytes(b"%02d" % opened.stream.index, "little")
-    is_ours = np.frombuffer(index, "<u2")[::8] == number
-    ours = np.count_nonzero(is_ours)
-    if ours != count:
-        return None
-    if ours < len(lines):
-        lines = lines[is_ours]
+    is_ours = np.frombuffer(index, "<u2")[::8] == int.from_bytes(b"%02d" % stream, "little")
+    return lines if is_ours.all() else lines[is_ours]
+
+
+def _entries(lines: npt.NDArray[np.uint32], base: int, time: int) -> _Entries:
+    """Those of an ``idx1`` that counts from ``base``; the first one's dts is ``time``."""
     positions, sizes = lines[:, 2].astype(np.int64), lines[:, 3].astype(np.int64)
-    positions += first.pos - positions[0]
-    for entry, at in ((first, 0), (last, count - 1)):
-        is_key = int(lines[at, 1] & _IDX1_KEY > 0)
-        told = positions[at], sizes[at], first.timestamp + at, is_key
-        if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
-            return None
-    return positions, sizes, first.timestamp + np.arange(count), lines[:, 1]
-
-
-@contextmanager
-def _content(opened: OpenedVideo) -> Iterator[_Content]:
-    """The bytes of a file that is open, by a descriptor of their own. Raises OSError."""
-    size, remote = opened.file.status.st_size, opened.file.content
-    if remote is not None:
-        yield _Content(remote.open().pread, size, remote)
-        return
-    file = os.open(opened.file.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield _Content(partial(os.pread, file), size)
-    finally:
-        os.close(file)
-
-
-class _Content:
-    """The bytes of a file, a small one's in memory; of one on ``remote``, those that are wanted
-    next are fetched side by side."""
-
-    def __init__(
-        self, pread: Callable[[int, int], bytes], size: int, remote: RemoteFile | None = None
-    ) -> None:
-        self.size = size
-        self._remote = remote
-        self.max_checked = _MAX_CHECKED if remote is None else _MAX_CHECKED_REMOTE
-        self._pread = pread
-        self.is_small = size <= SMALL_BYTES
-        self._all = pread(size, 0) if self.is_small else None
-        if self._all is not None:
-            self.size = len(self._all)
-
-    def find_movi(self) -> int:
-        """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
-        if self._all is not None:
-            return self._all.find(b"movi", 0, _HEADER_BYTES)
-        return self.read(0, _HEADER_BYTES).find(b"movi")
-
-    def read(self, at: int, length: int) -> bytes:
-        """``length`` bytes from ``at`` on, fewer at the end of the file."""
-        if self._all is not None:
-            return self._all[at : at + length]
-        return self._pread(length, at)
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether each read may be a request to another host."""
-        return self._remote is not None
-
-    def want(self, positions: Ints, lengths: Ints) -> None:
-        """So many bytes will be read at each position."""
-        if self._remote is not None:
-            ends = positions + lengths
-            self._remote.want(map(Range, positions.tolist(), ends.tolist()))
-
-    def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
-        """The first ``length`` bytes of what lies at each position, zeros behind its size, and
-        ``headed`` bytes before it."""
-        begins, length = positions - headed, length + headed
-        found: Bytes
-        if self._all is not None and begins.max(initial=0) + length <= self.size:
-            # Whatever is `length` bytes long, wherever it begins.
-            heads = np.ndarray((self.size - length + 1,), f"V{length}", self._all, 0, (1,))
-            found = heads[begins].view(np.uint8).reshape(-1, length)
-        else:
-            rows = [self.read(at, length).ljust(length, b"\0") for at in begins.tolist()]
-            found = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, length).copy()
-        if sizes.min(initial=length) < length - headed:
-            found[np.arange(-headed, length - headed) >= sizes[:, None]] = 0
-        return found
+    positions += base
+    return _Entries(
+        positions, sizes, np.arange(time, time + len(lines)), (lines[:, 1] & _IDX1_KEY) > 0
+    )
 
 
 def _is_whole(
-    opened: OpenedVideo, content: _Content, positions: Ints, sizes: Ints, heads: Bytes | None
+    content: Content, stream: _Stream, positions: Ints, sizes: Ints, heads: Bytes | None
 ) -> bool:
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
     those headers, with more behind them; if None, some are read."""
     movi = content.find_movi()
     return movi >= 0 and _is_chain(
-        opened, content, positions, sizes, heads, begin=movi + 4, end=content.size
+        content, stream, positions, sizes, heads, begin=movi + 4, end=content.size
     )
 
 
 def _is_chain(
-    opened: OpenedVideo, content: _Content, positions: Ints, sizes: Ints, heads: Bytes | None,
+    content: Content, stream: _Stream, positions: Ints, sizes: Ints, heads: Bytes | None,
     *, begin: int, end: int,
 ) -> bool:  # fmt: skip
     """Whether all these are chunks of its video, and one comes from ``begin`` to each of them and
     to ``end`` by chunks that FFmpeg skips."""
-    stream, streams = opened.stream.index, len(opened.container.streams)
     rows: slice | Ints = slice(None)
     if heads is None:
         rows = spread(len(positions), content.max_checked)
@@ -285,7 +286,7 @@ def _is_chain(
             content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
     told = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<i8")[:, 0] - (sizes[rows] << 32)
-    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
+    dc, db = (int.from_bytes(b"%02d" % stream.number + kind, "little") for kind in (b"dc", b"db"))
     if not ((told == dc) | (told == db)).all():
         return False
     begins, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
@@ -300,13 +301,13 @@ def _is_chain(
         at = start
         while at < goal and hops > 0:
             hops -= 1
-            following = _behind(content, at, stream, streams)
+            following = _behind(content, at, stream.number, stream.streams)
             if following < 0:
                 return False
             if goal == content.size and content.read(at, 4) == b"idx1":
                 # There may be anything behind it, but FFmpeg looks for chunks there as well.
                 tail = content.read(following, _TAIL_BYTES + 1)
-                if len(tail) > _TAIL_BYTES or b"%02d" % stream in tail:
+                if len(tail) > _TAIL_BYTES or b"%02d" % stream.number in tail:
                     return False
                 following = goal
             at = following
@@ -315,7 +316,7 @@ def _is_chain(
     return True
 
 
-def _has_one_description(content: _Content) -> bool:
+def _has_one_description(content: Content) -> bool:
     """Whether an MP4 says once for each track how to decode it, and not anew within it."""
     at = 0
     while at < content.size:
@@ -331,7 +332,7 @@ def _has_one_description(content: _Content) -> bool:
     return False
 
 
-def _behind(content: _Content, at: int, stream: int, streams: int) -> int:
+def _behind(content: Content, at: int, stream: int, streams: int) -> int:
     """Where FFmpeg goes on behind a chunk that is no packet of the stream; -1 if it may be one."""
     head = content.read(at, _CHUNK_BYTES)
     name, length = head[:4], int.from_bytes(head[4:], "little")
@@ -345,7 +346,7 @@ def _behind(content: _Content, at: int, stream: int, streams: int) -> int:
     return at + _CHUNK_BYTES + length + (length & 1) if is_skipped else -1
 
 
-def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | None:
+def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) -> PacketTable | None:
     """By reading all packets, after which the file is no longer at its beginning."""
     opened.used = True
     indexed = [(e.pos + _CHUNK_BYTES, e.timestamp) for e in opened.stream.index_entries]
@@ -373,33 +374,33 @@ def _by_pass(opened: OpenedVideo, tick: Callable[[], None]) -> PacketTable | Non
         rows = [data[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for data in kept]
         return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, HEAD_BYTES)
 
-    context, lengths = opened.codec, np.array(sizes, np.int64)
+    stream, lengths = _Stream.of(opened), np.array(sizes, np.int64)
     pictures = prove(Packets(
-        context.name, context.extradata or b"", (context.width, context.height),
-        context.has_b_frames, lengths, heads, lambda i, most: kept[i][:most],
-        whole,
+        stream.codec, stream.extradata, stream.size, stream.has_b_frames, lengths, heads,
+        lambda i, most: kept[i][:most], whole,
     ))  # fmt: skip
     if pictures is None:
         return None
     positions, times = np.array(places, np.int64).T.copy()
     sure = 0
-    if opened.container.format.name == "avi" and places[: len(indexed)] == indexed:
-        sure = _that_can_be_sought(opened, positions, lengths, times)
+    if stream.streams and places[: len(indexed)] == indexed:
+        sure = _that_can_be_sought(content, stream, positions, lengths, times)
     positions[sure:] = _UNKNOWN
     return PacketTable(positions, times, pictures)
 
 
-def _that_can_be_sought(opened: OpenedVideo, positions: Ints, sizes: Ints, times: Ints) -> int:
+def _that_can_be_sought(
+    content: Content, stream: _Stream, positions: Ints, sizes: Ints, times: Ints
+) -> int:
     """How many packets of an AVI file that was read to its end, from the first one on: all but the
     last, which may be cut off, or none. FFmpeg has made entries of them, where the file's own index
     ends early or is missing: as long as the file stays open, it finds them at once."""
     last = len(positions) - 1
     if last < 1 or (np.diff(times) < 1).any():
         return 0
-    with _content(opened) as content:
-        movi = content.find_movi()
-        is_chain = 0 <= movi < positions[0] and _is_chain(
-            opened, content, positions[:last], sizes[:last], None,
-            begin=movi + 4, end=positions.item(last) - _CHUNK_BYTES,
-        )  # fmt: skip
+    movi = content.find_movi()
+    is_chain = 0 <= movi < positions[0] and _is_chain(
+        content, stream, positions[:last], sizes[:last], None,
+        begin=movi + 4, end=positions.item(last) - _CHUNK_BYTES,
+    )  # fmt: skip
     return last if is_chain else 0

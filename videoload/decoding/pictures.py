@@ -50,6 +50,16 @@ class Pictures(NamedTuple):
     reordered: bool = False
 
 
+class KeyFrame(NamedTuple):
+    """Where decoding can start: the frame that comes out first, the number, dts and position (-1:
+    it cannot be sought) of its packet."""
+
+    ordinal: int
+    packet: int
+    time: int
+    position: int
+
+
 # Picture types, as codes: a reference picture that needs none, one that needs some, one that is no
 # reference, and a packet that gives no frame.
 INTRA, INTER, B, NONE = range(4)

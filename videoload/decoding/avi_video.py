@@ -1,0 +1,112 @@
+"""A plain AVI file, read without FFmpeg's demuxer.
+
+Where a file is plain and its index whole, each chunk of its stream is a packet, one after the
+other. So a packet is found by its position, and read as it stands: to open the file takes a fifth
+of the time, a packet two thirds, and a seek nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, cast
+
+from av.codec import Codec
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from videoload.decoding.content import Content
+from videoload.decoding.open_files import guessed_bytes, new_decoder
+from videoload.decoding.packets import PlainAvi
+from videoload.decoding.pictures import KeyFrame
+from videoload.decoding.storage import VideoFile
+
+if TYPE_CHECKING:
+    from videoload.decoding.open_files import VideoPacket
+
+_CHUNK = struct.Struct("<4sI")  # name, length
+_BLOCK_BYTES = 32 << 10  # that are read at once, of a file of this host
+
+
+class AviVideo:
+    """A `Video` whose packets are those that its index names. Its decoder begins anew wherever
+    it goes to, so that it is ``used`` from the beginning."""
+
+    def __init__(
+        self,
+        file: VideoFile,
+        avi: PlainAvi,
+        content: Content | None = None,
+        *,
+        strict: bool = True,
+    ) -> None:
+        """``content``: of the file, where that was looked at by now."""
+        self.file = file
+        self.used = True
+        self.taken = self.refused = 0
+        self._avi = avi
+        self._strict = strict
+        self._content = content or Content(file, at_once=False)
+        self.renew_decoder()
+        self.packets: Iterator[VideoPacket] = iter(())
+
+    @property
+    def memory_bytes(self) -> int:
+        """A guess at what it holds."""
+        return guessed_bytes(self.codec) + self._content.held_bytes
+
+    def renew_decoder(self) -> None:
+        """A decoder that has decoded nothing, in the place of the last one."""
+        extradata, (width, height), tag, bits = self._avi.settings
+        told = {
+            "extradata": extradata, "width": width, "height": height, "codec_tag": tag,
+            "bits_per_coded_sample": bits,
+        }  # fmt: skip
+        self.codec = new_decoder(_mpeg4(), told, strict=self._strict)
+
+    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+        """The packet of a key frame, for a decoder that begins anew; None if it is gone."""
+        if self.codec.is_open:
+            self.codec.flush_buffers()
+        self.packets = _packets(self._content, self._avi, start.position - _CHUNK.size)
+        packet = next(self.packets)
+        return packet if packet.size else None
+
+    def decode(self, packet: VideoPacket) -> list[VideoFrame]:
+        """What comes out upon a packet. Raises one of `REFUSALS` if the decoder takes it not."""
+        return self.codec.decode(packet if packet.size else None)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._content.close()
+
+
+def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
+    """Those from a position on, where a chunk begins. Raises OSError."""
+    names = b"%02ddc" % avi.stream, b"%02ddb" % avi.stream
+    least = 0 if content.is_remote else _BLOCK_BYTES
+    block, block_at = b"", at
+    while at < avi.end:
+        if at + _CHUNK.size > block_at + len(block):
+            block, block_at = content.read(at, max(_CHUNK.size, least)), at
+            if len(block) < _CHUNK.size:
+                break  # the file is shorter than it was
+        name, length = _CHUNK.unpack_from(block, at - block_at)
+        begin, at = at + _CHUNK.size, at + _CHUNK.size + length + (length & 1)
+        if name in (b"LIST", b"RIFF"):
+            at = begin + 4  # what it holds comes next
+        elif length and name in names:
+            if begin + length > block_at + len(block):
+                block, block_at = content.read(begin, max(length, least)), begin
+                if len(block) < length:
+                    break
+            packet = Packet(length)  # which FFmpeg pads, as its demuxer does
+            packet.update(memoryview(block)[begin - block_at : begin - block_at + length])
+            yield cast("VideoPacket", packet)
+    yield cast("VideoPacket", Packet())
+
+
+@cache
+def _mpeg4() -> Codec:
+    return Codec("mpeg4", "r")

@@ -1,0 +1,94 @@
+"""The bytes of a file, as its index is made from them and its packets are read."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from videoload.decoding.pictures import Bytes, Ints
+from videoload.decoding.spans import Range
+from videoload.decoding.storage import SMALL_BYTES, VideoFile
+
+_MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
+_MAX_CHECKED_REMOTE = 64  # ... where each of them is a request
+_HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
+
+
+class Content:
+    """The bytes of a file, a small one's in memory; of one on another host, those that are wanted
+    next are fetched side by side."""
+
+    def __init__(self, file: VideoFile, *, at_once: bool = True) -> None:
+        """``at_once``: a small file is read in one go, when it is first looked at."""
+        self.size = file.status.st_size
+        self.is_small = self.size <= SMALL_BYTES
+        self._file = file
+        self._at_once = at_once and self.is_small
+        self._all: bytes | None = None
+        self._raw = -1
+        self._remote = None if file.content is None else file.content.open()
+
+    @property
+    def max_checked(self) -> int:
+        """So many places of a large file are looked at, where all of them are to be alike."""
+        return _MAX_CHECKED_REMOTE if self.is_remote else _MAX_CHECKED
+
+    @property
+    def held_bytes(self) -> int:
+        """In memory."""
+        return len(self._all or b"")
+
+    def close(self) -> None:
+        """Nothing is read any more but what is in memory."""
+        raw, self._raw = self._raw, -1
+        if raw >= 0:
+            os.close(raw)
+
+    def find_movi(self) -> int:
+        """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
+        return self.read(0, _HEADER_BYTES).find(b"movi")
+
+    def read(self, at: int, length: int) -> bytes:
+        """``length`` bytes from ``at`` on, fewer at the end of the file. Raises OSError."""
+        if self._all is None:
+            if not self._at_once:
+                return self._pread(length, at)
+            self._all = self._pread(self.size, 0)
+            self.size = len(self._all)
+            self.close()
+        return self._all[at : at + length]
+
+    def _pread(self, length: int, at: int) -> bytes:
+        if self._remote is not None:
+            return self._remote.pread(length, at)
+        if self._raw < 0:
+            self._raw = os.open(self._file.path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.pread(self._raw, length, at)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each read may be a request to another host."""
+        return self._remote is not None
+
+    def want(self, positions: Ints, lengths: Ints) -> None:
+        """So many bytes will be read at each position."""
+        if self._file.content is not None:
+            ends = positions + lengths
+            self._file.content.want(map(Range, positions.tolist(), ends.tolist()))
+
+    def heads(self, positions: Ints, sizes: Ints, length: int, headed: int = 0) -> Bytes:
+        """The first ``length`` bytes of what lies at each position, zeros behind its size, and
+        ``headed`` bytes before it."""
+        begins, length = positions - headed, length + headed
+        found: Bytes
+        if self._all is not None and begins.max(initial=0) + length <= self.size:
+            # Whatever is `length` bytes long, wherever it begins.
+            heads = np.ndarray((self.size - length + 1,), f"V{length}", self._all, 0, (1,))
+            found = heads[begins].view(np.uint8).reshape(-1, length)
+        else:
+            rows = [self.read(at, length).ljust(length, b"\0") for at in begins.tolist()]
+            found = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, length).copy()
+        if sizes.min(initial=length) < length - headed:
+            found[np.arange(-headed, length - headed) >= sizes[:, None]] = 0
+        return found
