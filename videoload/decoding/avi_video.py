@@ -34,14 +34,9 @@ class AviVideo:
     it goes to, so that it is ``used`` from the beginning."""
 
     def __init__(
-        self,
-        file: VideoFile,
-        avi: PlainAvi,
-        content: Content | None = None,
-        *,
-        strict: bool = True,
+        self, file: VideoFile, avi: PlainAvi, content: Content | None = None, *, strict: bool = True
     ) -> None:
-        """``content``: of the file, where that was looked at by now."""
+        """``content``: the bytes of the file, where it is open."""
         self.file = file
         self.used = True
         self.taken = self.refused = 0
@@ -54,7 +49,7 @@ class AviVideo:
     @property
     def memory_bytes(self) -> int:
         """A guess at what it holds."""
-        return guessed_bytes(self.codec) + self._content.held_bytes
+        return guessed_bytes(self.codec)
 
     def renew_decoder(self) -> None:
         """A decoder that has decoded nothing, in the place of the last one."""
@@ -102,7 +97,7 @@ def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
                 if len(block) < length:
                     break
             packet = Packet(length)  # which FFmpeg pads, as its demuxer does
-            packet.update(memoryview(block)[begin - block_at : begin - block_at + length])
+            packet.update(block[begin - block_at : begin - block_at + length])
             yield cast("VideoPacket", packet)
     yield cast("VideoPacket", Packet())
 

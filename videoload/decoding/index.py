@@ -168,10 +168,9 @@ def find_index(
     try:
         if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
             header, avi, table = plain
-            info = VideoInfo(
-                table.pictures.frames, header.rate, *header.size, 0, _aspect(header.aspect)
-            )
-            return _index(table, info, avi), AviVideo(file, avi, content)
+            video, frames = header.video, table.pictures.frames
+            info = VideoInfo(frames, video.rate, *video.size, 0, _aspect(video.aspect))
+            return _index(table, info, avi), AviVideo(file, avi, content.reopened())
         opened = OpenedVideo(file, watch=watch)
         return prove_index(opened, tick, content), opened
     finally:

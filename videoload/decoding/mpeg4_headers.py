@@ -42,7 +42,7 @@ _TIME_CODE_BEGINS = b"\0\0\1\xb3"  # of a group of VOPs
 _TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
 _TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
-_VOP_TYPES = np.array(_TYPES)
+_VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
 
 
 def prove_mpeg4(packets: Packets) -> Pictures | None:
@@ -53,19 +53,21 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     if layer is None:
         return None
     heads = packets.heads()
-    types = _VOP_TYPES[heads[:, 4] >> 6]
+    types = _VOP_TYPES[heads[:, 4]]
     closed: npt.NDArray[np.bool_] | None = None  # not followed by a B-VOP that is kept
     settings: dict[int, bytes] = {}
     if divx is not None and divx[1] == b"p":
         closed = np.full(len(heads), True)
         looked_at = _unpack(packets, closed)
     else:
-        plain = np.ascontiguousarray(heads[:, :4]).view("<u4")[:, 0] == _VOP_NUMBER
-        odd = np.flatnonzero(~plain | (packets.sizes < _UNCODED_BYTES))
+        plain = heads[:, :4].view("<u4")[:, 0] == _VOP_NUMBER
+        odd = (~(plain & (packets.sizes >= _UNCODED_BYTES))).nonzero()[0]
         at, alike = _like_first(packets, heads, first, odd)
-        types[odd[alike]] = _VOP_TYPES[heads[odd[alike], at + 4] >> 6]
-        settings = dict.fromkeys(odd[alike].tolist(), _TIME_CODE.sub(b"", first[:at]))
-        looked_at = {i: packets.data(i, DATA_BYTES) for i in odd[~alike].tolist()}
+        begun = odd if alike.all() else odd[alike]
+        types[begun] = _VOP_TYPES[heads[begun, at + 4]]
+        settings = dict.fromkeys(begun.tolist(), _TIME_CODE.sub(b"", first[:at]))
+        rest = () if begun is odd else odd[~alike].tolist()
+        looked_at = {i: packets.data(i, DATA_BYTES) for i in rest}
     if looked_at is None:
         return None
     is_skipped = False

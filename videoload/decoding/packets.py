@@ -15,7 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.avi_header import HEADER_BYTES, AviHeader, DecoderSettings, read_avi_header
+from videoload.decoding.avi_header import (
+    HEADER_BYTES,
+    PACKET_BYTES,
+    AviHeader,
+    DecoderSettings,
+    read_avi_header,
+)  # fmt: skip
 from videoload.decoding.content import Content
 from videoload.decoding.looks import Flags, bear_out, pick, spread
 from videoload.decoding.open_files import OpenedVideo
@@ -80,12 +86,18 @@ class _Stream(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """A container's index: where packets begin (in an AVI, their chunks), and their dts."""
+    """A container's index: where packets begin (in an AVI, their chunks), their dts, and flags, of
+    which the one of an ``idx1`` for key frames counts."""
 
     positions: Ints
     sizes: Ints
     times: Ints
-    keys: Flags
+    flags: Ints | npt.NDArray[np.uint32]
+
+    @property
+    def keys(self) -> Flags:
+        """Those that are flagged as key frames."""
+        return (self.flags & _IDX1_KEY) > 0
 
 
 def read_packets(
@@ -115,11 +127,13 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] 
             break
     else:
         return None
-    settings = header.settings(content.read(at + _CHUNK_BYTES, min(lines.item(0, 3), DATA_BYTES)))
+    settings = header.video.settings(
+        content.read(at + _CHUNK_BYTES, min(lines.item(0, 3), PACKET_BYTES))
+    )
     if settings is None:
         return None
     stream = _Stream(
-        "mpeg4", settings.extradata, header.size, number=header.stream, streams=header.streams
+        "mpeg4", settings.extradata, settings.size, number=header.stream, streams=header.streams
     )
     positions, times, pictures = _prove(content, _entries(lines, base, 0), stream) or (None,) * 3
     if positions is None or times is None or pictures is None:
@@ -152,7 +166,7 @@ def _prove(
 ) -> tuple[Ints, Ints, Pictures | None] | None:
     """Positions and times of the packets, and what they prove; None if the index is not whole."""
     positions, sizes, headed = entries.positions, entries.sizes, stream.headed
-    if sizes.min() < 1 or positions.min() < 0:
+    if sizes.min() < 1:
         return None
     positions += headed
     if (positions + sizes).max() > content.size:
@@ -206,8 +220,9 @@ def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    # Some are to be discarded.
-    return None if (flags > 1).any() else _Entries(positions, sizes, times, flags > 0)
+    if (flags > 1).any() or positions.min() < 0:  # some are to be discarded
+        return None
+    return _Entries(positions, sizes, times, flags * _IDX1_KEY)
 
 
 def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
@@ -231,8 +246,9 @@ def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
     if lines is None or len(lines) != count:
         return None
     found = _entries(lines, first.pos - lines.item(0, 2), first.timestamp)
+    keys = found.keys
     for entry, at in ((first, 0), (last, count - 1)):
-        told = found.positions[at], found.sizes[at], found.times[at], found.keys[at]
+        told = found.positions[at], found.sizes[at], found.times[at], keys[at]
         if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
             return None
     return found
@@ -254,11 +270,8 @@ def _idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32] | 
 
 def _entries(lines: npt.NDArray[np.uint32], base: int, time: int) -> _Entries:
     """Those of an ``idx1`` that counts from ``base``; the first one's dts is ``time``."""
-    positions, sizes = lines[:, 2].astype(np.int64), lines[:, 3].astype(np.int64)
-    positions += base
-    return _Entries(
-        positions, sizes, np.arange(time, time + len(lines)), (lines[:, 1] & _IDX1_KEY) > 0
-    )
+    positions, sizes = lines[:, 2] + np.int64(base), lines[:, 3].astype(np.int64)
+    return _Entries(positions, sizes, np.arange(time, time + len(lines)), lines[:, 1])
 
 
 def _is_whole(
@@ -267,10 +280,15 @@ def _is_whole(
     """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
     same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
     those headers, with more behind them; if None, some are read."""
-    movi = content.find_movi()
+    movi = _find_movi(content, positions)
     return movi >= 0 and _is_chain(
         content, stream, positions, sizes, heads, begin=movi + 4, end=content.size
     )
+
+
+def _find_movi(content: Content, positions: Ints) -> int:
+    """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
+    return content.read(0, min(positions.item(0), _HEADER_BYTES)).find(b"movi")
 
 
 def _is_chain(
@@ -285,12 +303,14 @@ def _is_chain(
         if content.is_remote:
             content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
-    told = np.ascontiguousarray(heads[:, :_CHUNK_BYTES]).view("<i8")[:, 0] - (sizes[rows] << 32)
+    words = heads[:, :_CHUNK_BYTES].view("<u4")
     dc, db = (int.from_bytes(b"%02d" % stream.number + kind, "little") for kind in (b"dc", b"db"))
-    if not ((told == dc) | (told == db)).all():
+    names = words[:, 0]
+    is_video = (names == dc).all() or ((names == dc) | (names == db)).all()
+    if not is_video or not (words[:, 1] == sizes[rows]).all():
         return False
     begins, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
-    gaps = np.flatnonzero(ends[:-1] != begins[1:])
+    gaps = (ends[:-1] != begins[1:]).nonzero()[0]
     if not content.is_small:
         gaps = gaps[spread(len(gaps), content.max_checked)]
         if content.is_remote:
@@ -398,8 +418,8 @@ def _that_can_be_sought(
     last = len(positions) - 1
     if last < 1 or (np.diff(times) < 1).any():
         return 0
-    movi = content.find_movi()
-    is_chain = 0 <= movi < positions[0] and _is_chain(
+    movi = _find_movi(content, positions)
+    is_chain = movi >= 0 and _is_chain(
         content, stream, positions[:last], sizes[:last], None,
         begin=movi + 4, end=positions.item(last) - _CHUNK_BYTES,
     )  # fmt: skip

@@ -69,7 +69,7 @@ def by_types(types: Ints) -> Pictures | None:
     """Pictures of these types, one for each packet, in the order of decoding."""
     if types[0] != INTRA:
         return None
-    starts = np.flatnonzero(types == INTRA)
+    starts = (types == INTRA).nonzero()[0]
     if types.max() <= INTER:
         return Pictures(len(types), starts)
     ordinals = [-1] * len(types)
