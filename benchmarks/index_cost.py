@@ -2,8 +2,7 @@
 
 On one core, for files of the works `ucf`, `first-hmdb`, `mjpeg` and `h264`, microseconds (medians):
 
-    open        until FFmpeg has opened the file
-    hot         `prove_index`, one file after the other and nothing in between
+    hot         `find_index`, which opens the file too, one after the other, nothing in between
     in a lease  so as a worker does it: of four files in a row, before four clips are decoded
     cold        of one file, between two clips
     clip        a clip of a file that is known, opened for it
@@ -22,8 +21,7 @@ import numpy as np
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.work import FOLDER, Work, load
 from videoload.decoding.decoder import Decoder, Request
-from videoload.decoding.index import prove_index
-from videoload.decoding.open_files import OpenedVideo
+from videoload.decoding.index import find_index
 from videoload.decoding.storage import Storage
 
 WORKS = ("ucf", "first-hmdb", "mjpeg", "h264")
@@ -38,21 +36,17 @@ class _Worker:
         self._storage = Storage(work.root)
         self._decoder = Decoder(work.root)
         self._out = np.empty((1, *work.clip.spec().shape), np.uint8)
-        self.open_s: list[float] = []
         self.clip_s: list[float] = []
 
     def prove(self, number: int) -> float:
         """Seconds for the index of a file."""
         file = self._storage.resolve(self._work.files[number].path)
         began = time.perf_counter()
-        opened = OpenedVideo(file)
-        is_open = time.perf_counter()
-        index = prove_index(opened, lambda: None)
+        index, opened = find_index(file, lambda: None)
         proven = time.perf_counter()
         opened.close()
         assert index is not None
-        self.open_s.append(is_open - began)
-        return proven - is_open
+        return proven - began
 
     def decode(self, number: int, start: int) -> None:
         """A clip of a file that is not open."""
@@ -74,7 +68,6 @@ def cost(work: Work, rounds: int) -> Row:
     hot = [worker.prove(number) for _ in range(rounds) for number in files]
     cold: list[float] = []
     leased: list[float] = []
-    worker.open_s.clear()
     for turn in range(rounds):
         for at in range(0, len(files), _LEASE_CLIPS):
             lease = files[at : at + _LEASE_CLIPS]
@@ -88,7 +81,6 @@ def cost(work: Work, rounds: int) -> Row:
     return {
         "work": work.name,
         "frames": work.files[0].frames,
-        "open_us": median(worker.open_s) * 1e6,
         "hot_us": median(hot) * 1e6,
         "lease_us": in_a_lease * 1e6,
         "cold_us": median(cold) * 1e6,
@@ -109,7 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     columns = {
         "work": "{work}",
         "frames": "{frames}",
-        "open": "{open_us:.0f}",
         "hot": "{hot_us:.0f}",
         "in a lease": "{lease_us:.0f}",
         "cold": "{cold_us:.0f}",

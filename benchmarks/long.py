@@ -34,8 +34,7 @@ from benchmarks.figures import Row, parser, save, show
 from benchmarks.plain import Plain
 from benchmarks.videos import Recipe, make_video, new_packet
 from benchmarks.work import FOLDER, WORKS, Clip, File, Work
-from videoload.decoding.index import prove_index
-from videoload.decoding.open_files import OpenedVideo
+from videoload.decoding.index import find_index
 from videoload.decoding.storage import Storage
 from videoload.native import cores
 
@@ -121,8 +120,7 @@ def index_s(work: Work) -> float:
     """Seconds until a process knows the file."""
     file = Storage(work.root).resolve(work.files[0].path)
     began = time.perf_counter()
-    opened = OpenedVideo(file)
-    index = prove_index(opened, lambda: None)
+    index, opened = find_index(file, lambda: None)
     seconds = time.perf_counter() - began
     opened.close()
     assert index is not None

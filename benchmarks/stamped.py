@@ -62,7 +62,7 @@ def main() -> int:
     with (
         mock.patch.object(trainers.TrainerConnection, "say", say),
         mock.patch.object(trainers.TrainerConnection, "_take", take),
-        mock.patch("videoload.decoding.decoder.prove_index", _timed("indexes", index.prove_index)),
+        mock.patch("videoload.decoding.decoder.find_index", _timed("indexes", index.find_index)),
         mock.patch.object(Decoder, "decode_prepared", _timed("clips", Decoder.decode_prepared)),
     ):
         status = worker.main()

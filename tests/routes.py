@@ -32,8 +32,8 @@ from tests.mutants import mutant
 from videoload import native
 from videoload.decoding.complete_decode import decode_index
 from videoload.decoding.frames import StaleIndexError, read_canonically, read_frames
-from videoload.decoding.index import prove_index
-from videoload.decoding.open_files import OpenedVideo, UnreadableError
+from videoload.decoding.index import find_index, open_video
+from videoload.decoding.open_files import UnreadableError, Video
 from videoload.decoding.storage import VideoFile
 
 LEFT_OUT = (
@@ -76,7 +76,8 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
     than by the canonical route."""
     file = VideoFile(str(path), path.stat())
     try:
-        index = prove_index(OpenedVideo(file), _tick)
+        index, opened = find_index(file, _tick)
+        opened.close()
         known = "decoded" if index is None else "proven"
         index = index or decode_index(file, _tick)[0]
     except UnreadableError as error:
@@ -84,7 +85,7 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
     if index.info.frames > _MAX_FRAMES:
         return known, index.info, []
 
-    def read(wanted: list[int], opened: OpenedVideo | None) -> tuple[object, OpenedVideo | None]:
+    def read(wanted: list[int], opened: Video | None) -> tuple[object, Video | None]:
         got: dict[int, int] = {}
 
         def use(ordinal: int, frame: VideoFrame) -> None:
@@ -102,20 +103,20 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
     everything, _ = read(list(range(index.info.frames)), None)
     draw = random.Random(seed)
     differing = []
-    opened = None
+    again: Video | None = None
     for _ in range(_WINDOWS):
         length, stride = draw.randint(1, 6), draw.randint(1, 8)
         start = draw.randrange(index.info.frames)
         wanted = list(range(start, index.info.frames, stride))[:length]
-        how = "fresh" if opened is None else "used"
-        got, opened = read(wanted, opened or OpenedVideo(file))
+        how = "fresh" if again is None else "used"
+        got, again = read(wanted, again or open_video(file, index))
         if isinstance(everything, dict):
             if got != {ordinal: everything[ordinal] for ordinal in wanted}:
                 differing.append(f"{how} {wanted}")
         elif got != everything:
             differing.append(f"{how} {wanted}: {everything}")
         if draw.random() < 0.3:
-            opened = None
+            again = None
     info = (index.info, index.keyframes.tolist())
     return known, (repr(info), crc32(repr(everything).encode())), differing
 

@@ -14,7 +14,7 @@ from benchmarks.videos import Recipe, make_video
 from tests.needs import needs_tensorflow
 from tests.programs import Programs
 from tests.waiting import SECOND
-from videoload.decoding.index import prove_index
+from videoload.decoding.index import find_index
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.storage import Storage
 
@@ -88,8 +88,9 @@ def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
     assert [int(row.argmin()) for row in away] == list(range(recipe.frames))
     opened = OpenedVideo(Storage(tmp_path).resolve("video.avi"))
     assert opened.stream.frames == recipe.frames + 1  # the packet of one byte
-    index = prove_index(opened, lambda: None)
     opened.close()
+    index, video = find_index(opened.file, lambda: None)
+    video.close()
     assert index is not None
     assert index.info.frames == recipe.frames
     assert index.keyframes[:, 0].tolist() == [0]

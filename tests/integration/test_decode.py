@@ -26,7 +26,8 @@ from tests.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.decoding.frames import read_frames
-from videoload.decoding.open_files import OpenedVideo
+from videoload.decoding.index import open_video
+from videoload.decoding.open_files import OpenedVideo, Video
 from videoload.decoding.storage import Storage
 from videoload.native import SLOW_GATHER
 from videoload.spec.clip_params import clip_params
@@ -78,10 +79,10 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
     index = decoder.index(path)
     assert index.info.frames == len(expected)
     file = Storage(decoder.root).resolve(path)
-    kept: list[OpenedVideo] = []
+    kept: list[Video] = []
     for wanted in windows(len(expected), count, seed):
         got: list[tuple[int, str]] = []
-        opened = kept.pop() if kept else OpenedVideo(file)
+        opened = kept.pop() if kept else open_video(file, index)
         if read_frames(
             opened, index, wanted,
             lambda ordinal, frame, to=got: to.append((ordinal, md5(frame))),  # type: ignore[misc]
@@ -465,12 +466,13 @@ def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path
     for first in (0, 5, 7):  # from wherever it is come to
         wanted = list(range(first, 12))
         got: dict[int, str] = {}
-        opened = OpenedVideo(Storage(tmp_path).resolve("made.avi"))
+        index = decoder.index("made.avi")
+        opened = open_video(Storage(tmp_path).resolve("made.avi"), index)
 
         def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
             got[ordinal] = md5(frame)
 
-        read_frames(opened, decoder.index("made.avi"), wanted, look, lambda: None)
+        read_frames(opened, index, wanted, look, lambda: None)
         assert got == {i: whole[6 if i == 7 else i] for i in wanted}
 
 
@@ -483,6 +485,20 @@ def test_a_file_that_changes_is_read_anew_and_named(
     make_avi(made, frames=20)
     assert decoder.index("made.avi").info.frames == 20
     assert "made.avi has changed; it is read anew" in caplog.text
+
+
+@pytest.mark.parametrize("b_frames", [0, 2])
+def test_a_plain_file_needs_no_demuxer(
+    b_frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_avi(tmp_path / "made.avi", frames=60, b_frames=b_frames)
+    expected = sequential(made)
+
+    def open_(*args: object, **kwargs: object) -> None:
+        raise AssertionError("FFmpeg opens it")
+
+    monkeypatch.setattr(OpenedVideo, "__init__", open_)
+    check_windows(Decoder(tmp_path), "made.avi", expected, count=16, seed=2)
 
 
 def test_a_key_frame_that_is_near_is_read_on_to(

@@ -21,8 +21,8 @@ from tests.tables import tell
 from tests.thorough import either
 from videoload.decoding.complete_decode import Report, decode_index
 from videoload.decoding.frames import read_frames
-from videoload.decoding.index import VideoIndex, prove_index
-from videoload.decoding.open_files import OpenedVideo
+from videoload.decoding.index import VideoIndex, find_index, open_video, prove_index
+from videoload.decoding.open_files import OpenedVideo, Video
 from videoload.decoding.storage import VideoFile
 
 WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
@@ -94,8 +94,13 @@ def decode_from_start_to_end(path: Path) -> list[str]:
 def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
     """As a decoder makes it, and what a complete decode tells."""
     decoded, report = decode_index(file, lambda: None)
-    proven = prove_index(OpenedVideo(file), lambda: None)
-    assert proven is None or proven.info == decoded.info
+    proven, opened = find_index(file, lambda: None)
+    opened.close()
+    by_ffmpeg = prove_index(OpenedVideo(file), lambda: None)
+    assert (proven is None) == (by_ffmpeg is None)
+    if proven is not None and by_ffmpeg is not None:
+        assert proven.info == by_ffmpeg.info == decoded.info
+        assert proven.keyframes[:, :2].tolist() == by_ffmpeg.keyframes[:, :2].tolist()
     return proven or decoded, report
 
 
@@ -108,7 +113,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
     assert index.info.frames == len(reference)
     draw = random.Random(name)
     compared, wrong = 0, []
-    kept: list[OpenedVideo] = []
+    kept: list[Video] = []
 
     def look(ordinal: int, frame: VideoFrame) -> None:
         shown[ordinal] = fingerprint(frame) == reference[ordinal]
@@ -118,7 +123,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         start = draw.randint(0, max(0, len(reference) - 1 - (length - 1) * stride))
         wanted = [i for i in range(start, start + length * stride, stride) if i < len(reference)]
         shown: dict[int, bool] = {}  # some come twice, where the decoder complained
-        opened = (kept.pop() if kept and draw.random() < 0.5 else None) or OpenedVideo(file)
+        opened = kept.pop() if kept and draw.random() < 0.5 else open_video(file, index)
         if read_frames(opened, index, wanted, look, lambda: None):
             kept.append(opened)
         assert shown.keys() == set(wanted)
@@ -189,6 +194,6 @@ def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
             nonlocal touched
             touched += 1
 
-        read_frames(OpenedVideo(file), index, [38], lambda ordinal, frame: None, count)
+        read_frames(open_video(file, index), index, [38], lambda ordinal, frame: None, count)
         assert len(index.keyframes) >= 4, kind.name
         assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import struct
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import av
@@ -13,8 +15,11 @@ import pytest
 from tests.avi_files import Chunk, join, open_dml, split
 from tests.codecs import KINDS, Kind, make
 from tests.quick import rest_slow
+from tests.thorough import either
+from videoload.decoding.content import Content
+from videoload.decoding.index import frame_rate, pixel_aspect
 from videoload.decoding.open_files import OpenedVideo, UnreadableError
-from videoload.decoding.packets import PacketTable, read_packets
+from videoload.decoding.packets import PacketTable, read_packets, read_plain_avi
 from videoload.decoding.storage import VideoFile
 
 # Laid out otherwise than `tests.avi_files` takes apart.
@@ -31,11 +36,68 @@ AVI = [
 
 
 def table_of(path: Path) -> PacketTable | None:
-    opened = OpenedVideo(VideoFile(str(path), path.stat()))
-    try:
-        return read_packets(opened, lambda: None)
-    finally:
-        opened.close()
+    file = VideoFile(str(path), path.stat())
+    opened = OpenedVideo(file)
+    with closing(opened), closing(Content(file)) as content:
+        table = read_packets(opened, content, lambda: None)
+    with closing(Content(file)) as content:
+        plain = read_plain_avi(content)
+    if plain is not None:  # proves the same
+        assert same(table, plain[-1])
+        assert table is not None
+        assert np.array_equal(table.positions, plain[-1].positions)
+    return table
+
+
+def damaged_header(data: bytes, draw: random.Random) -> bytes:
+    """An AVI file with other numbers before its packets, or in the first one."""
+    changed, end = bytearray(data), data.index(b"movi") + 100
+    stream, kind = data.index(b"strh") + 8, draw.random()
+    if kind < 0.3:
+        rate, scale = (
+            draw.choice((5, 15, 24, 30, 60, 30_000, 10**6)),
+            draw.choice((1, 2, 1001, 33_333)),
+        )
+        changed[stream + 20 : stream + 28] = struct.pack("<II", scale, rate)
+    elif kind < 0.5:
+        changed[draw.randrange(stream, stream + 110)] = draw.randrange(256)
+    else:
+        for _ in range(draw.choice((1, 1, 2, 4))):
+            at = draw.randrange(end)
+            changed[at] = draw.choice((0, 255, changed[at] ^ 1 << draw.randrange(8)))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("name", ["mpeg4_xvid", "mpeg4_packed", "mpeg4_audio_first"])
+def test_what_is_read_of_a_plain_header_is_what_ffmpeg_tells(name: str, tmp_path: Path) -> None:
+    made = make(next(kind for kind in KINDS if kind.name == name), tmp_path).read_bytes()
+    draw, path = random.Random(name), tmp_path / "damaged.avi"
+    plain = 0
+    for _ in range(either(400, 4000)):
+        path.write_bytes(damaged_header(made, draw))
+        file = VideoFile(str(path), path.stat())
+        with closing(Content(file)) as content:
+            found = read_plain_avi(content)
+        if found is None:
+            continue
+        header, (settings, stream, _), table = found
+        try:
+            opened = OpenedVideo(file)
+        except UnreadableError:
+            continue  # for sound that it does not understand
+        with closing(opened), closing(Content(file)) as content:
+            codec = opened.codec
+            assert codec.name == "mpeg4"
+            assert (stream, header.streams) == (opened.stream.index, len(opened.container.streams))
+            assert settings.extradata == codec.extradata
+            assert settings.size == (codec.width, codec.height)
+            assert (settings.tag, settings.bits) == (opened.tag, codec.bits_per_coded_sample)
+            assert header.video.rate == frame_rate(opened)
+            told = header.video.aspect
+            assert told is None or told == pixel_aspect(opened)
+            assert same(read_packets(opened, content, lambda: None), table)
+        plain += 1
+    assert plain > 100
 
 
 def is_by_index(table: PacketTable | None) -> bool:
@@ -134,9 +196,10 @@ def test_a_file_whose_index_is_missing_is_sought_once_it_was_read(
 ) -> None:
     path = tmp_path / "cut.avi"
     path.write_bytes(plain[: plain.rindex(b"idx1") - 10])  # in its last picture, as a crash leaves
-    opened = OpenedVideo(VideoFile(str(path), path.stat()))
-    try:
-        table = read_packets(opened, lambda: None)
+    file = VideoFile(str(path), path.stat())
+    opened = OpenedVideo(file)
+    with closing(opened), closing(Content(file)) as content:
+        table = read_packets(opened, content, lambda: None)
         assert table is not None
         assert (table.positions[:-1] > 0).all()
         assert table.positions[-1] == -1
@@ -145,8 +208,6 @@ def test_a_file_whose_index_is_missing_is_sought_once_it_was_read(
             opened.seek(int(table.times[number]))
             packet = next(opened.packets)
             assert packet.pos == table.positions[number]
-    finally:
-        opened.close()
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,9 @@ PACKAGES = {
     ),
     "decoding": (
         "storage", "stopwatch", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers",
-        "mpeg12_headers", "picture_headers", "open_files", "packets", "index", "fetching",
-        "kept_files", "remote", "complete_decode", "cache_folder", "index_cache", "frames", "crop",
+        "mpeg12_headers", "picture_headers", "avi_header", "content", "open_files", "packets",
+        "avi_video", "index", "fetching", "kept_files", "remote", "complete_decode",
+        "cache_folder", "index_cache", "frames", "crop",
         "scaling", "software", "functions", "items", "decoder",
     ),
     "transport": (
@@ -74,7 +75,9 @@ TRIED_ELSEWHERE = {
     "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
     "commands.tables": "integration/test_scan.py",
+    "decoding.avi_video": "integration/test_decode.py",
     "decoding.complete_decode": "integration/test_complete_decode.py",
+    "decoding.content": "integration/test_packets.py",
     "decoding.decoder": "integration/test_decode.py",
     "decoding.frames": "integration/test_decode.py",
     "decoding.index": "integration/test_every_codec.py",
@@ -136,6 +139,7 @@ HOMES = {
     "av": {
         "decoding.complete_decode",
         "decoding.open_files",
+        "decoding.avi_video",
         "decoding.index",
         "decoding.frames",
         "decoding.crop",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +18,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from videoload.decoding.content import Content
-from videoload.decoding.open_files import guessed_bytes, new_decoder
+from videoload.decoding.open_files import guessed_bytes, new_decoder, not_opened
 from videoload.decoding.packets import PlainAvi
 from videoload.decoding.pictures import KeyFrame
 from videoload.decoding.storage import VideoFile
@@ -36,13 +37,17 @@ class AviVideo:
     def __init__(
         self, file: VideoFile, avi: PlainAvi, content: Content | None = None, *, strict: bool = True
     ) -> None:
-        """``content``: the bytes of the file, where it is open."""
+        """``content``: the bytes of the file, where it is open. Raises UnreadableError."""
         self.file = file
         self.used = True
         self.taken = self.refused = 0
         self._avi = avi
         self._strict = strict
         self._content = content or Content(file, at_once=False)
+        try:
+            self._content.open()
+        except OSError as error:
+            raise not_opened(error) from None
         self.renew_decoder()
         self.packets: Iterator[VideoPacket] = iter(())
 
@@ -78,7 +83,14 @@ class AviVideo:
 
 
 def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
-    """Those from a position on, where a chunk begins. Raises OSError."""
+    """Those from a position on, where a chunk begins; an empty one at the end brings the last
+    frames."""
+    with suppress(OSError):  # the file cannot be read any further: flush
+        yield from _coded(content, avi, at)
+    yield cast("VideoPacket", Packet())
+
+
+def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
     names = b"%02ddc" % avi.stream, b"%02ddb" % avi.stream
     least = 0 if content.is_remote else _BLOCK_BYTES
     block, block_at = b"", at
@@ -86,7 +98,7 @@ def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
         if at + _CHUNK.size > block_at + len(block):
             block, block_at = content.read(at, max(_CHUNK.size, least)), at
             if len(block) < _CHUNK.size:
-                break  # the file is shorter than it was
+                return  # the file is shorter than it was
         name, length = _CHUNK.unpack_from(block, at - block_at)
         begin, at = at + _CHUNK.size, at + _CHUNK.size + length + (length & 1)
         if name in (b"LIST", b"RIFF"):
@@ -95,11 +107,10 @@ def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
             if begin + length > block_at + len(block):
                 block, block_at = content.read(begin, max(length, least)), begin
                 if len(block) < length:
-                    break
+                    return
             packet = Packet(length)  # which FFmpeg pads, as its demuxer does
             packet.update(block[begin - block_at : begin - block_at + length])
             yield cast("VideoPacket", packet)
-    yield cast("VideoPacket", Packet())
 
 
 @cache

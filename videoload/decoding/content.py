@@ -33,6 +33,11 @@ class Content:
         self._raw = -1
         self._remote = None if file.content is None else file.content.open()
 
+    def open(self) -> None:
+        """Open a file of this host, if it is not open. Raises OSError."""
+        if self._raw < 0 and self._remote is None:
+            self._raw = os.open(self._file.path, os.O_RDONLY | os.O_CLOEXEC)
+
     @property
     def max_checked(self) -> int:
         """So many places of a large file are looked at, where all of them are to be alike."""
@@ -46,6 +51,9 @@ class Content:
         if self._all is not None and self._remote is None:
             _spare.append(cast(bytearray, self._all.obj))
         self._all = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def reopened(self) -> Content:
         """The same bytes, of which none is read any more but those that are asked for; to be
@@ -67,19 +75,16 @@ class Content:
         else:
             buffer = _spare.pop() if _spare else bytearray(SMALL_BYTES)
             found = memoryview(buffer)
-            found = found[: os.preadv(self._open(), [found[: self.size]], 0)]
+            self.open()
+            found = found[: os.preadv(self._raw, [found[: self.size]], 0)]
         self.size = len(found)
         return found
 
     def _pread(self, length: int, at: int) -> bytes:
         if self._remote is not None:
             return self._remote.pread(length, at)
-        return os.pread(self._open(), length, at)
-
-    def _open(self) -> int:
-        if self._raw < 0:
-            self._raw = os.open(self._file.path, os.O_RDONLY | os.O_CLOEXEC)
-        return self._raw
+        self.open()
+        return os.pread(self._raw, length, at)
 
     @property
     def is_remote(self) -> bool:

@@ -304,8 +304,13 @@ def _container(file: VideoFile) -> InputContainer:
                 return _open_as("avi", file)
         return _open_as(None, file)
     except REFUSALS as error:
-        why = getattr(error, "strerror", None) or error
-        raise UnreadableError(f"is not a video that can be opened ({why})") from None
+        raise not_opened(error) from None
+
+
+def not_opened(error: Exception) -> UnreadableError:
+    """What a file that cannot be opened is told to be."""
+    why = getattr(error, "strerror", None) or error
+    return UnreadableError(f"is not a video that can be opened ({why})")
 
 
 def _open_as(format_: str | None, file: VideoFile) -> InputContainer:

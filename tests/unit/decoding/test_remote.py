@@ -261,7 +261,7 @@ def test_of_a_longer_file_what_is_not_needed_comes_later(
 ) -> None:
     monkeypatch.setattr("videoload.decoding.remote._FIRST_BYTES", 9000)
     monkeypatch.setattr("videoload.decoding.spans._PART_BYTES", 20_000)
-    for module in ("remote", "packets"):
+    for module in ("remote", "content"):
         monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 30_000)
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
     assert decoded(decoder, "jump/long.avi", 0) == decoded(
@@ -279,7 +279,7 @@ def test_for_a_folder_that_is_full_nothing_more_is_fetched(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.decoding.remote._FIRST_BYTES", 9000)
-    for module in ("remote", "packets"):
+    for module in ("remote", "content"):
         monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 9000)
     keep = Keep.of(tmp_path / "disk", 1e-6)
     decoder, plain = Decoder(server.url, keep=keep), Decoder(server.url)
