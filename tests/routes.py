@@ -15,13 +15,14 @@ import os
 import random
 import subprocess
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 from zlib import crc32
 
 import av
@@ -137,19 +138,28 @@ def _look_at_all(out: Path, sources_of: list[tuple[str, bytes]], seeds: range) -
         while True:
             child = os.fork()
             if not child:
-                for seed in left:
-                    path = write_mutant(Path(folder), sources_of[seed % len(sources_of)], seed)
-                    lines.write(json.dumps([seed, path.stem]) + "\n")
-                    lines.flush()
-                    lines.write(json.dumps([seed, path.stem, *look_at(path, seed)], default=str))
-                    lines.write("\n")
-                    path.unlink()
-                lines.flush()
+                try:
+                    _write_lines(lines, Path(folder), sources_of, left)
+                except BaseException:
+                    traceback.print_exc()
+                    os._exit(1)  # the folder is the parent's
                 os._exit(0)
             if not os.waitpid(child, 0)[1]:
                 return
             last = json.loads(out.read_text().splitlines()[-1])[0]
             left = iter(range(last + 1, seeds.stop))
+
+
+def _write_lines(
+    lines: TextIO, folder: Path, sources_of: list[tuple[str, bytes]], seeds: Iterator[int]
+) -> None:
+    for seed in seeds:
+        path = write_mutant(folder, sources_of[seed % len(sources_of)], seed)
+        lines.write(json.dumps([seed, path.stem]) + "\n")
+        lines.flush()
+        lines.write(json.dumps([seed, path.stem, *look_at(path, seed)], default=str) + "\n")
+        path.unlink()
+    lines.flush()
 
 
 def compare(

@@ -166,7 +166,7 @@ def _prove(
 ) -> tuple[Ints, Ints, Pictures | None] | None:
     """Positions and times of the packets, and what they prove; None if the index is not whole."""
     positions, sizes, headed = entries.positions, entries.sizes, stream.headed
-    if sizes.min() < 1:
+    if sizes.min() < 1 or positions.min() < 0:
         return None
     positions += headed
     if (positions + sizes).max() > content.size:
@@ -220,7 +220,7 @@ def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    if (flags > 1).any() or positions.min() < 0:  # some are to be discarded
+    if (flags > 1).any():  # some are to be discarded
         return None
     return _Entries(positions, sizes, times, flags * _IDX1_KEY)
 
