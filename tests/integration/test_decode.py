@@ -476,6 +476,34 @@ def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path
         assert got == {i: whole[6 if i == 7 else i] for i in wanted}
 
 
+def test_a_picture_that_a_decoder_drops_without_a_word_keeps_its_number(tmp_path: Path) -> None:
+    """As FFmpeg's decoder of MPEG-2 does where what follows a picture's header is damaged; the one
+    behind a key frame, when the decoder has not shown anything yet."""
+    made = make_avi(tmp_path / "made.avi", frames=20, codec="mpeg2video")
+    with av.open(str(made)) as container:
+        packets = [p for p in container.demux(video=0) if p.size]
+        key = [i for i, packet in enumerate(packets) if packet.is_keyframe][1]
+        position, size = packets[key + 1].pos, packets[key + 1].size
+    assert position is not None
+    data = bytearray(made.read_bytes())
+    data[position + 8 : position + size] = bytes(100 + i % 100 for i in range(size - 8))
+    made.write_bytes(data)
+    decoder = Decoder(tmp_path)
+    index, file = decoder.index("made.avi"), Storage(tmp_path).resolve("made.avi")
+    assert index.is_proven
+    assert index.info.frames == 20
+    shown: list[dict[int, str]] = []
+    for wanted in (list(range(20)), [key + 2]):
+        got: dict[int, str] = {}
+
+        def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
+            got[ordinal] = md5(frame)
+
+        read_frames(open_video(file, index), index, wanted, look, lambda: None)
+        shown.append(got)
+    assert shown[1] == {key + 2: shown[0][key + 2]}
+
+
 def test_a_file_that_changes_is_read_anew_and_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

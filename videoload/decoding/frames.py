@@ -113,6 +113,9 @@ def _read_strictly(
                 opened.renew_decoder()
             frames, taken, held = _begin(opened, index, packet, number, tick)
             number += taken
+            may_hold = int(opened.codec.has_b_frames)  # as the decoder knows by now
+            if a_frame_a_packet and held > may_hold:
+                raise _ComplaintError  # it has dropped one without a word
         elif at < 0:
             raise _ComplaintError
         while at <= target:
