@@ -48,12 +48,12 @@ _VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
 def prove_mpeg4(packets: Packets) -> Pictures | None:
     """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
     first = packets.data(0, DATA_BYTES)
-    divx = _divx(first) or _divx(packets.extradata)
-    layer = video_object_layer(first) or video_object_layer(packets.extradata)
+    first = first[: first.find(_VOP) + len(_VOP)]
+    divx, layer, before = _settings(first, packets.extradata)
     if layer is None:
         return None
     heads = packets.heads()
-    types = _VOP_TYPES[heads[:, 4]]
+    types = _VOP_TYPES.take(heads[:, 4])
     closed: npt.NDArray[np.bool_] | None = None  # not followed by a B-VOP that is kept
     settings: dict[int, bytes] = {}
     if divx is not None and divx[1] == b"p":
@@ -64,8 +64,8 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         odd = (~(plain & (packets.sizes >= _UNCODED_BYTES))).nonzero()[0]
         at, alike = _like_first(packets, heads, first, odd)
         begun = odd if alike.all() else odd[alike]
-        types[begun] = _VOP_TYPES[heads[begun, at + 4]]
-        settings = dict.fromkeys(begun.tolist(), _TIME_CODE.sub(b"", first[:at]))
+        types[begun] = _VOP_TYPES.take(heads[begun, at + 4])
+        settings = dict.fromkeys(begun.tolist(), before)
         rest = () if begun is odd else odd[~alike].tolist()
         looked_at = {i: packets.data(i, DATA_BYTES) for i in rest}
     if looked_at is None:
@@ -111,8 +111,13 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     return pictures if _are_times_right(vops, layer) else None
 
 
-def _divx(data: bytes) -> re.Match[bytes] | None:
-    return _DIVX.search(data) if b"DivX" in data else None  # which takes a tenth of the time
+@lru_cache(256)  # the files of a data set are made by few encoders
+def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, Layer | None, bytes]:
+    """What DivX's encoder says of itself, and the layer, before the first picture or apart; and all
+    that stands before that picture, but for a time code."""
+    divx = _DIVX.search(first) or _DIVX.search(extradata)
+    layer = video_object_layer(first) or video_object_layer(extradata)
+    return divx, layer, _TIME_CODE.sub(b"", first[: -len(_VOP)])
 
 
 def _like_first(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -166,7 +166,7 @@ def _prove(
 ) -> tuple[Ints, Ints, Pictures | None] | None:
     """Positions and times of the packets, and what they prove; None if the index is not whole."""
     positions, sizes, headed = entries.positions, entries.sizes, stream.headed
-    if sizes.min() < 1 or positions.min() < 0:
+    if sizes.min() < 1:
         return None
     positions += headed
     if (positions + sizes).max() > content.size:
@@ -220,7 +220,7 @@ def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    if (flags > 1).any():  # some are to be discarded
+    if (flags > 1).any() or positions.min() < 0:  # some are to be discarded
         return None
     return _Entries(positions, sizes, times, flags * _IDX1_KEY)
 
@@ -251,7 +251,7 @@ def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
         told = found.positions[at], found.sizes[at], found.times[at], keys[at]
         if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
             return None
-    return found
+    return found if found.positions.min() >= 0 else None
 
 
 def _idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32] | None:
@@ -264,8 +264,11 @@ def _idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32] | 
     if chunk[:4] != b"idx1" or len(index) < length:
         return None
     lines = np.frombuffer(index, "<u4").reshape(-1, 4)
-    is_ours = np.frombuffer(index, "<u2")[::8] == int.from_bytes(b"%02d" % stream, "little")
-    return lines if is_ours.all() else lines[is_ours]
+    tens, ones = b"%02d" % stream
+    if index[::_LINE_BYTES].count(tens) == index[1::_LINE_BYTES].count(ones) == len(lines):
+        return lines
+    ours: npt.NDArray[np.uint32] = lines[np.frombuffer(index, "<u2")[::8] == tens + (ones << 8)]
+    return ours
 
 
 def _entries(lines: npt.NDArray[np.uint32], base: int, time: int) -> _Entries:
@@ -304,8 +307,7 @@ def _is_chain(
             content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
     words = heads[:, :_CHUNK_BYTES].view("<u4")
-    dc, db = (int.from_bytes(b"%02d" % stream.number + kind, "little") for kind in (b"dc", b"db"))
-    names = words[:, 0]
+    (dc, db), names = _names(stream.number), words[:, 0]
     is_video = (names == dc).all() or ((names == dc) | (names == db)).all()
     if not is_video or not (words[:, 1] == sizes[rows]).all():
         return False
@@ -315,9 +317,11 @@ def _is_chain(
         gaps = gaps[spread(len(gaps), content.max_checked)]
         if content.is_remote:
             content.want(ends[gaps], np.minimum(begins[gaps + 1] - ends[gaps], _GAP_BYTES))
-    between = zip(ends[gaps].tolist(), begins[gaps + 1].tolist(), strict=True)
+    places = [(begin, begins.item(0)), (ends.item(-1), end)]
+    if len(gaps):
+        places += zip(ends[gaps].tolist(), begins[gaps + 1].tolist(), strict=True)
     hops = _MAX_HOPS + 4 * len(gaps)
-    for start, goal in ((begin, begins.item(0)), *between, (ends.item(-1), end)):
+    for start, goal in places:
         at = start
         while at < goal and hops > 0:
             hops -= 1
@@ -334,6 +338,13 @@ def _is_chain(
         if at != goal:
             return False
     return True
+
+
+@cache
+def _names(stream: int) -> tuple[int, int]:
+    """Of the chunks of a video stream, as numbers."""
+    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
+    return dc, db
 
 
 def _has_one_description(content: Content) -> bool:
