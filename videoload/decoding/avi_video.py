@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from videoload.decoding.open_files import VideoPacket
 
 _CHUNK = struct.Struct("<4sI")  # name, length
-_BLOCK_BYTES = 32 << 10  # that are read at once, of a file of this host
 
 
 class AviVideo:
@@ -92,11 +91,10 @@ def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
 
 def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
     names = b"%02ddc" % avi.stream, b"%02ddb" % avi.stream
-    least = 0 if content.is_remote else _BLOCK_BYTES
     block, block_at = b"", at
     while at < avi.end:
         if at + _CHUNK.size > block_at + len(block):
-            block, block_at = content.read(at, max(_CHUNK.size, least)), at
+            block, block_at = content.read_block(at, _CHUNK.size), at
             if len(block) < _CHUNK.size:
                 return  # the file is shorter than it was
         name, length = _CHUNK.unpack_from(block, at - block_at)
@@ -105,7 +103,7 @@ def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
             at = begin + 4  # what it holds comes next
         elif length and name in names:
             if begin + length > block_at + len(block):
-                block, block_at = content.read(begin, max(length, least)), begin
+                block, block_at = content.read_block(begin, length), begin
                 if len(block) < length:
                     return
             packet = Packet(length)  # which FFmpeg pads, as its demuxer does

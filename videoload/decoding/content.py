@@ -11,6 +11,7 @@ from videoload.decoding.pictures import Bytes, Ints
 from videoload.decoding.spans import Range
 from videoload.decoding.storage import SMALL_BYTES, VideoFile
 
+_BLOCK_BYTES = 32 << 10  # that are read at once
 _MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
 _MAX_CHECKED_REMOTE = 64  # ... where each of them is a request
 
@@ -68,6 +69,18 @@ class Content:
             self._all = self._all or self._read_all()
             return bytes(self._all[at : at + length])
         return self._pread(length, at)
+
+    def read_block(self, at: int, least: int) -> bytes:
+        """At least so many bytes from ``at`` on, fewer at the end of the file, and more if they are
+        to be had at once. Raises OSError."""
+        most = max(least, _BLOCK_BYTES)
+        if self._remote is None:
+            return self.read(at, most)
+        self._remote.seek(at)
+        block = self._remote.read(most)
+        while len(block) < least and (more := self._remote.read(least - len(block))):
+            block += more
+        return block
 
     def _read_all(self) -> memoryview:
         if self._remote is not None:
