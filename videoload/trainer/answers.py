@@ -139,7 +139,7 @@ class Answers:
 
     def _take(self, peer: Peer, result: Result, *, is_sent: bool) -> None:
         """The pixels are in their place, if there is one."""
-        self._table.arrived(peer, result.lease, result.decode_s)
+        self._table.arrived(peer, result.lease, result.decode_s, _waited_s(result))
         place, worker = self._table.place(peer, result.lease), self._workers[peer]
         now = time.monotonic()
         if place is None:  # void: all that is known is that it has one less
@@ -165,6 +165,12 @@ class Answers:
 
 
 _NO_FRAMES = np.empty((0, 0), np.int64)
+
+
+def _waited_s(result: Result) -> float:
+    """What a worker waited for something else than a core; 0 where its kernel does not tell."""
+    core_s = result.spent.core + result.spent.no_core
+    return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
 def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:

@@ -28,6 +28,7 @@ from videoload.spec.joining import check_shapes
 from videoload.spec.keep import Keep
 from videoload.spec.plan import Plan, StreamOptions
 from videoload.spec.quarantine import Quarantine
+from videoload.spec.roots import is_url
 from videoload.trainer import metrics
 from videoload.trainer.copies import Copies
 from videoload.trainer.engine import Engine
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 # One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8
+_CLIPS, _FETCHED_CLIPS = 4, 16  # ahead of a worker, by slots; where files come from another host
 _MAX_BYTES = 2 << 30  # of slots that were not asked for
 _FEWEST = 4
 _SHARE = 0.75  # of the memory that is left, for slots that were not asked for
@@ -256,7 +258,9 @@ class Client:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = options.batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
-        held = _slots(slots, options.batch_size, batch_bytes, workers, native.memory_left())
+        ahead = _FETCHED_CLIPS if catalog.root and is_url(catalog.root) else _CLIPS
+        wanted = _SLOTS + ahead * workers // options.batch_size
+        held = _slots(slots, wanted, batch_bytes, native.memory_left())
         source = OpenStream(
             next(self._streams),
             catalog,
@@ -355,15 +359,13 @@ def _end(engine: Engine, scrapes: MetricsPort | None) -> None:
     engine.stop()
 
 
-def _slots(
-    asked: int | None, batch_size: int, batch_bytes: int, workers: int, left: int | None
-) -> int:
-    """How many batches to hold, of ``left`` bytes of memory. Raises MemoryError where they are more
-    than that: the kernel would kill this process without a word."""
+def _slots(asked: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
+    """How many batches to hold, of ``left`` bytes of memory: ``wanted``, if it is not said. Raises
+    MemoryError where they are more than that: the kernel would kill this process without a word.
+    """
     if asked is not None:
         slots = whole("slots", asked, 2)
     else:
-        wanted = _SLOTS + 4 * workers // batch_size
         most = _MAX_BYTES if left is None else min(_MAX_BYTES, int(_SHARE * left))
         slots = max(_FEWEST, min(wanted, most // batch_bytes))
     if left is not None and slots * batch_bytes > _MAX_SHARE * left:

@@ -306,12 +306,16 @@ class LeaseTable:
             commands += self._pool.count_mistake(found.worker, reason, AMENDS)
         return commands + self._grant()
 
-    def arrived(self, worker: WorkerId, lease: int, decode_s: float = 0.0) -> None:
-        """The answer to ``lease`` has come, valid or not; what becomes of it may take a while."""
+    def arrived(
+        self, worker: WorkerId, lease: int, decode_s: float = 0.0, waited_s: float = 0.0
+    ) -> None:
+        """The answer to ``lease`` has come, valid or not; what becomes of it may take a while.
+        ``waited_s``: what the worker waited, of ``decode_s``, for something else than a core."""
         found = self._pool.lease(worker, lease)
         if found is not None:
             stream = self._streams.get(found.stream)
-            self._pool.arrived(found, decode_s, math.inf if stream is None else stream.clip_s)
+            clip_s = math.inf if stream is None else stream.clip_s
+            self._pool.arrived(found, decode_s, clip_s, waited_s)
 
     def result(
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0

@@ -16,8 +16,9 @@ _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
 _RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
 # More leases for a worker whose files come from another host: what they need is fetched before
-# their turn.
-_FETCHED = 2
+# their turn. As long as it waits for them for more of its time than this, it gets one more.
+_FETCHED, _MAX_FETCHED = 2, 14
+_WAITED = 0.05
 _LONGEST_S = 3600.0  # a worker may say anything
 
 
@@ -25,13 +26,14 @@ class Pace:
     """Of one worker. ``trip_s``: what its messages take there and back, the least that was seen.
     ``fetches``: its files come from another host."""
 
-    __slots__ = ("_begun", "_far", "_lease_s", "_local", "_retry_at", "_trials", "_value",
-                 "fetches", "trip_s")  # fmt: skip
+    __slots__ = ("_begun", "_far", "_fetched", "_lease_s", "_local", "_retry_at", "_trials",
+                 "_value", "fetches", "trip_s")  # fmt: skip
 
     def __init__(self, *, local: bool) -> None:
         self.trip_s = math.inf
         self.fetches = False
         self._far = 0
+        self._fetched = _FETCHED
         self._local = local
         self._begun = 0.0  # when its first lease was
         self._lease_s = 0.0  # its work on a lease, a moving average
@@ -52,18 +54,22 @@ class Pace:
     @property
     def on_the_way(self) -> int:
         """Leases that it may hold beside those that it would hold next door to all it needs."""
-        return self._far + (_FETCHED if self.fetches else 0)
+        return self._far + (self._fetched if self.fetches else 0)
 
     def begins(self, now: float) -> None:
         """It goes on to its next lease, or gets its first one."""
         self._begun = now
 
     def answered(
-        self, now: float, *, granted: float, decode_s: float, clips: int, clip_s: float
-    ) -> None:
+        self, now: float, *, granted: float, decode_s: float, clips: int, clip_s: float,
+        waited_s: float = 0.0,
+    ) -> None:  # fmt: skip
         """Its answer came to a lease of so many clips, ``granted`` then, on which it says to have
-        worked for ``decode_s``; ``clip_s``: what a clip takes on average, infinity if not known."""
+        worked for ``decode_s``, ``waited_s`` of that without any need for a core; ``clip_s``: what
+        a clip takes on average, infinity if not known."""
         began = self._begun
+        if self.fetches and waited_s > _WAITED * decode_s:
+            self._fetched = min(_MAX_FETCHED, self._fetched + 1)
         if not self._local:
             self.trip_s = min(self.trip_s, max(0.0, now - granted - decode_s))
             work_s = min(decode_s, _LONGEST_S)

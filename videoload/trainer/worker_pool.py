@@ -168,12 +168,13 @@ class WorkerPool:
         stream.granted = lease.id
         return lease
 
-    def arrived(self, lease: Lease, decode_s: float, clip_s: float) -> None:
-        """The answer to a lease has come; ``clip_s``: what a clip of its stream takes."""
+    def arrived(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float = 0.0) -> None:
+        """The answer to a lease has come; ``clip_s``: what a clip of its stream takes;
+        ``waited_s``: what the worker waited for something else than a core."""
         if lease.arrived:
             return
         lease.arrived = True
-        self._measure(lease, decode_s, clip_s)
+        self._measure(lease, decode_s, clip_s, waited_s)
         work_s = min((lease.before + 1) * decode_s, self.now - lease.granted)
         self._line.came(lease.size, self.now, work_s)
         self._write_off(lease)
@@ -246,7 +247,7 @@ class WorkerPool:
         clips, takes = stream.slots * stream.batch_clips, worker.among is not None
         return self.paces.would_hold_up(worker.pace, self.now, clips, is_compared=takes)
 
-    def _measure(self, lease: Lease, decode_s: float, clip_s: float) -> None:
+    def _measure(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
         """An answer came: how long did its worker have for it?"""
         worker = lease.worker
         if lease.cut_off or self._was_cut_off(worker):  # that tells nothing of how quick it is
@@ -254,7 +255,7 @@ class WorkerPool:
             return
         worker.pace.answered(
             self.now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
-            clip_s=clip_s,
+            clip_s=clip_s, waited_s=waited_s,
         )  # fmt: skip
 
     def _was_cut_off(self, worker: Worker) -> bool:

@@ -73,3 +73,16 @@ def test_those_that_are_far_away_hold_more_in_all() -> None:
     paces, far = Paces(), measured(*[0.1] * 8, local=False, trip_s=1.0)
     paces.compare([far, far, measured(0.1)])
     assert paces.on_the_way == 2 * far.on_the_way
+
+
+def test_who_waits_for_a_storage_gets_more_leases_ahead() -> None:
+    """Until it waits no more, and up to a bound; who reads from its own disk gets none."""
+    near, far, own = (Pace(local=True) for _ in range(3))
+    near.fetches = far.fetches = True
+    for turn in range(40):
+        granted, now = turn * 0.1, turn * 0.1 + 0.1
+        for pace, waited_s in ((near, 0.004), (far, 0.03), (own, 0.03)):
+            pace.answered(
+                now, granted=granted, decode_s=0.1, clips=1, clip_s=0.1, waited_s=waited_s
+            )
+    assert (near.on_the_way, far.on_the_way, own.on_the_way) == (2, 14, 0)
