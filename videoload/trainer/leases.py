@@ -42,6 +42,9 @@ from videoload.trainer.worker_pool import AMENDS, WorkerPool
 
 _LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
 _RUN_CLIPS = 64  # at most, where they are clips of one video, which one pass over it decodes
+# Of decoding a run, at most: what takes so long lies far apart in a long video, so that one pass
+# spares little, and a batch would wait for one worker while others are at later ones.
+_RUN_S = 0.5
 _LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
 _TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
@@ -482,15 +485,15 @@ class LeaseTable:
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)
         if not pool.is_slow(worker):
-            return _with_rest_of_video(batch, size)
+            return _with_rest_of_video(batch, size, _RUN_S / stream.clip_s)
         return max(1, min(size, int(_LEASE_S / (stream.clip_s * worker.pace.value))))
 
 
-def _with_rest_of_video(batch: Batch, size: int) -> int:
-    """So many rows, and those that a pass over the last one's video decodes as well."""
+def _with_rest_of_video(batch: Batch, size: int, most: float) -> int:
+    """So many rows, and those that a pass over the last one's video decodes as well, ``most``."""
     samples, first = batch.samples, batch.next_row
     end = min(first + size, len(samples))
-    most = min(first + batch.reader.stream.run_clips, len(samples))
+    most = min(first + min(batch.reader.stream.run_clips, most), len(samples))
     while end < most and samples[end].video == samples[end - 1].video:
         end += 1
     return end - first

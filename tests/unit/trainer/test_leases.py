@@ -348,17 +348,28 @@ def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, m
 
 
 @pytest.mark.parametrize(
-    ("clips", "lease_clips", "sizes"),
+    ("clips", "lease_clips", "clip_s", "sizes"),
     [
-        (30, 99, [30]),  # of one video, in one pass over it
-        (10, 99, [20, 10]),  # 14 would be a half of the second one
-        (10, 5, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
+        (30, 99, 0.002, [30]),  # of one video, in one pass over it
+        (10, 99, 0.002, [20, 10]),  # 14 would be a half of the second one
+        (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
+        (30, 99, 0.2, [15, 15]),  # far apart: a worker alone would take 6 s
     ],
 )
-def test_the_clips_of_a_video_are_one_lease(clips: int, lease_clips: int, sizes: list[int]) -> None:
+def test_the_clips_of_a_video_are_one_lease(
+    clips: int, lease_clips: int, clip_s: float, sizes: list[int]
+) -> None:
     desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
-    leases = desk.decode_all(*desk.start(steps=range(1)))
+    left = grants(desk.start(10, steps=range(1)))
+    while left:  # now it is known how long they take
+        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
+    leases = desk.decode_all(*desk.start(11, steps=range(1, 2)))
     assert [len(lease.samples) for lease in leases] == sizes
+
+
+def test_nobody_waits_for_one_worker_where_it_is_not_known_how_long_clips_take() -> None:
+    desk = Desk("a", "b", videos=30, batch=30, clips=30)
+    assert [len(lease.samples) for lease in grants(desk.start(steps=range(1)))] == [15, 15]
 
 
 def test_the_last_smaller_batch_is_decoded_as_it_is() -> None:
