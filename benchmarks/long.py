@@ -122,7 +122,8 @@ def index_s(work: Work) -> float:
     began = time.perf_counter()
     index, opened = find_index(file, lambda: None)
     seconds = time.perf_counter() - began
-    opened.close()
+    if opened is not None:
+        opened.close()
     assert index is not None
     assert index.info.frames == work.files[0].frames
     assert index.info.fps == Fraction(_FPS)

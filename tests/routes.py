@@ -77,8 +77,7 @@ def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
     than by the canonical route."""
     file = VideoFile(str(path), path.stat())
     try:
-        index, opened = find_index(file, _tick)
-        opened.close()
+        index, _ = find_index(file, _tick)
         known = "decoded" if index is None else "proven"
         index = index or decode_index(file, _tick)[0]
     except UnreadableError as error:

@@ -89,8 +89,7 @@ def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
     opened = OpenedVideo(Storage(tmp_path).resolve("video.avi"))
     assert opened.stream.frames == recipe.frames + 1  # the packet of one byte
     opened.close()
-    index, video = find_index(opened.file, lambda: None)
-    video.close()
+    index, _ = find_index(opened.file, lambda: None)
     assert index is not None
     assert index.info.frames == recipe.frames
     assert index.keyframes[:, 0].tolist() == [0]

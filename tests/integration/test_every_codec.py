@@ -94,8 +94,7 @@ def decode_from_start_to_end(path: Path) -> list[str]:
 def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
     """As a decoder makes it, and what a complete decode tells."""
     decoded, report = decode_index(file, lambda: None)
-    proven, opened = find_index(file, lambda: None)
-    opened.close()
+    proven, _ = find_index(file, lambda: None)
     by_ffmpeg = prove_index(OpenedVideo(file), lambda: None)
     assert (proven is None) == (by_ffmpeg is None)
     if proven is not None and by_ffmpeg is not None:

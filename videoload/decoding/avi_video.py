@@ -33,16 +33,14 @@ class AviVideo:
     """A `Video` whose packets are those that its index names. Its decoder begins anew wherever
     it goes to, so that it is ``used`` from the beginning."""
 
-    def __init__(
-        self, file: VideoFile, avi: PlainAvi, content: Content | None = None, *, strict: bool = True
-    ) -> None:
-        """``content``: the bytes of the file, where it is open. Raises UnreadableError."""
+    def __init__(self, file: VideoFile, avi: PlainAvi, *, strict: bool = True) -> None:
+        """Raises UnreadableError."""
         self.file = file
         self.used = True
         self.taken = self.refused = 0
         self._avi = avi
         self._strict = strict
-        self._content = content or Content(file, at_once=False)
+        self._content = Content(file, at_once=False)
         try:
             self._content.open()
         except OSError as error:

@@ -56,13 +56,6 @@ class Content:
     def __del__(self) -> None:
         self.close()
 
-    def reopened(self) -> Content:
-        """The same bytes, of which none is read any more but those that are asked for; to be
-        closed in the place of this one."""
-        other = Content(self._file, at_once=False)
-        self._raw, other._raw = -1, self._raw
-        return other
-
     def read(self, at: int, length: int) -> bytes:
         """``length`` bytes from ``at`` on, fewer at the end of the file. Raises OSError."""
         if self._at_once:

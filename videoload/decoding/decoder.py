@@ -265,7 +265,8 @@ class Decoder:
         file = self._storage.resolve(path)
         try:
             proven, opened = find_index(file, tick)
-            opened.close()
+            if opened is not None:
+                opened.close()
             decoded, report = decode_index(file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
@@ -312,7 +313,9 @@ class Decoder:
         with self.watch.phase("index"):
             return self._find_index(path, file, tick)
 
-    def _find_index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video]:
+    def _find_index(
+        self, path: str, file: VideoFile, tick: Tick
+    ) -> tuple[VideoIndex, Video | None]:
         recalled = False
         try:
             index, opened = find_index(file, tick, self.watch)

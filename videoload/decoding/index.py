@@ -161,16 +161,17 @@ def open_video(
 
 def find_index(
     file: VideoFile, tick: Tick, watch: Stopwatch | None = None
-) -> tuple[VideoIndex | None, Video]:
-    """The index of a file, if it can be told without decoding, and the file, open. Raises
-    UnreadableError, OSError."""
+) -> tuple[VideoIndex | None, Video | None]:
+    """The index of a file, if it can be told without decoding; and the file, if it had to be
+    opened for that. Raises UnreadableError, OSError."""
     content = Content(file)
     try:
         if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
             header, avi, table = plain
             video, frames = header.video, table.pictures.frames
             info = VideoInfo(frames, video.rate, *video.size, 0, _aspect(video.aspect))
-            return _index(table, info, avi), AviVideo(file, avi, content.reopened())
+            # No decoder yet: the memory of one that waits for its turn is cold when that comes.
+            return _index(table, info, avi), None
         opened = OpenedVideo(file, watch=watch)
         return prove_index(opened, tick, content), opened
     finally:
