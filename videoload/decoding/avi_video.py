@@ -100,6 +100,8 @@ def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
         if name in (b"LIST", b"RIFF"):
             at = begin + 4  # what it holds comes next
         elif length and name in names:
+            if begin + length > avi.end:
+                return
             if begin + length > block_at + len(block):
                 block, block_at = content.read_block(begin, length), begin
                 if len(block) < length:

@@ -15,7 +15,6 @@ _BLOCK_BYTES = 32 << 10  # that are read at once
 _MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
 _MAX_CHECKED_REMOTE = 64  # ... where each of them is a request
 
-
 # To read into memory that is in the caches takes two thirds of the time.
 _spare: list[bytearray] = []
 
