@@ -37,8 +37,8 @@ PACKAGES = {
     ),
     "decoding": (
         "storage", "stopwatch", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers",
-        "mpeg12_headers", "picture_headers", "avi_header", "content", "open_files", "packets",
-        "avi_video", "index", "fetching", "kept_files", "remote", "complete_decode",
+        "mpeg12_headers", "picture_headers", "avi_header", "content", "avi_index", "open_files",
+        "packets", "avi_video", "index", "fetching", "kept_files", "remote", "complete_decode",
         "cache_folder", "index_cache", "frames", "crop",
         "scaling", "software", "functions", "items", "decoder",
     ),
@@ -75,6 +75,7 @@ TRIED_ELSEWHERE = {
     "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
     "commands.tables": "integration/test_scan.py",
+    "decoding.avi_index": "integration/test_packets.py",
     "decoding.avi_video": "integration/test_decode.py",
     "decoding.complete_decode": "integration/test_complete_decode.py",
     "decoding.content": "integration/test_packets.py",

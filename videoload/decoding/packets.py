@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,20 +22,24 @@ from videoload.decoding.avi_header import (
     DecoderSettings,
     read_avi_header,
 )  # fmt: skip
+from videoload.decoding.avi_index import (
+    CHUNK_BYTES,
+    StreamNumber,
+    find_movi,
+    is_chain,
+    is_whole,
+    read_idx1,
+)  # fmt: skip
+from videoload.decoding.avi_index import HEADER_BYTES as AVI_HEADER_BYTES
 from videoload.decoding.content import Content
-from videoload.decoding.looks import Flags, bear_out, pick, spread
+from videoload.decoding.looks import Flags, bear_out, pick
 from videoload.decoding.open_files import OpenedVideo
 from videoload.decoding.picture_headers import PROVABLE, prove
 from videoload.decoding.pictures import DATA_BYTES, HEAD_BYTES, Bytes, Ints, Packets, Pictures
 
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
 _MAX_PASS_BYTES = 256 << 20  # of all of them
-_GAP_BYTES = 8192  # of a gap between chunks, enough for most
-_MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
-_HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
-_CHUNK_BYTES = 8  # of a chunk's header: name and length
-_LINE_BYTES, _IDX1_KEY = 16, 0x10  # of an idx1: name, flags, position, length
-_TAIL_BYTES = 1 << 20  # of a file, behind its index, that are looked through
+_IDX1_KEY = 0x10  # a flag in an idx1
 _DESCRIPTIONS = re.compile(b"stsd....(....)", re.DOTALL)  # how many of them there are in an MP4
 _UNKNOWN = -1
 
@@ -60,29 +64,30 @@ class PlainAvi(NamedTuple):
 
 
 class _Stream(NamedTuple):
-    """The stream of a video, as its container tells: number and ``streams`` if that is an AVI."""
+    """The stream of a video, as its container tells; its number if that is an AVI."""
 
     codec: str
     extradata: bytes
     size: tuple[int, int]
     has_b_frames: bool = False
-    number: int = 0
-    streams: int = 0
+    avi: StreamNumber | None = None
 
     @classmethod
     def of(cls, opened: OpenedVideo) -> _Stream:
         """As FFmpeg tells of it."""
         context, container = opened.codec, opened.container
+        avi = None
+        if container.format.name == "avi":
+            avi = StreamNumber(opened.stream.index, len(container.streams))
         return cls(
             context.name, context.extradata or b"", (context.width, context.height),
-            bool(context.has_b_frames), opened.stream.index,
-            len(container.streams) if container.format.name == "avi" else 0,
+            bool(context.has_b_frames), avi,
         )  # fmt: skip
 
     @property
     def headed(self) -> int:
         """Bytes before each packet that are looked at with it."""
-        return _CHUNK_BYTES if self.streams else 0
+        return CHUNK_BYTES if self.avi else 0
 
 
 class _Entries(NamedTuple):
@@ -117,7 +122,7 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] 
     """The packets of a plain AVI file whose index is whole, if they prove something. Raises
     OSError."""
     header = read_avi_header(content.read(0, HEADER_BYTES))
-    lines = None if header is None else _idx1(content, header.movi, header.stream)
+    lines = None if header is None else read_idx1(content, header.movi, header.stream)
     if header is None or lines is None or not len(lines):
         return None
     name = b"%02d" % header.stream
@@ -128,13 +133,12 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] 
     else:
         return None
     settings = header.video.settings(
-        content.read(at + _CHUNK_BYTES, min(lines.item(0, 3), PACKET_BYTES))
+        content.read(at + CHUNK_BYTES, min(lines.item(0, 3), PACKET_BYTES))
     )
     if settings is None:
         return None
-    stream = _Stream(
-        "mpeg4", settings.extradata, settings.size, number=header.stream, streams=header.streams
-    )
+    avi = StreamNumber(header.stream, header.streams)
+    stream = _Stream("mpeg4", settings.extradata, settings.size, avi=avi)
     positions, times, pictures = _prove(content, _entries(lines, base, 0), stream) or (None,) * 3
     if positions is None or times is None or pictures is None:
         return None
@@ -173,7 +177,7 @@ def _prove(
         return None
     read_heads = partial(content.heads, positions, sizes, HEAD_BYTES, headed)
     heads = read_heads() if content.is_small else None  # with those of chunks before them
-    if stream.streams and not _is_whole(content, stream, positions, sizes, heads):
+    if stream.avi and not is_whole(content, stream.avi, positions, sizes, heads):
         return None
 
     def data(i: int, most: int) -> bytes:
@@ -238,11 +242,11 @@ def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
     if not count:
         return None
     first, last = entries[0], entries[count - 1]
-    header = content.read(0, min(max(first.pos, 0), _HEADER_BYTES))
+    header = content.read(0, min(max(first.pos, 0), AVI_HEADER_BYTES))
     movi = header.rfind(b"movi")
     if movi < 0 or b"indx" in header:
         return None
-    lines = _idx1(content, movi, opened.stream.index)
+    lines = read_idx1(content, movi, opened.stream.index)
     if lines is None or len(lines) != count:
         return None
     found = _entries(lines, first.pos - lines.item(0, 2), first.timestamp)
@@ -254,97 +258,10 @@ def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
     return found if found.positions.min() >= 0 else None
 
 
-def _idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32] | None:
-    """The lines of an ``idx1`` right behind the list of packets that name this stream."""
-    length = int.from_bytes(content.read(movi - 4, 4), "little")
-    end = movi + length + (length & 1)
-    chunk = content.read(end, _CHUNK_BYTES)
-    length = int.from_bytes(chunk[4:], "little") // _LINE_BYTES * _LINE_BYTES
-    index = content.read(end + _CHUNK_BYTES, min(length, content.size))
-    if chunk[:4] != b"idx1" or len(index) < length:
-        return None
-    lines = np.frombuffer(index, "<u4").reshape(-1, 4)
-    tens, ones = b"%02d" % stream
-    if index[::_LINE_BYTES].count(tens) == index[1::_LINE_BYTES].count(ones) == len(lines):
-        return lines
-    ours: npt.NDArray[np.uint32] = lines[np.frombuffer(index, "<u2")[::8] == tens + (ones << 8)]
-    return ours
-
-
 def _entries(lines: npt.NDArray[np.uint32], base: int, time: int) -> _Entries:
     """Those of an ``idx1`` that counts from ``base``; the first one's dts is ``time``."""
     positions, sizes = lines[:, 2] + np.int64(base), lines[:, 3].astype(np.int64)
     return _Entries(positions, sizes, np.arange(time, time + len(lines)), lines[:, 1])
-
-
-def _is_whole(
-    content: Content, stream: _Stream, positions: Ints, sizes: Ints, heads: Bytes | None
-) -> bool:
-    """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
-    same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
-    those headers, with more behind them; if None, some are read."""
-    movi = _find_movi(content, positions)
-    return movi >= 0 and _is_chain(
-        content, stream, positions, sizes, heads, begin=movi + 4, end=content.size
-    )
-
-
-def _find_movi(content: Content, positions: Ints) -> int:
-    """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
-    return content.read(0, min(positions.item(0), _HEADER_BYTES)).find(b"movi")
-
-
-def _is_chain(
-    content: Content, stream: _Stream, positions: Ints, sizes: Ints, heads: Bytes | None,
-    *, begin: int, end: int,
-) -> bool:  # fmt: skip
-    """Whether all these are chunks of its video, and one comes from ``begin`` to each of them and
-    to ``end`` by chunks that FFmpeg skips."""
-    rows: slice | Ints = slice(None)
-    if heads is None:
-        rows = spread(len(positions), content.max_checked)
-        if content.is_remote:
-            content.want(positions[rows] - _CHUNK_BYTES, np.full(len(rows), _CHUNK_BYTES))
-        heads = content.heads(positions[rows], sizes[rows], 0, _CHUNK_BYTES)
-    words = heads[:, :_CHUNK_BYTES].view("<u4")
-    (dc, db), names = _names(stream.number), words[:, 0]
-    is_video = (names == dc).all() or ((names == dc) | (names == db)).all()
-    if not is_video or not (words[:, 1] == sizes[rows]).all():
-        return False
-    begins, ends = positions - _CHUNK_BYTES, positions + sizes + (sizes & 1)
-    gaps = (ends[:-1] != begins[1:]).nonzero()[0]
-    if not content.is_small:
-        gaps = gaps[spread(len(gaps), content.max_checked)]
-        if content.is_remote:
-            content.want(ends[gaps], np.minimum(begins[gaps + 1] - ends[gaps], _GAP_BYTES))
-    places = [(begin, begins.item(0)), (ends.item(-1), end)]
-    if len(gaps):
-        places += zip(ends[gaps].tolist(), begins[gaps + 1].tolist(), strict=True)
-    hops = _MAX_HOPS + 4 * len(gaps)
-    for start, goal in places:
-        at = start
-        while at < goal and hops > 0:
-            hops -= 1
-            following = _behind(content, at, stream.number, stream.streams)
-            if following < 0:
-                return False
-            if goal == content.size and content.read(at, 4) == b"idx1":
-                # There may be anything behind it, but FFmpeg looks for chunks there as well.
-                tail = content.read(following, _TAIL_BYTES + 1)
-                if len(tail) > _TAIL_BYTES or b"%02d" % stream.number in tail:
-                    return False
-                following = goal
-            at = following
-        if at != goal:
-            return False
-    return True
-
-
-@cache
-def _names(stream: int) -> tuple[int, int]:
-    """Of the chunks of a video stream, as numbers."""
-    dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
-    return dc, db
 
 
 def _has_one_description(content: Content) -> bool:
@@ -357,30 +274,16 @@ def _has_one_description(content: Content) -> bool:
         if kind == b"moov":
             counts = _DESCRIPTIONS.findall(content.read(at, min(size, content.size - at)))
             return bool(counts) and set(counts) == {b"\0\0\0\1"}
-        if size < _CHUNK_BYTES:
+        if size < CHUNK_BYTES:
             return False
         at += size
     return False
 
 
-def _behind(content: Content, at: int, stream: int, streams: int) -> int:
-    """Where FFmpeg goes on behind a chunk that is no packet of the stream; -1 if it may be one."""
-    head = content.read(at, _CHUNK_BYTES)
-    name, length = head[:4], int.from_bytes(head[4:], "little")
-    if name in (b"LIST", b"RIFF"):
-        return at + _CHUNK_BYTES + 4  # what it holds comes next
-    if name[:2].isdigit():
-        number = int(name[:2])
-        is_skipped = number < streams and (number != stream or not length)
-    else:
-        is_skipped = name in (b"JUNK", b"idx1") or (name[:2] == b"ix" and name[2:].isdigit())
-    return at + _CHUNK_BYTES + length + (length & 1) if is_skipped else -1
-
-
 def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) -> PacketTable | None:
     """By reading all packets, after which the file is no longer at its beginning."""
     opened.used = True
-    indexed = [(e.pos + _CHUNK_BYTES, e.timestamp) for e in opened.stream.index_entries]
+    indexed = [(e.pos + CHUNK_BYTES, e.timestamp) for e in opened.stream.index_entries]
     places: list[tuple[int, int]] = []
     sizes: list[int] = []
     kept: list[bytes] = []
@@ -414,14 +317,14 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
         return None
     positions, times = np.array(places, np.int64).T.copy()
     sure = 0
-    if stream.streams and places[: len(indexed)] == indexed:
-        sure = _that_can_be_sought(content, stream, positions, lengths, times)
+    if stream.avi and places[: len(indexed)] == indexed:
+        sure = _that_can_be_sought(content, stream.avi, positions, lengths, times)
     positions[sure:] = _UNKNOWN
     return PacketTable(positions, times, pictures)
 
 
 def _that_can_be_sought(
-    content: Content, stream: _Stream, positions: Ints, sizes: Ints, times: Ints
+    content: Content, stream: StreamNumber, positions: Ints, sizes: Ints, times: Ints
 ) -> int:
     """How many packets of an AVI file that was read to its end, from the first one on: all but the
     last, which may be cut off, or none. FFmpeg has made entries of them, where the file's own index
@@ -429,9 +332,9 @@ def _that_can_be_sought(
     last = len(positions) - 1
     if last < 1 or (np.diff(times) < 1).any():
         return 0
-    movi = _find_movi(content, positions)
-    is_chain = movi >= 0 and _is_chain(
+    movi = find_movi(content, positions)
+    is_sound = movi >= 0 and is_chain(
         content, stream, positions[:last], sizes[:last], None,
-        begin=movi + 4, end=positions.item(last) - _CHUNK_BYTES,
+        begin=movi + 4, end=positions.item(last) - CHUNK_BYTES,
     )  # fmt: skip
-    return last if is_chain else 0
+    return last if is_sound else 0
