@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
+from tests.codecs import KINDS, make
 from tests.videos import Videos, make_avi
 from tests.waiting import SECOND
 from videoload import ClipSpec, VideoError
@@ -502,6 +503,33 @@ def test_a_picture_that_a_decoder_drops_without_a_word_keeps_its_number(tmp_path
         read_frames(open_video(file, index), index, wanted, look, lambda: None)
         shown.append(got)
     assert shown[1] == {key + 2: shown[0][key + 2]}
+
+
+def test_a_decoder_of_h263_does_not_carry_over_what_a_damaged_header_said(tmp_path: Path) -> None:
+    """An option of the first picture's that FFmpeg's decoder keeps beyond the next key frame."""
+    kind = next(kind for kind in KINDS if kind.name == "h263p")
+    made = make(kind, tmp_path)
+    with av.open(str(made)) as container:
+        first = next(packet for packet in container.demux(video=0) if packet.size)
+        position = first.pos
+    assert position is not None
+    data = bytearray(made.read_bytes())
+    data[position + 6] ^= 2
+    made.write_bytes(data)
+    decoder = Decoder(tmp_path)
+    index, file = decoder.index(made.name), Storage(tmp_path).resolve(made.name)
+    assert index.is_proven
+    key = index.keyframes[1, 0].item()
+    shown: list[dict[int, str]] = []
+    for wanted in ([key - 1, key + 1], [key + 1]):
+        got: dict[int, str] = {}
+
+        def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
+            got[ordinal] = md5(frame)
+
+        read_frames(open_video(file, index), index, wanted, look, lambda: None)
+        shown.append(got)
+    assert shown[0][key + 1] == shown[1][key + 1]
 
 
 def test_a_file_that_changes_is_read_anew_and_named(

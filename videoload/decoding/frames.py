@@ -43,7 +43,8 @@ Use = Callable[[int, VideoFrame], None]
 # Decoders that say nothing where some pictures are damaged, and leave in them what their memory
 # held before, or go on with what the pictures before a key frame left behind.
 _CARRY_OVER = {
-    "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
+    "ffv1", "ffvhuff", "h263", "h263p", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
+    "utvideo", "vp8",
 }  # fmt: skip
 _MAX_GROUPS = 64  # that are looked through for a picture in the place of one that is refused
 
