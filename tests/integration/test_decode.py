@@ -94,6 +94,18 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
         assert dict(got) == {ordinal: expected[ordinal] for ordinal in wanted}, wanted
 
 
+def frames_of(decoder: Decoder, path: str, wanted: list[int]) -> dict[int, str]:
+    """What a decoder of its own shows of these frames."""
+    index, file = decoder.index(path), Storage(decoder.root).resolve(path)
+    got: dict[int, str] = {}
+
+    def look(ordinal: int, frame: VideoFrame) -> None:
+        got[ordinal] = md5(frame)
+
+    read_frames(open_video(file, index), index, wanted, look, lambda: None)
+    return got
+
+
 def decode(
     root: Path, path: str, spec: ClipSpec = TINY, seed: int = 1, **which: Any
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -466,15 +478,9 @@ def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path
     assert decoder.index("made.avi").info.frames == 20
     for first in (0, 5, 7):  # from wherever it is come to
         wanted = list(range(first, 12))
-        got: dict[int, str] = {}
-        index = decoder.index("made.avi")
-        opened = open_video(Storage(tmp_path).resolve("made.avi"), index)
-
-        def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
-            got[ordinal] = md5(frame)
-
-        read_frames(opened, index, wanted, look, lambda: None)
-        assert got == {i: whole[6 if i == 7 else i] for i in wanted}
+        assert frames_of(decoder, "made.avi", wanted) == {
+            i: whole[6 if i == 7 else i] for i in wanted
+        }
 
 
 def test_a_picture_that_a_decoder_drops_without_a_word_keeps_its_number(tmp_path: Path) -> None:
@@ -490,18 +496,10 @@ def test_a_picture_that_a_decoder_drops_without_a_word_keeps_its_number(tmp_path
     data[position + 8 : position + size] = bytes(100 + i % 100 for i in range(size - 8))
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
-    index, file = decoder.index("made.avi"), Storage(tmp_path).resolve("made.avi")
+    index = decoder.index("made.avi")
     assert index.is_proven
     assert index.info.frames == 20
-    shown: list[dict[int, str]] = []
-    for wanted in (list(range(20)), [key + 2]):
-        got: dict[int, str] = {}
-
-        def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
-            got[ordinal] = md5(frame)
-
-        read_frames(open_video(file, index), index, wanted, look, lambda: None)
-        shown.append(got)
+    shown = [frames_of(decoder, made.name, wanted) for wanted in (list(range(20)), [key + 2])]
     assert shown[1] == {key + 2: shown[0][key + 2]}
 
 
@@ -517,18 +515,10 @@ def test_a_decoder_of_h263_does_not_carry_over_what_a_damaged_header_said(tmp_pa
     data[position + 6] ^= 2
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
-    index, file = decoder.index(made.name), Storage(tmp_path).resolve(made.name)
+    index = decoder.index(made.name)
     assert index.is_proven
     key = index.keyframes[1, 0].item()
-    shown: list[dict[int, str]] = []
-    for wanted in ([key - 1, key + 1], [key + 1]):
-        got: dict[int, str] = {}
-
-        def look(ordinal: int, frame: VideoFrame, got: dict[int, str] = got) -> None:
-            got[ordinal] = md5(frame)
-
-        read_frames(open_video(file, index), index, wanted, look, lambda: None)
-        shown.append(got)
+    shown = [frames_of(decoder, made.name, wanted) for wanted in ([key - 1, key + 1], [key + 1])]
     assert shown[0][key + 1] == shown[1][key + 1]
 
 

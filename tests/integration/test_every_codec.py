@@ -8,6 +8,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.codecs import KINDS, Kind, make
 from tests.tables import tell
 from tests.thorough import either
 from videoload.decoding.complete_decode import Report, decode_index
+from videoload.decoding.content import Content
 from videoload.decoding.frames import read_frames
 from videoload.decoding.index import VideoIndex, find_index, open_video, prove_index
 from videoload.decoding.open_files import OpenedVideo, Video
@@ -95,7 +97,8 @@ def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
     """As a decoder makes it, and what a complete decode tells."""
     decoded, report = decode_index(file, lambda: None)
     proven, _ = find_index(file, lambda: None)
-    by_ffmpeg = prove_index(OpenedVideo(file), lambda: None)
+    with closing(Content(file)) as content:
+        by_ffmpeg = prove_index(OpenedVideo(file), content, lambda: None)
     assert (proven is None) == (by_ffmpeg is None)
     if proven is not None and by_ffmpeg is not None:
         assert proven.info == by_ffmpeg.info == decoded.info

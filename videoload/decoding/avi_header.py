@@ -18,8 +18,9 @@ from videoload.decoding.mpeg4_headers import video_object_layer
 
 HEADER_BYTES = 1 << 14  # of a file, in which its header has to end
 PACKET_BYTES = 512  # of the first packet, in which a picture has to begin
+CHUNK = struct.Struct("<4sI")  # the header of each: name, length
+MAX_STRETCHED = 8  # pixels that are said to be longer are a mistake
 
-_CHUNK = struct.Struct("<4sI")  # name, length
 _STREAM = struct.Struct("<4s4s12xIII")  # what it is, handler, scale, rate, start
 _BITMAP = struct.Struct("<4xii2xH4s20x")  # width, height, bits, codec
 _ASPECT = struct.Struct("<20xHHII4x")  # of the picture as it is shown, down and across; its pixels
@@ -34,7 +35,6 @@ _PICTURES = (b"\0\0\1\xb3", b"\0\0\1\xb6")  # where a group of pictures begins, 
 _LAYER = re.compile(b"\0\0\1[\x20-\x2f]")
 _STUDIO = re.compile(b"\0\0\1\xb0[\xe1-\xe8]")  # profiles of another kind of stream
 _PALETTE_BITS = 8  # of a pixel, at most
-_MAX_STRETCHED = 8  # pixels that are longer are a mistake, which FFmpeg may correct
 _MIN_RATE, _MAX_RATE = 5, 100  # frames a second; beyond them, FFmpeg looks at the pictures too
 
 
@@ -98,8 +98,8 @@ def read_avi_header(data: bytes) -> AviHeader | None:
     told: dict[bytes, bytes] = {}  # the chunks of the video's
     at, end = 12, 0
     while at + 12 <= len(data):
-        name, length = _CHUNK.unpack_from(data, at)
-        at += _CHUNK.size
+        name, length = CHUNK.unpack_from(data, at)
+        at += CHUNK.size
         if name == b"LIST":
             kind = data[at : at + 4]
             if kind == b"movi":
@@ -139,15 +139,15 @@ def _video(stream: bytes, bitmap: bytes, properties: bytes | None) -> VideoHeade
     extradata = bitmap[_BITMAP.size :]
     if tag.upper() not in _MPEG4 or min(width, height) < 1 or (extradata and bits <= _PALETTE_BITS):
         return None
-    if start or not _MIN_RATE * scale <= rate <= _MAX_RATE * scale:
+    if start or not scale or not _MIN_RATE * scale <= rate <= _MAX_RATE * scale:
         return None
     aspect = None
     if properties and len(properties) > _ASPECT.size:
         high, wide, across, down = _ASPECT.unpack_from(properties)
         if wide and high and across and down:
             aspect = Fraction(wide * down, high * across)
-            if max(aspect, 1 / aspect) > _MAX_STRETCHED:
-                return None
+            if max(aspect, 1 / aspect) > MAX_STRETCHED:
+                return None  # which FFmpeg may correct
     tag = handler if handler == b"XVID" else tag
     return VideoHeader(
         (width, height), tag.decode(), bits, extradata, Fraction(rate, scale), aspect

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.decoding.avi_header import CHUNK
 from videoload.decoding.content import Content
 from videoload.decoding.looks import spread
 from videoload.decoding.pictures import Bytes, Ints
 
-CHUNK_BYTES = 8  # of a chunk's header: name and length
+CHUNK_BYTES = CHUNK.size
 HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
 _LINE_BYTES = 16  # of an idx1: name, flags, position, length
 _GAP_BYTES = 8192  # of a gap between chunks, enough for most

@@ -7,7 +7,6 @@ of the time, a packet two thirds, and a seek nothing.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -17,6 +16,7 @@ from av.codec import Codec
 from av.packet import Packet
 from av.video.frame import VideoFrame
 
+from videoload.decoding.avi_header import CHUNK
 from videoload.decoding.content import Content
 from videoload.decoding.open_files import guessed_bytes, new_decoder, not_opened
 from videoload.decoding.packets import PlainAvi
@@ -25,8 +25,6 @@ from videoload.decoding.storage import VideoFile
 
 if TYPE_CHECKING:
     from videoload.decoding.open_files import VideoPacket
-
-_CHUNK = struct.Struct("<4sI")  # name, length
 
 
 class AviVideo:
@@ -66,7 +64,7 @@ class AviVideo:
         """The packet of a key frame, for a decoder that begins anew; None if it is gone."""
         if self.codec.is_open:
             self.codec.flush_buffers()
-        self.packets = _packets(self._content, self._avi, start.position - _CHUNK.size)
+        self.packets = _packets(self._content, self._avi, start.position - CHUNK.size)
         packet = next(self.packets)
         return packet if packet.size else None
 
@@ -91,12 +89,12 @@ def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
     names = b"%02ddc" % avi.stream, b"%02ddb" % avi.stream
     block, block_at = b"", at
     while at < avi.end:
-        if at + _CHUNK.size > block_at + len(block):
-            block, block_at = content.read_block(at, _CHUNK.size), at
-            if len(block) < _CHUNK.size:
+        if at + CHUNK.size > block_at + len(block):
+            block, block_at = content.read_block(at, CHUNK.size), at
+            if len(block) < CHUNK.size:
                 return  # the file is shorter than it was
-        name, length = _CHUNK.unpack_from(block, at - block_at)
-        begin, at = at + _CHUNK.size, at + _CHUNK.size + length + (length & 1)
+        name, length = CHUNK.unpack_from(block, at - block_at)
+        begin, at = at + CHUNK.size, at + CHUNK.size + length + (length & 1)
         if name in (b"LIST", b"RIFF"):
             at = begin + 4  # what it holds comes next
         elif length and name in names:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 from av.video.plane import VideoPlane
 
+from videoload.decoding.avi_header import MAX_STRETCHED
 from videoload.decoding.avi_video import AviVideo
 from videoload.decoding.content import Content
 from videoload.decoding.open_files import OpenedVideo, Video, decode_all
@@ -42,7 +43,6 @@ Ints = npt.NDArray[np.int64]
 _HEADER = struct.Struct("<QQQIIIIIQ")
 _TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
 _SQUARE = Fraction(1)
-_MAX_STRETCHED = 8  # what is told of pixels that are longer is a mistake
 
 
 class VideoIndex:
@@ -164,31 +164,27 @@ def find_index(
 ) -> tuple[VideoIndex | None, Video | None]:
     """The index of a file, if it can be told without decoding; and the file, if it had to be
     opened for that. Raises UnreadableError, OSError."""
-    content = Content(file)
-    try:
+    with closing(Content(file)) as content:
         if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
             header, avi, table = plain
             video, frames = header.video, table.pictures.frames
             info = VideoInfo(frames, video.rate, *video.size, 0, _aspect(video.aspect))
             # No decoder yet: the memory of one that waits for its turn is cold when that comes.
             return _index(table, info, avi), None
-        opened = OpenedVideo(file, watch=watch)
-        return prove_index(opened, tick, content), opened
-    finally:
-        content.close()
+        watch = watch or Stopwatch()
+        with watch.phase("open"):
+            opened = OpenedVideo(file, watch=watch)
+        return prove_index(opened, content, tick), opened
 
 
-def prove_index(
-    opened: OpenedVideo, tick: Tick, content: Content | None = None
-) -> VideoIndex | None:
-    """The index of a file that FFmpeg has just opened, if it can be told without decoding.
-    Raises OSError."""
+def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex | None:
+    """The index of a file that FFmpeg has just opened, if it can be told without decoding;
+    ``content``: its bytes. Raises OSError."""
     codec = opened.codec
     # A palette may come with any packet: a seek would lose it.
     if codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
         return None
-    with closing(content or Content(opened.file)) as bytes_:
-        table = read_packets(opened, bytes_, tick)
+    table = read_packets(opened, content, tick)
     if table is None:
         return None
     info = VideoInfo(
@@ -220,7 +216,7 @@ def _aspect(told: Fraction | None) -> Fraction:
     if not told or told == 1:
         return _SQUARE
     aspect = Fraction(told)
-    return aspect if 1 <= max(aspect, 1 / aspect) <= _MAX_STRETCHED else _SQUARE
+    return aspect if 1 <= max(aspect, 1 / aspect) <= MAX_STRETCHED else _SQUARE
 
 
 def turns_of(opened: OpenedVideo, frame: VideoFrame) -> int:

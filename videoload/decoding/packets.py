@@ -139,8 +139,11 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] 
         return None
     avi = StreamNumber(header.stream, header.streams)
     stream = _Stream("mpeg4", settings.extradata, settings.size, avi=avi)
-    positions, times, pictures = _prove(content, _entries(lines, base, 0), stream) or (None,) * 3
-    if positions is None or times is None or pictures is None:
+    proven = _prove(content, _entries(lines, base, 0), stream)
+    if proven is None:
+        return None
+    positions, times, pictures = proven
+    if pictures is None:
         return None
     end = positions.item(-1) + lines.item(-1, 3)
     return header, PlainAvi(settings, header.stream, end), PacketTable(positions, times, pictures)

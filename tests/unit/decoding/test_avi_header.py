@@ -16,8 +16,10 @@ from videoload.decoding.avi_header import AviHeader, read_avi_header
 PICTURE = b"\0\0\1\xb6" + bytes(20)
 
 
-def strh(kind: bytes = b"vids", handler: bytes = b"xvid", rate: int = 25, start: int = 0) -> bytes:
-    told = struct.pack("<4s4sIHHIIIII", kind, handler, 0, 0, 0, 0, 1, rate, start, 40)
+def strh(
+    kind: bytes = b"vids", handler: bytes = b"xvid", rate: int = 25, start: int = 0, scale: int = 1
+) -> bytes:
+    told = struct.pack("<4s4sIHHIIIII", kind, handler, 0, 0, 0, 0, scale, rate, start, 40)
     return chunk(b"strh", told.ljust(56, b"\0"))
 
 
@@ -94,6 +96,7 @@ def test_texts_and_names_are_passed_over() -> None:
         pytest.param(avi(listed(b"strl", strh(start=3), strf())), id="begins late"),
         pytest.param(avi(listed(b"strl", strh(rate=1), strf())), id="slow"),
         pytest.param(avi(listed(b"strl", strh(rate=1000), strf())), id="fast"),
+        pytest.param(avi(listed(b"strl", strh(rate=0, scale=0), strf())), id="no rate"),
         pytest.param(avi(listed(b"strl", strh(), strf(extra=b"a", bits=8))), id="a palette"),
         pytest.param(avi(listed(b"strl", strh(), strf(), vprp(1, 1000))), id="stretched"),
         pytest.param(avi(VIDEO, behind=chunk(b"what", b"ever")), id="something else"),
