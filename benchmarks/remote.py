@@ -8,7 +8,8 @@ after each request), as a web server and as S3, and one file of an hour.
     KB a clip   that the server sent, and that as a share of the file
     kept        files stay on a disk of this host, in a new folder each round
     requests    a clip
-    server ms   CPU of the server for each clip: it runs on the same cores, and takes from the rate
+    server ms   CPU of the server for each clip: it runs on the same cores, and takes from the rate;
+                with --apart it has the last core to itself, and local is measured on the others too
     hour        share of an hour of video that was read for one clip, and after how long that came
 
 In more names than memory holds, each worker meets a file again only in the next epoch.
@@ -21,7 +22,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -62,14 +63,17 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def served(folder: Path, latency_s: float) -> Iterator[Server]:
-    """A server of the files in ``folder``, and the environment that leads to it."""
+def served(folder: Path, latency_s: float, on: Iterable[int] = ()) -> Iterator[Server]:
+    """A server of the files in ``folder``, and the environment that leads to it; ``on`` these cores
+    if any are named."""
     command = [sys.executable, "-m", "benchmarks.object_server", str(folder), str(latency_s)]
     with subprocess.Popen(
         [*command, "--bucket", BUCKET], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         home = f"http://127.0.0.1:{int(process.stdout.readline())}"
+        if on:
+            os.sched_setaffinity(process.pid, on)
         os.environ |= {
             "AWS_ENDPOINT_URL": home, "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none",
@@ -121,11 +125,12 @@ def measure(
     epochs: int,
     *,
     keeps: bool,
+    on: Iterable[int] = (),
 ) -> Row:
     """One line of the table."""
     local, remote = [], []
     clips = rounds * epochs * len(paths)
-    with served(folder, latency_ms / 1000) as server:
+    with served(folder, latency_ms / 1000, on) as server:
         root = server.http if kind == "http" else server.s3
         (requests, sent), began = server.counts(), sum(cpu_s(server.pid).values())
         for seed in range(rounds):
@@ -177,6 +182,7 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--latency", type=float, action="append", help="ms; default 0, 5 and 50")
     made.add_argument("--root", choices=("http", "s3"), action="append", help="only this one")
+    made.add_argument("--apart", action="store_true", help="the server has a core of its own")
     made.add_argument("--no-keep", dest="kept", action="store_const", const=[False])
     made.add_argument("--keep", dest="kept", action="store_const", const=[True])
     made.add_argument("--names", type=int, default=512)
@@ -184,19 +190,33 @@ def main() -> None:
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--folder", type=Path, default=FOLDER, help="where files are kept")
     given = made.parse_args()
+    own = sorted(os.sched_getaffinity(0))
+    if given.apart:
+        if len(own) < 2:
+            raise SystemExit("--apart needs two cores")
+        os.sched_setaffinity(0, own[:-1])
+    servers = own[-1:] if given.apart else own
     paths = make(given.folder / "remote", given.names)
     latencies = given.latency or [0.0, 5.0, 50.0]
     rows: list[dict[str, Any]] = [
         dict(
             measure(
-                given.folder / "remote", paths, kind, ms, given.rounds, given.epochs, keeps=keeps
+                given.folder / "remote",
+                paths,
+                kind,
+                ms,
+                given.rounds,
+                given.epochs,
+                keeps=keeps,
+                on=servers,
             )
         )
         for kind in given.root or ("http", "s3")
         for ms in latencies
         for keeps in given.kept or (False, True)
     ]
-    show(f"{given.names} files like UCF-101's, {cores()} workers", rows, {
+    where = "a server on its own core" if given.apart else "the server on the same cores"
+    show(f"{given.names} files like UCF-101's, workers: {cores()}, {where}", rows, {
         "root": "{root}", "ms": "{latency_ms:g}", "kept": "{kept}",
         "clips/s": "{first:.0f}", "later": "{later:.0f}",
         "of local": "{first_share:.2f}", "of local ": "{later_share:.2f}",

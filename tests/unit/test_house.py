@@ -38,8 +38,8 @@ PACKAGES = {
     "decoding": (
         "storage", "stopwatch", "spans", "pictures", "looks", "h264_headers", "mpeg4_headers",
         "mpeg12_headers", "picture_headers", "avi_header", "content", "avi_index", "open_files",
-        "packets", "avi_video", "index", "fetching", "kept_files", "remote", "complete_decode",
-        "cache_folder", "index_cache", "frames", "crop",
+        "packets", "avi_video", "index", "daemon_pool", "fetching", "kept_files", "remote",
+        "complete_decode", "cache_folder", "index_cache", "frames", "crop",
         "scaling", "software", "functions", "items", "decoder",
     ),
     "transport": (

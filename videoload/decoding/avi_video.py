@@ -87,7 +87,8 @@ def _packets(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
 
 def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
     names = b"%02ddc" % avi.stream, b"%02ddb" % avi.stream
-    block, block_at = b"", at
+    block: bytes | memoryview = b""
+    block_at = at
     while at < avi.end:
         if at + CHUNK.size > block_at + len(block):
             block, block_at = content.read_block(at, CHUNK.size), at
@@ -105,7 +106,8 @@ def _coded(content: Content, avi: PlainAvi, at: int) -> Iterator[VideoPacket]:
                 if len(block) < length:
                     return
             packet = Packet(length)  # which FFmpeg pads, as its demuxer does
-            packet.update(block[begin - block_at : begin - block_at + length])
+            coded = block[begin - block_at : begin - block_at + length]
+            packet.update(cast(bytes, coded))  # any buffer does
             yield cast("VideoPacket", packet)
 
 

@@ -62,21 +62,19 @@ class Content:
             return bytes(self._all[at : at + length])
         return self._pread(length, at)
 
-    def read_block(self, at: int, least: int) -> bytes:
+    def read_block(self, at: int, least: int) -> bytes | memoryview:
         """At least so many bytes from ``at`` on, fewer at the end of the file, and more if they are
         to be had at once. Raises OSError."""
         most = max(least, _BLOCK_BYTES)
         if self._remote is None:
             return self.read(at, most)
         self._remote.seek(at)
-        block = self._remote.read(most)
-        while len(block) < least and (more := self._remote.read(least - len(block))):
-            block += more
-        return block
+        block = self._remote.read_view(most)
+        return block if len(block) >= least else self._remote.pread(least, at)
 
     def _read_all(self) -> memoryview:
         if self._remote is not None:
-            found = memoryview(self._remote.pread(self.size, 0))
+            found = self._remote.pread(self.size, 0)
         else:
             buffer = _spare.pop() if _spare else bytearray(SMALL_BYTES)
             found = memoryview(buffer)
@@ -87,7 +85,7 @@ class Content:
 
     def _pread(self, length: int, at: int) -> bytes:
         if self._remote is not None:
-            return self._remote.pread(length, at)
+            return bytes(self._remote.pread(length, at))
         self.open()
         return os.pread(self._raw, length, at)
 

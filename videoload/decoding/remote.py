@@ -18,7 +18,6 @@ file's ``failure``, and fails: whatever that led to, `RemoteFile.check` then rai
 
 from __future__ import annotations
 
-import asyncio
 import io
 import os
 import posixpath
@@ -35,6 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
+from videoload.decoding.daemon_pool import DaemonPool
 from videoload.decoding.fetching import ChangedError, Fetcher, Part, tells_versions
 from videoload.decoding.kept_files import KeptFiles
 from videoload.decoding.spans import Range, Spans, requests, without
@@ -55,6 +55,7 @@ _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files, but so many file
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
 _MOST_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
+_MOST_NOTED = 1000  # readings of what it takes to open a file
 _KNOWN = 100_000  # files whose size and version are known
 
 
@@ -102,11 +103,11 @@ class RemoteStorage:
         self.root = root
         self._disk = None if keep is None else KeptFiles(keep, root)
         self._fetcher = Fetcher(root)
-        self._finalizer = weakref.finalize(self, _stop, self._fetcher, self._disk)
+        self._one_by_one = DaemonPool("videoload-whole", 1)
+        self._finalizer = weakref.finalize(self, _stop, self._fetcher, self._one_by_one, self._disk)
         self._known: LRUCache[str, _Known] = LRUCache(_KNOWN)
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that come as a whole
-        self._turn = asyncio.Semaphore(1)
         self._set_aside: set[str] = set()  # files that are not to be read on the disk for now
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()
         self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
@@ -250,39 +251,38 @@ class RemoteStorage:
     def _keep_whole(self, name: str, known: _Known, disk: KeptFiles) -> None:
         """Have all of a longer file fetched, to be kept: one after the other, so that no more than
         one of them is in memory. For those that are too many, there are further epochs."""
-        fetcher, whole, turn = self._fetcher, self._whole, self._turn
+        fetcher, whole = self._fetcher, self._whole
         if not disk.has_room or name in whole or len(whole) >= _MOST_WHOLE:
             return
 
-        async def keep() -> None:
+        def keep() -> None:
             try:
-                async with turn:
-                    pieces = []
-                    for part in requests([Range(0, known.status.st_size)]):
-                        if not disk.has_room or disk.holds(name, known.status):
-                            return
-                        pieces.append((await fetcher.get(name, *part, known.version)).data)
-                    disk.keep(name, known.status, b"".join(pieces))
+                pieces = []
+                for part in requests([Range(0, known.status.st_size)]):
+                    if not disk.has_room or disk.holds(name, known.status):
+                        return
+                    pieces.append(fetcher.get(name, *part, known.version).data)
+                disk.keep(name, known.status, b"".join(pieces))
             finally:
                 whole.discard(name)
 
         whole.add(name)
-        fetcher.start(keep())
+        self._one_by_one.start(keep)
 
     def _ask_first(self, name: str) -> Future[Part]:
         """Ask for the first part; of a file that is kept, for no more than tells whether it is
         still so."""
         disk, fetcher = self._disk, self._fetcher
 
-        async def get() -> Part:
+        def get() -> Part:
             if disk is not None and (found := disk.find(name)) is not None:
-                part = await fetcher.get(name, 0, 1)
+                part = fetcher.get(name, 0, 1)
                 now = RemoteStatus.of(part.size, part.version)
                 if tells_versions(part.version) and now == RemoteStatus.like(found):
                     return part
-            return await fetcher.get(name, 0, _FIRST_BYTES)
+            return fetcher.get(name, 0, _FIRST_BYTES)
 
-        return fetcher.start(get())
+        return fetcher.start(get)
 
     def _first(self, path: str, name: str) -> tuple[_Known, Part]:
         asked = self._coming.pop(name, None) or self._ask_first(name)
@@ -308,8 +308,9 @@ class RemoteStorage:
             content.drop()
 
 
-def _stop(fetcher: Fetcher, disk: KeptFiles | None) -> None:
+def _stop(fetcher: Fetcher, one_by_one: DaemonPool, disk: KeptFiles | None) -> None:
     fetcher.stop()
+    one_by_one.stop()
     if disk is not None:
         disk.stop()
 
@@ -337,7 +338,7 @@ class RemoteFile:
         """Bytes at hand."""
         return self._spans.bytes
 
-    def add(self, at: int, data: bytes) -> None:
+    def add(self, at: int, data: memoryview) -> None:
         """Bytes that came."""
         with self._lock:
             self._spans.add(at, data)
@@ -362,11 +363,13 @@ class RemoteFile:
                 for gap in without(span, self._coming)
             ]
             for part in requests(missing):
-                self._coming[part] = self._fetcher.start(self._get(part))
+                self._coming[part] = self._fetcher.start(partial(self._get, part))
 
     def want_frames(self, index: VideoIndex, frames: Iterable[int]) -> None:
         """Ask for what it takes to open the file and to decode these frames."""
-        self.want([*self.known.opening, *ranges_of(index, frames, self.size)])
+        if self.held < self.size:
+            opening = self.known.opening if index.avi is None else []
+            self.want([*opening, *ranges_of(index, frames, self.size)])
 
     def want_beginning(self) -> None:
         """Ask for all of a small file, and the first part of another."""
@@ -377,14 +380,13 @@ class RemoteFile:
         end = min(at + length, self.size)
         pieces = []
         while at < end:
-            piece = self._read_some(at, end - at, end - at)
-            pieces.append(piece)
-            at += len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.append(self.read_some(at, end - at, end - at))
+            at += len(pieces[-1])
+        return b"".join(pieces)
 
-    def open(self) -> Reader:
-        """Something that FFmpeg can read from."""
-        return Reader(self)
+    def open(self, *, noted: bool = False) -> Reader:
+        """Something to read from; ``noted``: what is read is what it takes to open the file."""
+        return Reader(self, noted=noted)
 
     def is_open(self) -> None:
         """What FFmpeg has read by now is what opening takes."""
@@ -392,12 +394,10 @@ class RemoteFile:
             self.known.opening = requests(self._touched)
         self._touched = []
 
-    def read_some(self, at: int, length: int, ahead: int) -> bytes:
-        """As `pread`, but fewer bytes if only those are here; ``ahead`` are asked for if none."""
-        data = self._read_some(at, length, ahead)
-        if not self.known.opening and len(self._touched) < 1000:
-            self._touched.append(Range(at, at + len(data)))
-        return data
+    def note(self, at: int, length: int) -> None:
+        """So much was read there."""
+        if not self.known.opening and len(self._touched) < _MOST_NOTED:
+            self._touched.append(Range(at, at + length))
 
     def check(self) -> None:
         """Raise what a reader was told in the place of bytes, if it was."""
@@ -405,7 +405,8 @@ class RemoteFile:
         if failure is not None:
             raise failure
 
-    def _read_some(self, at: int, length: int, ahead: int) -> bytes:
+    def read_some(self, at: int, length: int, ahead: int) -> memoryview:
+        """As `pread`, but fewer bytes if only those are here; ``ahead`` are asked for if none."""
         while at < self.size:
             with self._lock:
                 data = self._spans.read(at, length)
@@ -418,11 +419,11 @@ class RemoteFile:
                 self.want([Range(at, at + max(length, ahead))])
             else:
                 self._fetcher.wait(asked)
-        return b""
+        return memoryview(b"")
 
-    async def _get(self, part: Range) -> None:
+    def _get(self, part: Range) -> None:
         try:
-            got = await self._fetcher.get(self._name, *part, self.known.version)
+            got = self._fetcher.get(self._name, *part, self.known.version)
             self.add(part.begin, got.data)
             if len(got.data) < part.end - part.begin:
                 raise ChangedError
@@ -437,16 +438,21 @@ class Reader(io.RawIOBase):
     """A remote file as FFmpeg reads it: one position, and more asked for ahead where it goes on
     from there."""
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: RemoteFile, *, noted: bool) -> None:
         self.name = file._name
         self._file = file
+        self._noted = noted
         self._at = self._began = self._ask_at = 0
 
     def read(self, length: int = -1) -> bytes:
         """Some bytes from here on; none at the end. Raises OSError where none come, but only once:
         FFmpeg asks again, and PyAV would print the second one."""
+        return bytes(self.read_view(length))
+
+    def read_view(self, length: int) -> memoryview:
+        """As `read`, without a copy."""
         if self._file.failure is not None:
-            return b""
+            return memoryview(b"")
         ahead = min(max(_AHEAD_BYTES, self._at - self._began), _MAX_AHEAD_BYTES)
         try:
             if ahead > _AHEAD_BYTES and self._at >= self._ask_at:
@@ -456,6 +462,8 @@ class Reader(io.RawIOBase):
         except BaseException as error:  # FFmpeg lets none pass
             self._file.failure = error
             raise OSError(5, "it cannot be read") from None
+        if self._noted:
+            self._file.note(self._at, len(data))
         self._at += len(data)
         return data
 
@@ -467,14 +475,15 @@ class Reader(io.RawIOBase):
             self._began = self._ask_at = self._at
         return self._at
 
-    def pread(self, length: int, at: int) -> bytes:
-        """``length`` bytes from ``at`` on, fewer at the end of the file."""
+    def pread(self, length: int, at: int) -> memoryview:
+        """``length`` bytes from ``at`` on, fewer at the end of the file; no copy where they are at
+        hand in one piece."""
         self.seek(at)
-        pieces: list[bytes] = []
-        while length > 0 and (piece := self.read(length)):
+        pieces: list[memoryview] = []
+        while length > 0 and (piece := self.read_view(length)):
             pieces.append(piece)
             length -= len(piece)
-        return b"".join(pieces)
+        return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def tell(self) -> int:
         """The position."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _MERGE_BYTES = 32 << 10  # a gap between two ranges that costs less than a request of its own
+_NONE = memoryview(b"")
 _PART_BYTES = 1 << 20  # of one request: longer ranges are asked for in parts, side by side
 
 
@@ -24,10 +25,11 @@ class Spans:
         self.bytes = 0
         self._max = max_bytes
         self._begins: list[int] = []
-        self._pieces: dict[int, bytes] = {}  # by where they begin, the oldest first
+        self._pieces: dict[int, memoryview] = {}  # by where they begin, the oldest first
 
-    def add(self, at: int, data: bytes) -> None:
+    def add(self, at: int, data: bytes | memoryview) -> None:
         """Keep the bytes that begin ``at``, as far as they are not here yet."""
+        data = memoryview(data)
         for begin, end in self.missing(at, at + len(data)):
             self._pieces[begin] = data[begin - at : end - at]
             insort(self._begins, begin)
@@ -37,12 +39,12 @@ class Spans:
             self.bytes -= len(self._pieces.pop(oldest))
             self._begins.remove(oldest)
 
-    def read(self, at: int, length: int) -> bytes:
+    def read(self, at: int, length: int) -> memoryview:
         """The bytes from ``at`` on, no more than ``length``, as far as they are in one piece; none
         if the first one is not here."""
         i = bisect_right(self._begins, at) - 1
         if i < 0:
-            return b""
+            return _NONE
         begin = self._begins[i]
         return self._pieces[begin][at - begin : at - begin + length]
 

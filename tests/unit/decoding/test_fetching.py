@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,14 +35,15 @@ def fetcher(server: ObjectServer) -> Iterator[Fetcher]:
 
 
 def get(fetcher: Fetcher, name: str, begin: int, end: int, version: str | None = None) -> Part:
-    return fetcher.wait(fetcher.start(fetcher.get(name, begin, end, version)))
+    return fetcher.wait(fetcher.start(partial(fetcher.get, name, begin, end, version)))
 
 
 def test_a_part_comes_with_the_size_and_the_version(fetcher: Fetcher) -> None:
     part = get(fetcher, "a.avi", 10, 20)
-    assert (part.data, part.size) == (DATA[10:20], len(DATA))
+    assert (bytes(part.data), part.size) == (DATA[10:20], len(DATA))
     assert get(fetcher, "a.avi", 2000, 9000, part.version).data == DATA[2000:]
-    assert get(fetcher, "empty.avi", 0, 100)[:2] == (b"", 0)
+    empty = get(fetcher, "empty.avi", 0, 100)
+    assert (bytes(empty.data), empty.size) == (b"", 0)
     assert (fetcher.coming, fetcher.came) == (0, 10 + 48)
 
 
@@ -62,7 +64,7 @@ def test_a_fault_that_passes_is_not_noticed(
     fault: int | str, fetcher: Fetcher, server: ObjectServer
 ) -> None:
     server.fault = fault
-    asked = fetcher.start(fetcher.get("a.avi", 0, 9))
+    asked = fetcher.start(partial(fetcher.get, "a.avi", 0, 9))
 
     def repair() -> None:
         if server.requests:
@@ -104,7 +106,7 @@ def test_a_server_of_whole_files_gives_parts_as_well(
     (tmp_path / "b.avi").write_bytes(data)
     size, version = get(fetcher, "b.avi", 0, 10)[1:]
     assert size == len(data)
-    assert get(fetcher, "empty.avi", 0, 10).data == b""
+    assert not get(fetcher, "empty.avi", 0, 10).data
     assert get(fetcher, "b.avi", 0, size + 1, version).data == data
     assert caplog.messages == []
     for begin, end in ((0, 1), (1, 2), (size // 2, size // 2 + 100_000), (size - 5, size + 5)):

@@ -167,7 +167,7 @@ def test_two_buckets_of_one_name_may_share_a_folder(
 def test_who_tells_no_versions_has_nothing_kept(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "_version", lambda got: f" {got.meta['size']}")
+    monkeypatch.setattr(fetching, "_version", lambda meta: f" {meta['size']}")
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
     for seed in range(2):
         assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
@@ -273,6 +273,28 @@ def test_of_a_longer_file_what_is_not_needed_comes_later(
     assert decoded(decoder, "jump/long.avi", 1) == decoded(
         Decoder(server.folder), "jump/long.avi", 1
     )
+
+
+@pytest.mark.parametrize("codec", ["mpeg4", "libx264"])
+def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
+    codec: str, tmp_path: Path
+) -> None:
+    """And, where FFmpeg opens it, what that takes."""
+    size = make_avi(tmp_path / "a.avi", frames=400, codec=codec, size=(144, 192)).stat().st_size
+    here = Decoder(tmp_path)
+    with ObjectServer(tmp_path) as server:
+        there = Decoder(server.url)
+        sent = []
+        for seed in range(4):
+            before = server.bytes_sent
+            there.expect("a.avi", SPEC, [Request(seed)])
+            assert decoded(there, "a.avi", seed) == decoded(here, "a.avi", seed)
+            sent.append(server.bytes_sent - before)
+            assert there._remote is not None
+            there._remote.resolve("a.avi").content.drop()  # type: ignore[union-attr]
+            there.rest()
+    assert sent[0] == size
+    assert 0 < max(sent[1:]) < 0.3 * size
 
 
 def test_for_a_folder_that_is_full_nothing_more_is_fetched(
