@@ -3,9 +3,10 @@
 Over loopback, from simulated workers (`benchmarks.simulated`) that decode nothing and answer at
 once, so that the line and the client are all there is; they share its cores, though. Clips of 16
 frames of 112x112 and 224x224, without keys and with them; with ZeroMQ alone and with two receivers,
-in turns:
+in turns. What no loader can pass is what the kernel's TCP brings on the same cores (`bare_tcp`):
 
     clips/s   read and dropped
+    of TCP    of bare TCP's clips a second, with neither words nor keys
     GB/s      of pixels
     io        CPU microseconds a clip of the client's I/O thread, which copies into the slot where
               there are no receivers
@@ -21,6 +22,7 @@ from contextlib import ExitStack
 from statistics import median
 
 import videoload as vl
+from benchmarks.bare_tcp import bare_tcp
 from benchmarks.figures import Row, client_cpu_s, parser, save, show
 from benchmarks.simulated import crowd
 from videoload.native import cores
@@ -74,15 +76,19 @@ def main() -> None:
     for size, has_keys in ((112, False), (224, False), (112, True), (224, True)):
         found: dict[int, list[Row]] = {0: [], _RECEIVERS: []}
         for _ in range(given.rounds):
+            tcp = bare_tcp(
+                16 * size * size * 3, given.seconds, processes=_PROCESSES, connections=_WORKERS
+            )
             for receivers, measured in found.items():
-                measured.append(intake(size, given.seconds, has_keys=has_keys, receivers=receivers))
+                row = intake(size, given.seconds, has_keys=has_keys, receivers=receivers)
+                measured.append({**row, "of_tcp": float(row["clips_per_s"]) / tcp})
         for measured in found.values():
             rate = median(float(row["clips_per_s"]) for row in measured)
             rows.append(min(measured, key=lambda row: abs(float(row["clips_per_s"]) - rate)))
     show(f"one client on {cores()} cores that the workers share", rows, {
         "clip": "16x{size}x{size}", "keys": "{keys}", "receivers": "{receivers}",
-        "clips/s": "{clips_per_s:.0f}", "GB/s": "{gb_per_s:.2f}", "io us": "{io:.0f}",
-        "zmq us": "{zmq:.0f}", "reader us": "{reader:.0f}",
+        "clips/s": "{clips_per_s:.0f}", "GB/s": "{gb_per_s:.2f}", "of TCP": "{of_tcp:.0%}",
+        "io us": "{io:.0f}", "zmq us": "{zmq:.0f}", "reader us": "{reader:.0f}",
     })  # fmt: skip
     save(given.json, "intake", rows, rounds=given.rounds, seconds=given.seconds)
 

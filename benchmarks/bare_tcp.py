@@ -1,0 +1,86 @@
+"""What the kernel alone brings over loopback: the same bytes, from as many processes and
+connections, received straight into shared memory, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import multiprocessing
+import os
+import select
+import socket
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+_WARM_S = 1.0
+_SLOTS = 16  # a connection
+
+
+def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> float:
+    """Answers of ``size`` bytes a second, of so many pairs of processes with so many connections
+    each."""
+    context = multiprocessing.get_context("spawn")
+    rates, made = [], []
+    for _ in range(processes):
+        listening = socket.create_server(("127.0.0.1", 0))
+        there, here = context.Pipe(duplex=False)
+        made += [
+            context.Process(
+                target=_receive, args=(listening, size, seconds, connections, here), daemon=True
+            ),
+            context.Process(
+                target=_send, args=(listening.getsockname()[1], size, connections), daemon=True
+            ),
+        ]
+        rates.append(there)
+    for process in made:
+        process.start()
+    total = sum(float(there.recv()) for there in rates)
+    for process in made:
+        process.kill()
+        process.join()
+    return total
+
+
+def _receive(
+    listening: socket.socket, size: int, seconds: float, connections: int, told: Connection
+) -> None:
+    memory = size * connections * _SLOTS  # more than a core's caches hold, as a loader's
+    pixels = os.memfd_create("pixels")
+    os.ftruncate(pixels, memory)
+    slots = memoryview(mmap.mmap(pixels, memory))
+    turns = itertools.cycle(range(0, memory, size))
+    epoll = select.epoll()
+    left: dict[int, tuple[socket.socket, memoryview]] = {}
+    for _ in range(connections):
+        end, _ = listening.accept()
+        end.setblocking(False)
+        left[end.fileno()] = end, slots[:0]
+        epoll.register(end, select.EPOLLIN)
+    count, began = 0, time.perf_counter() + _WARM_S
+    while (now := time.perf_counter()) < began + seconds:
+        for descriptor, _ in epoll.poll(0.1):
+            end, rest = left[descriptor]
+            if not rest:
+                at = next(turns)
+                rest = slots[at : at + size]
+            rest = rest[end.recv_into(rest) :]
+            count += not rest and now > began
+            left[descriptor] = end, rest
+    told.send(count / (now - began))
+
+
+def _send(port: int, size: int, connections: int) -> None:
+    def run() -> None:
+        answer = os.urandom(size)  # zeros would be one page
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as end:
+            while True:
+                end.sendall(answer)
+
+    threads = [threading.Thread(target=run) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
