@@ -142,7 +142,10 @@ def videoload(workers: int, steps: int) -> tuple[float, float]:
     model = make_model()
     with vl.Client(workers=workers) as client:
         warm_up(client, workers)
-        train = client.stream(_names(steps * items.BATCH), item, items.BATCH, shuffle=True)
+        train = client.stream(
+            _names(steps * items.BATCH), item, items.BATCH, shuffle=True,
+            slots=CAPACITY // items.BATCH,
+        )  # fmt: skip
         check = client.stream(_names(CHECKED * items.BATCH), item, items.BATCH)
         warm = client.stream(_names(items.BATCH), item, items.BATCH).dataset()
         model.fit(warm, validation_data=warm, **QUIET)

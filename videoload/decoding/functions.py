@@ -79,8 +79,13 @@ class Functions:
 
 def call(function: Function, given: object, seed: int) -> object:
     """What the function returns for a clip, path or name, and a generator of its own."""
-    with _limiting, _libraries(len(sys.modules)).limit(limits=1):
-        return function(given, np.random.Generator(np.random.PCG64(seed)))
+    draws = np.random.Generator(np.random.PCG64(seed))
+    with _limiting:
+        libraries = _libraries(len(sys.modules))
+        if all(library.num_threads == 1 for library in libraries.lib_controllers):
+            return function(given, draws)  # in most workers; to limit them takes as long as `draws`
+        with libraries.limit(limits=1):
+            return function(given, draws)
 
 
 @lru_cache(1)

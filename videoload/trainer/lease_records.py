@@ -32,8 +32,7 @@ class Stream:
     quarantine: Quarantine
     clip_frames: int
     ordered: bool
-    lease_clips: int
-    run_clips: int  # the same for clips of one video
+    lease_clips: int  # at most
     slots: int
     free: list[int]
     clip_bytes: int

@@ -41,7 +41,10 @@ from videoload.trainer.silence import Look
 from videoload.trainer.worker_pool import AMENDS, WorkerPool
 
 _LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
-_RUN_CLIPS = 64  # at most, where they are clips of one video, which one pass over it decodes
+# At most, where they are clips of one video, which one pass over it decodes, or are made so quickly
+# that all of them take no longer than `_QUICK_S`.
+_MOST_CLIPS = 64
+_QUICK_S = 0.06
 # Of decoding a run, at most: what takes so long lies far apart in a long video, so that one pass
 # spares little, and a batch would wait for one worker while others are at later ones.
 _RUN_S = 0.5
@@ -99,11 +102,9 @@ class LeaseTable:
         """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
         its clips fit into one message. ``clip_bytes``: of each, where it has to be sent.
         ``fetched``: local workers have its files from another host."""
-        most, of_one_video = (
-            max(1, min(lease_clips, limit)) for limit in (_LEASE_CLIPS, _RUN_CLIPS)
-        )
+        most = max(1, min(lease_clips, _MOST_CLIPS))
         self._streams[stream] = Stream(
-            stream, plan, quarantine, clip_frames, ordered, most, of_one_video, slots,
+            stream, plan, quarantine, clip_frames, ordered, most, slots,
             list(range(slots))[::-1], clip_bytes, fetched,
         )  # fmt: skip
         self._note_what_is_fetched()
@@ -480,7 +481,8 @@ class LeaseTable:
         stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
         workers = max(1, pool.taking)
         spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
-        longest = min(stream.lease_clips, max(-(-clips // workers), spare))
+        most = max(_LEASE_CLIPS, math.floor(min(clips, _QUICK_S / stream.clip_s)))
+        longest = min(stream.lease_clips, most, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)
@@ -493,7 +495,7 @@ def _with_rest_of_video(batch: Batch, size: int, most: float) -> int:
     """So many rows, and those that a pass over the last one's video decodes as well, ``most``."""
     samples, first = batch.samples, batch.next_row
     end = min(first + size, len(samples))
-    most = min(first + min(batch.reader.stream.run_clips, most), len(samples))
+    most = min(first + min(batch.reader.stream.lease_clips, most), len(samples))
     while end < most and samples[end].video == samples[end - 1].video:
         end += 1
     return end - first

@@ -351,7 +351,7 @@ def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, m
     ("clips", "lease_clips", "clip_s", "sizes"),
     [
         (30, 99, 0.002, [30]),  # of one video, in one pass over it
-        (10, 99, 0.002, [20, 10]),  # 14 would be a half of the second one
+        (10, 99, 0.004, [20, 10]),  # 14 would be a half of the second one
         (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
         (30, 99, 0.2, [15, 15]),  # far apart: a worker alone would take 6 s
     ],
@@ -360,6 +360,26 @@ def test_the_clips_of_a_video_are_one_lease(
     clips: int, lease_clips: int, clip_s: float, sizes: list[int]
 ) -> None:
     desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
+    left = grants(desk.start(10, steps=range(1)))
+    while left:  # now it is known how long they take
+        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
+    leases = desk.decode_all(*desk.start(11, steps=range(1, 2)))
+    assert [len(lease.samples) for lease in leases] == sizes
+
+
+@pytest.mark.parametrize(
+    ("clip_s", "lease_clips", "sizes"),
+    [
+        (0.001, 99, [40]),  # 60 would take as long as a lease may
+        (0.001, 30, [20, 20]),  # no more fit into a message
+        (0.0025, 99, [20, 20]),
+        (0.01, 99, [14, 14, 12]),
+    ],
+)
+def test_a_lease_holds_more_clips_where_they_are_made_quickly(
+    clip_s: float, lease_clips: int, sizes: list[int]
+) -> None:
+    desk = Desk("a", batch=40, lease_clips=lease_clips)
     left = grants(desk.start(10, steps=range(1)))
     while left:  # now it is known how long they take
         left += grants(desk.answer(left.pop(0), clip_s=clip_s))

@@ -145,8 +145,10 @@ class Shop:
         decode_s = self.now - hand.begun
         if hand.leases:
             self._begin(hand)
-        self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
-        comes_s = (0.0 if hand.local else self._line_free - self.now) + hand.away_s / 2
+        comes_s = hand.away_s / 2
+        if not hand.local:
+            self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
+            comes_s += self._line_free - self.now
         comes_s = max(comes_s, hand.cut_until - self.now)
         hand.sending += 1
         if comes_s:
