@@ -72,7 +72,7 @@ def run() -> Iterator[Row]:
             (np.zeros((items.BATCH, *SHAPE), np.float32), np.zeros(items.BATCH, np.int64))
         ).repeat(STEPS)
         fit(again, 1)  # what Keras does once
-        least = fit(again, EPOCHS)
+        before = fit(again, EPOCHS)
         recipe_s = fit(theirs, EPOCHS)
         item = vl.ItemSpec("benchmarks.recipes.items:npy", SHAPE, "float32")
         with vl.Client(workers=WORKERS) as client:
@@ -82,6 +82,7 @@ def run() -> Iterator[Row]:
             cached = stream.dataset().cache()
             fit(cached, 1)
             from_memory = fit(cached, EPOCHS)
+        least = (before + fit(again, EPOCHS)) / 2
     yield Row(f"2 paths and labels, .npy, {WORKERS} workers", "", recipe_s, ours, least)
     yield Row("2 the same from dataset().cache()", "", recipe_s, from_memory, least)
 
