@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from videoload.decoding.daemon_pool import DaemonPool
@@ -70,10 +71,20 @@ class Fetcher:
         self._tell_at = 0.0
         self._serves_parts, self._told_of_parts = True, False
 
-    def start(self, work: Callable[[], T]) -> Future[T]:
-        """Have ``work``, which gets something, done in another thread. Raises StorageError."""
+    def start(self, work: Callable[[], T], size: int) -> Future[T]:
+        """Have ``work``, which gets up to ``size`` bytes, done in another thread. Raises
+        StorageError."""
         self._store = self._store or open_store(self.url)
-        return self._threads.start(work)
+        with self._lock:
+            self.coming += size
+        return self._threads.start(partial(self._counted, work, size))
+
+    def _counted(self, work: Callable[[], T], size: int) -> T:
+        try:
+            return work()
+        finally:
+            with self._lock:
+                self.coming -= size
 
     def wait(self, future: Future[T]) -> T:
         """What comes of it. Raises what it raises, and what ``tick`` raises."""
@@ -90,17 +101,10 @@ class Fetcher:
     def get(self, name: str, begin: int, end: int, version: str | None = None) -> Part:
         """The bytes [begin, end) of an object, or as many as it has; for what was started. Raises
         StorageError, FileNotFoundError, and ChangedError where it is not of this version."""
+        part = self._get(name, begin, end, version)
         with self._lock:
-            self.coming += end - begin
-        came = 0
-        try:
-            part = self._get(name, begin, end, version)
-            came = len(part.data)
-            return part
-        finally:
-            with self._lock:
-                self.coming -= end - begin
-                self.came += came
+            self.came += len(part.data)
+        return part
 
     def _get(self, name: str, begin: int, end: int, version: str | None) -> Part:
         from obstore.exceptions import BaseError, NotFoundError, PreconditionError

@@ -282,7 +282,7 @@ class RemoteStorage:
                     return part
             return fetcher.get(name, 0, _FIRST_BYTES)
 
-        return fetcher.start(get)
+        return fetcher.start(get, _FIRST_BYTES)
 
     def _first(self, path: str, name: str) -> tuple[_Known, Part]:
         asked = self._coming.pop(name, None) or self._ask_first(name)
@@ -363,7 +363,9 @@ class RemoteFile:
                 for gap in without(span, self._coming)
             ]
             for part in requests(missing):
-                self._coming[part] = self._fetcher.start(partial(self._get, part))
+                self._coming[part] = self._fetcher.start(
+                    partial(self._get, part), part.end - part.begin
+                )
 
     def want_frames(self, index: VideoIndex, frames: Iterable[int]) -> None:
         """Ask for what it takes to open the file and to decode these frames."""

@@ -31,7 +31,9 @@ class Spans:
         """Keep the bytes that begin ``at``, as far as they are not here yet."""
         data = memoryview(data)
         for begin, end in self.missing(at, at + len(data)):
-            self._pieces[begin] = data[begin - at : end - at]
+            piece = data[begin - at : end - at]
+            # A view has all of the data stay in memory.
+            self._pieces[begin] = piece if 2 * len(piece) > len(data) else memoryview(bytes(piece))
             insort(self._begins, begin)
             self.bytes += end - begin
         while self.bytes > self._max and len(self._pieces) > 1:

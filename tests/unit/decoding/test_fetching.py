@@ -35,7 +35,7 @@ def fetcher(server: ObjectServer) -> Iterator[Fetcher]:
 
 
 def get(fetcher: Fetcher, name: str, begin: int, end: int, version: str | None = None) -> Part:
-    return fetcher.wait(fetcher.start(partial(fetcher.get, name, begin, end, version)))
+    return fetcher.wait(fetcher.start(partial(fetcher.get, name, begin, end, version), end - begin))
 
 
 def test_a_part_comes_with_the_size_and_the_version(fetcher: Fetcher) -> None:
@@ -64,7 +64,7 @@ def test_a_fault_that_passes_is_not_noticed(
     fault: int | str, fetcher: Fetcher, server: ObjectServer
 ) -> None:
     server.fault = fault
-    asked = fetcher.start(partial(fetcher.get, "a.avi", 0, 9))
+    asked = fetcher.start(partial(fetcher.get, "a.avi", 0, 9), 9)
 
     def repair() -> None:
         if server.requests:

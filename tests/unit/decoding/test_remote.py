@@ -297,6 +297,17 @@ def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
     assert 0 < max(sent[1:]) < 0.3 * size
 
 
+def test_no_more_is_asked_for_ahead_than_memory_is_meant_for(tmp_path: Path) -> None:
+    with ObjectServer(tmp_path) as server:
+        server.fault = "silence"
+        storage = RemoteStorage(server.url)
+        for number in range(200):
+            storage.expect(f"{number}.avi")
+        assert storage.is_busy
+        assert 64 <= len(storage._coming) <= 65  # of a megabyte each
+        wait_until(lambda: len(server.requests) == 32, 10 * SECOND)
+
+
 def test_for_a_folder_that_is_full_nothing_more_is_fetched(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
