@@ -23,6 +23,7 @@ def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> 
     each."""
     context = multiprocessing.get_context("spawn")
     rates, made = [], []
+    given: list[socket.socket | Connection] = []
     for _ in range(processes):
         listening = socket.create_server(("127.0.0.1", 0))
         there, here = context.Pipe(duplex=False)
@@ -35,13 +36,17 @@ def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> 
             ),
         ]
         rates.append(there)
+        given += [listening, here]
     for process in made:
         process.start()
-    total = sum(float(there.recv()) for there in rates)
-    for process in made:
-        process.kill()
-        process.join()
-    return total
+    for end in given:  # so that who dies is missed
+        end.close()
+    try:
+        return sum(float(there.recv()) for there in rates)
+    finally:
+        for process in made:
+            process.kill()
+            process.join()
 
 
 def _receive(

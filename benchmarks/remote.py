@@ -195,7 +195,7 @@ def main() -> None:
         if len(own) < 2:
             raise SystemExit("--apart needs two cores")
         os.sched_setaffinity(0, own[:-1])
-    servers = own[-1:] if given.apart else own
+    servers = own[-1:] if given.apart else []
     paths = make(given.folder / "remote", given.names)
     latencies = given.latency or [0.0, 5.0, 50.0]
     rows: list[dict[str, Any]] = [

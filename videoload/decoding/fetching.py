@@ -6,7 +6,7 @@ intervals, for `GIVE_UP_S`, and people are told; only then it fails, as a Storag
 that is denied: keys expire, and others take their place. What fails at once is what the storage
 says of the object itself: it is not there (FileNotFoundError), or is another by now (ChangedError).
 
-A thread for each request costs a third less than asyncio does, most of which is its own work.
+A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Fetcher:
     def start(self, work: Callable[[], T], size: int) -> Future[T]:
         """Have ``work``, which gets up to ``size`` bytes, done in another thread. Raises
         StorageError."""
-        self._store = self._store or open_store(self.url)
+        if self._store is None:
+            self._store = open_store(self.url)
         with self._lock:
             self.coming += size
         return self._threads.start(partial(self._counted, work, size))

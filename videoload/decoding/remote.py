@@ -1,9 +1,9 @@
 """Files below a URL, of which only those parts are read that are needed.
 
 The first request for a file brings its first megabyte, its size and its version: all of a small
-file. Where its index is known, what is asked for is what opening it took the last time, and the
-groups of pictures that the clip needs, side by side. What nobody foresaw is fetched when FFmpeg
-asks for it, with more and more behind it as it goes on.
+file. Where its index is known, what is asked for is the groups of pictures that the clip needs and,
+if FFmpeg opens it, what that took the last time, side by side. What nobody foresaw is fetched when
+it is asked for, with more and more behind it as it goes on.
 
 Everything is asked for as early as it is known (`RemoteStorage.expect`), so that the next clips'
 bytes come while this one is decoded. What waits, waits in `Fetcher.wait`, where the worker's
@@ -437,8 +437,8 @@ class RemoteFile:
 
 
 class Reader(io.RawIOBase):
-    """A remote file as FFmpeg reads it: one position, and more asked for ahead where it goes on
-    from there."""
+    """A remote file as FFmpeg and the index read it: one position, and more asked for ahead where
+    it goes on from there."""
 
     def __init__(self, file: RemoteFile, *, noted: bool) -> None:
         self.name = file._name

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _MERGE_BYTES = 32 << 10  # a gap between two ranges that costs less than a request of its own
-_NONE = memoryview(b"")
 _PART_BYTES = 1 << 20  # of one request: longer ranges are asked for in parts, side by side
 
 
@@ -46,7 +45,7 @@ class Spans:
         if the first one is not here."""
         i = bisect_right(self._begins, at) - 1
         if i < 0:
-            return _NONE
+            return memoryview(b"")
         begin = self._begins[i]
         return self._pieces[begin][at - begin : at - begin + length]
 

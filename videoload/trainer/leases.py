@@ -42,7 +42,7 @@ from videoload.trainer.worker_pool import AMENDS, WorkerPool
 
 _LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
 # At most, where they are clips of one video, which one pass over it decodes, or are made so quickly
-# that all of them take no longer than `_QUICK_S`.
+# that all of them take no longer than `_QUICK_S`: a batch that takes `_LEASE_S` or so is one lease.
 _MOST_CLIPS = 64
 _QUICK_S = 0.06
 # Of decoding a run, at most: what takes so long lies far apart in a long video, so that one pass

@@ -347,6 +347,14 @@ def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, m
     assert sum(sizes) == 40
 
 
+def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
+    """Clips of each lease of a batch, after one whose clips told how long they take."""
+    left = grants(desk.start(10, steps=range(1)))
+    while left:
+        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
+    return [len(lease.samples) for lease in desk.decode_all(*desk.start(11, steps=range(1, 2)))]
+
+
 @pytest.mark.parametrize(
     ("clips", "lease_clips", "clip_s", "sizes"),
     [
@@ -360,11 +368,7 @@ def test_the_clips_of_a_video_are_one_lease(
     clips: int, lease_clips: int, clip_s: float, sizes: list[int]
 ) -> None:
     desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
-    left = grants(desk.start(10, steps=range(1)))
-    while left:  # now it is known how long they take
-        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
-    leases = desk.decode_all(*desk.start(11, steps=range(1, 2)))
-    assert [len(lease.samples) for lease in leases] == sizes
+    assert sizes_once_known(desk, clip_s) == sizes
 
 
 @pytest.mark.parametrize(
@@ -379,12 +383,7 @@ def test_the_clips_of_a_video_are_one_lease(
 def test_a_lease_holds_more_clips_where_they_are_made_quickly(
     clip_s: float, lease_clips: int, sizes: list[int]
 ) -> None:
-    desk = Desk("a", batch=40, lease_clips=lease_clips)
-    left = grants(desk.start(10, steps=range(1)))
-    while left:  # now it is known how long they take
-        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
-    leases = desk.decode_all(*desk.start(11, steps=range(1, 2)))
-    assert [len(lease.samples) for lease in leases] == sizes
+    assert sizes_once_known(Desk("a", batch=40, lease_clips=lease_clips), clip_s) == sizes
 
 
 def test_nobody_waits_for_one_worker_where_it_is_not_known_how_long_clips_take() -> None:
