@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import SECOND, wait_until
 from videoload.errors import ProtocolError
+from videoload.transport import data_connection
 from videoload.transport.data_connection import TICKET_BYTES, PixelReader, PixelSender
 from videoload.transport.messages import DataOffer
 
@@ -78,6 +79,23 @@ def test_answers_land_whole_and_in_their_order(key: bytes, sizes: list[int]) -> 
         assert not reader.is_told
         for pixels, place in zip(sent, places, strict=True):
             assert np.array_equal(pixels, place)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="TCP_INFO is Linux's")
+@pytest.mark.parametrize("is_near", [True, False])
+def test_a_near_trainer_has_little_on_its_way_and_no_answer_stalls(
+    is_near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_connection, "_NEAR_S", 1.0 if is_near else -1.0)
+    with connected(b"") as (sender, reader):
+        wait_until(lambda: sender.is_open, 5 * SECOND)
+        assert sender._socket is not None
+        kept = sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        assert (kept == 2 * data_connection._NEAR_BYTES) is is_near
+        place = np.zeros(128 << 20, np.uint8)  # with half the bytes on the way: 5 MB/s
+        reader.land(1, place.data)
+        sender.send(1, noise(place.size))
+        assert read_all(reader, 1) == [1]
 
 
 @KEYS
