@@ -85,8 +85,8 @@ class Client:
         receivers: Processes on this host that take pixels from workers of other hosts, straight
             into the batch, at the port after that of ``listen`` (at a free one for ``:*``). Where
             there are none, the default 0, or a worker does not reach that port, pixels come by
-            ``listen`` as well, which takes this process a copy more: 3 GB/s at most, or 1 GB/s with
-            keys. Two receivers took 4 and 2.6 GB/s of the same two cores. Linux only: elsewhere
+            ``listen`` as well, which takes this process a copy more: 5 GB/s at most, or 1 GB/s with
+            keys. Two receivers took 8 and 5 GB/s of the same two cores. Linux only: elsewhere
             there are none.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so it must be longer than
