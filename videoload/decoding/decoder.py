@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LONG_S = 1.0  # of decoding for an index: worth a warning
+_MOST_EXPECTED = 1000  # clips: more than all leases of a worker have
 
 
 class Request(NamedTuple):
@@ -77,6 +78,14 @@ class PreparedClips(NamedTuple):
         return float(self.known.info.fps)
 
 
+class _Drawn(NamedTuple):
+    """What was drawn for clips of a video, ``by`` this spec, ``of`` this index."""
+
+    by: ClipSpec
+    of: VideoIndex
+    params: list[ClipParams]
+
+
 class Decoder:
     """Decodes clips of the videos under ``root``; one per process, one thread.
 
@@ -100,6 +109,7 @@ class Decoder:
         self._functions = Functions(transforms)
         self._files = OpenFiles()
         self._chains = Chains()
+        self._expected: dict[tuple[str | Request, ...], _Drawn] = {}
         self.watch = Stopwatch()  # where the time goes, since it was started
 
     def decode(
@@ -148,7 +158,11 @@ class Decoder:
         with self.watch.phase("open"):
             file = self._storage.resolve(path)
         index, opened = self._index(path, file, tick)
-        params = _params(spec, index, requests)
+        drawn_for = self._expected.pop((path, *requests), None) if self._expected else None
+        if drawn_for is not None and drawn_for.by is spec and drawn_for.of is index:
+            params = drawn_for.params
+        else:
+            params = _params(spec, index, requests)
         shape = (len(params), *spec.decoded_shape)
         clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
@@ -234,6 +248,9 @@ class Decoder:
                 file.content.want_beginning()
                 return
             params = _params(spec, index, requests)
+            if len(self._expected) >= _MOST_EXPECTED:  # of leases that were handed back
+                self._expected.clear()
+            self._expected[path, *requests] = _Drawn(spec, index, params)
             frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
             file.content.want_frames(index, frames)
 

@@ -74,6 +74,7 @@ class VideoIndex:
         self.avi = avi
         self.salvaged: dict[int, list[int]] = {}
         self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
+        self._last = -1, KeyFrame(-1, -1, -1, -1)
 
     @property
     def is_proven(self) -> bool:
@@ -92,7 +93,10 @@ class VideoIndex:
 
     def keyframe(self, group: int) -> KeyFrame:
         """Where a group of pictures starts."""
-        return KeyFrame(*self.keyframes[group].tolist())
+        last = self._last  # a clip asks for the same one at each of its frames
+        if last[0] != group:
+            last = self._last = group, KeyFrame(*self.keyframes[group].tolist())
+        return last[1]
 
     def group_of(self, ordinal: int) -> int:
         """The number of the group of pictures that a frame is in; -1: before the first one."""

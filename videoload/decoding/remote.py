@@ -25,10 +25,10 @@ import stat
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -56,6 +56,7 @@ _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
 _MOST_WHOLE = 1000  # files that are to be fetched as a whole, and wait for one another
 _MOST_NOTED = 1000  # readings of what it takes to open a file
+_NAMES = 1000  # a file's is asked for several times a clip
 _KNOWN = 100_000  # files whose size and version are known
 
 
@@ -241,12 +242,7 @@ class RemoteStorage:
 
     def _name(self, path: str) -> str:
         """The path in its plainest form. Raises VideoError."""
-        name = posixpath.normpath(path)
-        if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
-            raise VideoError(path, f"lies outside of the root {self.root}")
-        if not name.isprintable() or any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise VideoError(path, "cannot be a file name")
-        return name
+        return _plain_name(path, self.root)
 
     def _keep_whole(self, name: str, known: _Known, disk: KeptFiles) -> None:
         """Have all of a longer file fetched, to be kept: one after the other, so that no more than
@@ -308,6 +304,16 @@ class RemoteStorage:
             content.drop()
 
 
+@lru_cache(_NAMES)
+def _plain_name(path: str, root: str) -> str:
+    name = posixpath.normpath(path)
+    if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
+        raise VideoError(path, f"lies outside of the root {root}")
+    if not name.isprintable() or any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise VideoError(path, "cannot be a file name")
+    return name
+
+
 def _stop(fetcher: Fetcher, one_by_one: DaemonPool, disk: KeptFiles | None) -> None:
     fetcher.stop()
     one_by_one.stop()
@@ -332,6 +338,7 @@ class RemoteFile:
         self._spans = Spans(_FILE_BYTES)
         self._coming: dict[Range, Future[None]] = {}
         self._touched: list[Range] = []
+        self._wanted: frozenset[int] = frozenset()  # the frames that were asked for last
 
     @property
     def held(self) -> int:
@@ -352,6 +359,7 @@ class RemoteFile:
         """Keep no bytes."""
         with self._lock:
             self._spans.clear()
+            self._wanted = frozenset()
 
     def want(self, ranges: Iterable[Range]) -> None:
         """Ask for what is neither at hand nor on its way. Raises StorageError."""
@@ -367,9 +375,10 @@ class RemoteFile:
                     partial(self._get, part), part.end - part.begin
                 )
 
-    def want_frames(self, index: VideoIndex, frames: Iterable[int]) -> None:
+    def want_frames(self, index: VideoIndex, frames: Collection[int]) -> None:
         """Ask for what it takes to open the file and to decode these frames."""
-        if self.held < self.size:
+        if self.held < self.size and self._wanted != frozenset(frames):
+            self._wanted = frozenset(frames)
             opening = self.known.opening if index.avi is None else []
             self.want([*opening, *ranges_of(index, frames, self.size)])
 
