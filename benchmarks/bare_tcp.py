@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 
 _WARM_S = 1.0
 _SLOTS = 16  # a connection
-_ON_ITS_WAY = 64 << 10  # what waits in the kernel leaves the cores' caches: half the rate, or less
+_ON_ITS_WAY = 64 << 10  # what waits in the kernel leaves the cores' caches: a third less, or half
 
 
 def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> float:

@@ -158,11 +158,7 @@ class Decoder:
         with self.watch.phase("open"):
             file = self._storage.resolve(path)
         index, opened = self._index(path, file, tick)
-        drawn_for = self._expected.pop((path, *requests), None) if self._expected else None
-        if drawn_for is not None and drawn_for.by is spec and drawn_for.of is index:
-            params = drawn_for.params
-        else:
-            params = _params(spec, index, requests)
+        params = self._drawn(path, spec, index, requests)
         shape = (len(params), *spec.decoded_shape)
         clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
@@ -321,6 +317,15 @@ class Decoder:
             given = path if self._functions.allowed is None else checked_name(path)
         seeds = [request.seed for request in requests]
         return PreparedItems(path, spec, seeds, out, function, given)
+
+    def _drawn(
+        self, path: str, spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]
+    ) -> list[ClipParams]:
+        """What was drawn for each view of each clip when they were expected, or is drawn now."""
+        expected = self._expected.pop((path, *requests), None)
+        if expected is not None and expected.by is spec and expected.of is index:
+            return expected.params
+        return _params(spec, index, requests)
 
     def _index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         """The index of a file, and the file if it had to be opened for it."""

@@ -74,7 +74,7 @@ class VideoIndex:
         self.avi = avi
         self.salvaged: dict[int, list[int]] = {}
         self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
-        self._last = -1, KeyFrame(-1, -1, -1, -1)
+        self._last: tuple[int, KeyFrame] | None = None
 
     @property
     def is_proven(self) -> bool:
@@ -94,7 +94,7 @@ class VideoIndex:
     def keyframe(self, group: int) -> KeyFrame:
         """Where a group of pictures starts."""
         last = self._last  # a clip asks for the same one at each of its frames
-        if last[0] != group:
+        if last is None or last[0] != group:
             last = self._last = group, KeyFrame(*self.keyframes[group].tolist())
         return last[1]
 

@@ -377,8 +377,9 @@ class RemoteFile:
 
     def want_frames(self, index: VideoIndex, frames: Collection[int]) -> None:
         """Ask for what it takes to open the file and to decode these frames."""
-        if self.held < self.size and self._wanted != frozenset(frames):
-            self._wanted = frozenset(frames)
+        wanted = frozenset(frames)
+        if self.held < self.size and self._wanted != wanted:
+            self._wanted = wanted
             opening = self.known.opening if index.avi is None else []
             self.want([*opening, *ranges_of(index, frames, self.size)])
 

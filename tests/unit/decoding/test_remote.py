@@ -297,6 +297,21 @@ def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
     assert 0 < max(sent[1:]) < 0.3 * size
 
 
+def test_what_was_drawn_ahead_counts_for_its_own_spec_alone(server: ObjectServer) -> None:
+    other = replace(SPEC, stride=1, size=(24, 24))
+    there, here = Decoder(server.url), Decoder(server.folder)
+    path = "jump/long.avi"
+    decoded(there, path, 0)  # from now on its index is known
+    there.expect(path, SPEC, [Request(1)])
+    outs = [np.zeros((1, *other.shape), np.uint8) for _ in range(2)]
+    frames = [
+        decoder.decode(path, other, [Request(1)], out).tolist()
+        for decoder, out in zip((there, here), outs, strict=True)
+    ]
+    assert frames[0] == frames[1]
+    assert np.array_equal(outs[0], outs[1])
+
+
 def test_no_more_is_asked_for_ahead_than_memory_is_meant_for(tmp_path: Path) -> None:
     with ObjectServer(tmp_path) as server:
         server.fault = "silence"
