@@ -8,6 +8,7 @@
                     started it
     "ffmpeg-log"    FFmpeg logs nothing by itself                every process that decodes
     "descriptors"   as many files open at once as are allowed    a trainer that listens
+    "background"    threads that fetch do not interrupt others   every process that fetches
 
 `switch_off` leaves settings out, in this process and in the workers that it starts from then on;
 ``videoload worker --without NAME`` does the same for workers that dial in.
@@ -27,7 +28,15 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-REACHES = ("malloc", "gathers", "memory-limit", "parent-death", "ffmpeg-log", "descriptors")
+REACHES = (
+    "malloc",
+    "gathers",
+    "memory-limit",
+    "parent-death",
+    "ffmpeg-log",
+    "descriptors",
+    "background",
+)
 
 SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
@@ -51,7 +60,7 @@ def switch_off(*names: str) -> None:
 
     Args:
         names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"``,
-            ``"ffmpeg-log"`` and ``"descriptors"``: see `videoload.native`.
+            ``"ffmpeg-log"``, ``"descriptors"`` and ``"background"``: see `videoload.native`.
 
     Raises:
         ValueError: There is no setting of that name.
@@ -134,6 +143,19 @@ def die_with_parent() -> None:
     """Have Linux kill this process when the thread that started it ends, even in a hung decoder."""
     if "parent-death" not in _off and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def stay_in_background() -> None:
+    """Have this thread, and those that it starts, let the turn of another one end before they go on
+    with what has come for them.
+
+    A request wakes its threads up to ten times, and each time a decoder was interrupted, which then
+    found less of its own in its core's caches. As shares of a core, nothing changes.
+    """
+    if "background" not in _off and sys.platform == "linux":
+        with suppress(OSError):  # not in every sandbox
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 @cache

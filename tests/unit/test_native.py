@@ -199,8 +199,10 @@ def test_an_unknown_reach_is_refused_and_nothing_is_switched_off() -> None:
 REACHING = """
     import ctypes
     import json
+    import os
     import resource
     import sys
+    from threading import Thread
 
     import av
     from videoload import native
@@ -230,6 +232,23 @@ REACHING = """
     native.allow_descriptors()
     native.silence_ffmpeg()
 
+    policies = []
+
+    def note():
+        policies.append(os.sched_getscheduler(0))
+
+    def step_back():
+        native.stay_in_background()
+        note()
+        started = Thread(target=note)
+        started.start()
+        started.join()
+
+    fetching = Thread(target=step_back)
+    fetching.start()
+    fetching.join()
+    note()
+
     dies_of = ctypes.c_int(0)
     load(None).prctl(2, ctypes.byref(dies_of))  # PR_GET_PDEATHSIG
     print(json.dumps({
@@ -239,6 +258,7 @@ REACHING = """
         "parent-death": dies_of.value,
         "ffmpeg-log": "off" if av.logging.get_level() is None else "as it was",
         "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "background": policies,
         "switched off": native.switched_off(),
     }))
 """
@@ -256,12 +276,13 @@ def found_after(*without: str) -> dict[str, Any]:
 
 UNTOUCHED = {
     "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was", "descriptors": 100,
+    "background": [os.SCHED_OTHER] * 3,  # a thread that fetches, one that it starts, the main one
     "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
 }  # fmt: skip
 MADE = {
     "malloc": 3, "gathers": 2 if platform.machine() in ("x86_64", "AMD64") else 0,
     "parent-death": signal.SIGKILL, "ffmpeg-log": "off", "memory-limit": 4 << 30,
-    "descriptors": 300,
+    "descriptors": 300, "background": [os.SCHED_BATCH, os.SCHED_BATCH, os.SCHED_OTHER],
 }  # fmt: skip
 
 

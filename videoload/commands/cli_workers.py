@@ -96,7 +96,7 @@ def worker(
         typer.Option(
             metavar="NAME",
             help="A setting of the process to leave out: malloc, gathers, memory-limit, "
-            "parent-death, ffmpeg-log, descriptors; more than once for several.",
+            "parent-death, ffmpeg-log, descriptors, background; more than once for several.",
         ),
     ] = None,
     metrics_port: Annotated[

@@ -1,4 +1,4 @@
-"""Work in a few threads that no exit waits for.
+"""Work in a few threads that no exit waits for, and that interrupt no other thread.
 
 The standard library's pool has its threads joined when Python ends: one that waits for a silent
 server would hold up the end of its process for as long as that is silent.
@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
+
+from videoload.native import stay_in_background
 
 T = TypeVar("T")
 
@@ -62,6 +64,7 @@ class DaemonPool:
 
 
 def _run(jobs: SimpleQueue[_Job | None], free: threading.Semaphore) -> None:
+    stay_in_background()
     while (job := jobs.get()) is not None:
         if job.future.set_running_or_notify_cancel():
             try:
