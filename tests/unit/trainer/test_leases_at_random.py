@@ -454,7 +454,8 @@ class World:
         assert self.table.workers == sum(not w.suspect for w in self.table._pool._workers.values())
 
     def check_nobody_idles(self) -> None:
-        """No worker has room for a lease while there is something to decode. (A slow one may.)"""
+        """No worker has room for a lease while there is something to decode. (A slow one may, and
+        one that is at work while what is left is for those that are not.)"""
         full = self.table._pool._full
         room = [
             worker
@@ -476,6 +477,8 @@ class World:
                 # Who has become old enough for them since, is given them at the next tick.
                 if not chunk.shaken or self.ticked - worker.joined >= 2.0
             )
+            if all(self.table._is_for_free(worker, reader) for worker in room):
+                continue
             assert reader.splitting is None
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
 
