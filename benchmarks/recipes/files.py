@@ -23,7 +23,7 @@ import videoload as vl
 from benchmarks.recipes import Row, items, warm_up
 
 FILES, SHAPE, SUPER = 640, (64, 64, 3), 5  # batches of a super-batch
-EPOCHS, WORKERS, STEP_S = 15, 4, 0.020
+EPOCHS, WORKERS, STEP_S = 30, 4, 0.020
 STEPS = FILES // items.BATCH
 
 
