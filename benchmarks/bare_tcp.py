@@ -14,9 +14,10 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
+from videoload.transport.data_connection import on_the_way_bytes
+
 _WARM_S = 1.0
 _SLOTS = 16  # a connection
-_ON_ITS_WAY = 64 << 10  # what waits in the kernel leaves the cores' caches: a third less, or half
 
 
 def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> float:
@@ -82,7 +83,7 @@ def _send(port: int, size: int, connections: int) -> None:
     def run() -> None:
         answer = os.urandom(size)  # zeros would be one page
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as end:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ON_ITS_WAY)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, on_the_way_bytes())
             while True:
                 end.sendall(answer)
 

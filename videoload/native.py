@@ -46,6 +46,7 @@ _MAX_DESCRIPTORS = 1 << 16  # 4096 workers and much else; some libraries go thro
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in there
 _MEMINFO = Path("/proc/meminfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _SCHEDSTAT_BYTES = 64  # three numbers of 64 bits
 
 _off: set[str] = set()
@@ -212,6 +213,15 @@ def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
     """
     allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return max(1, min([allowed, *map(math.ceil, _quotas(cgroup, own))]))
+
+
+def own_cache_bytes(caches: Path = _CACHES) -> int:
+    """Of the largest cache that a core has for itself (L2); 0 where the kernel does not tell."""
+    for one in caches.glob("index*"):
+        with suppress(OSError, ValueError):
+            if (one / "level").read_text().strip() == "2":
+                return int((one / "size").read_text().strip().removesuffix("K")) << 10
+    return 0
 
 
 def _quotas(cgroup: Path, own: Path) -> Iterable[float]:

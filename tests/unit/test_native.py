@@ -305,6 +305,18 @@ def test_the_kernel_tells_the_cpu_time_and_the_state_of_a_process() -> None:
     assert native.cpu_time(1 << 30) is None
 
 
+def test_the_kernel_tells_what_cache_a_core_has_for_itself(tmp_path: Path) -> None:
+    assert native.own_cache_bytes(tmp_path) == 0
+    for index, (level, size) in enumerate([("1", "48K"), ("1", "64K"), ("2", "2048K"), ("3", "?")]):
+        cache = tmp_path / f"index{index}"
+        cache.mkdir()
+        (cache / "level").write_text(level + "\n")
+        (cache / "size").write_text(size + "\n")
+    assert native.own_cache_bytes(tmp_path) == 2 << 20
+    (tmp_path / "index2" / "size").write_text("much\n")
+    assert native.own_cache_bytes(tmp_path) == 0
+
+
 def test_the_kernel_tells_what_this_process_was_on_a_core() -> None:
     clock = native.CoreClock()
     before, now = clock.read(), time.process_time()

@@ -30,12 +30,14 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import suppress
+from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload import native
 from videoload.errors import ProtocolError
 from videoload.transport.messages import DataOffer
 
@@ -50,11 +52,10 @@ _GREETING = b"videoload/pixels"
 _TAG = 16  # bytes that a sealed piece is longer by
 _PIECE = 256 << 10  # bytes sealed at once: they stay in a core's cache until they are read again
 _DIAL_S = 3.0
-# On the way to a trainer this near (its own host, as a rule) a connection has no more than this:
-# what waits in the kernel for its reader leaves the cores' caches, and takes up to twice as long.
+_NEAR_S = 2e-4  # a trainer that is so near is on the same host, as a rule
 # 2 * 64 KB (the kernel doubles it) in 0.2 ms are 640 MB/s, more than a worker decodes; half of it
 # is less than a packet of the loopback's, which then waits for a timer.
-_NEAR_S, _NEAR_BYTES = 2e-4, 64 << 10
+_LEAST_ON_THE_WAY = 64 << 10
 _ROUND_TRIP = struct.Struct("=148xI")  # tcp_info.tcpi_min_rtt, microseconds
 _MAX_BYTES = 1 << 30  # of an answer that goes nowhere
 
@@ -197,7 +198,7 @@ class PixelSender:
             with socket.create_connection(self._address, timeout=_DIAL_S) as self._socket:
                 cipher = self._greet(self._socket)
                 if _round_trip_s(self._socket) <= _NEAR_S:
-                    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _NEAR_BYTES)
+                    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, on_the_way_bytes())
                 self._socket.settimeout(None)
                 self.is_open = not self._closed
                 _log.info("pixels go to port %d of %s", self._address[1], self._address[0])
@@ -240,6 +241,14 @@ class PixelSender:
         if (bytes(opened) if key else got) != _GREETING:
             raise ProtocolError("it is no receiver of this trainer")
         return Cipher(key, of_receiver=False) if key else None
+
+
+@cache
+def on_the_way_bytes() -> int:
+    """What a connection to a trainer that is near has on its way at most. What waits in the kernel
+    for its reader leaves the cores' caches, and takes up to twice as long; where it is little,
+    sender and reader take turns more often. With 2 MB of L2, 160 to 256 KB were the best."""
+    return max(_LEAST_ON_THE_WAY, native.own_cache_bytes() // 10)
 
 
 def _round_trip_s(end: socket.socket) -> float:
