@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from videoload.transport.data_connection import on_the_way_bytes
+from videoload.transport.data_connection import near_buffer_bytes
 
 _WARM_S = 1.0
 _SLOTS = 16  # a connection
@@ -83,7 +83,7 @@ def _send(port: int, size: int, connections: int) -> None:
     def run() -> None:
         answer = os.urandom(size)  # zeros would be one page
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as end:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, on_the_way_bytes())
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, near_buffer_bytes())
             while True:
                 end.sendall(answer)
 

@@ -55,7 +55,7 @@ _DIAL_S = 3.0
 _NEAR_S = 2e-4  # a trainer that is so near is on the same host, as a rule
 # 2 * 64 KB (the kernel doubles it) in 0.2 ms are 640 MB/s, more than a worker decodes; half of it
 # is less than a packet of the loopback's, which then waits for a timer.
-_LEAST_ON_THE_WAY = 64 << 10
+_LEAST_NEAR_BUFFER = 64 << 10
 _ROUND_TRIP = struct.Struct("=148xI")  # tcp_info.tcpi_min_rtt, microseconds
 _MAX_BYTES = 1 << 30  # of an answer that goes nowhere
 
@@ -198,7 +198,8 @@ class PixelSender:
             with socket.create_connection(self._address, timeout=_DIAL_S) as self._socket:
                 cipher = self._greet(self._socket)
                 if _round_trip_s(self._socket) <= _NEAR_S:
-                    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, on_the_way_bytes())
+                    buffer = near_buffer_bytes()
+                    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer)
                 self._socket.settimeout(None)
                 self.is_open = not self._closed
                 _log.info("pixels go to port %d of %s", self._address[1], self._address[0])
@@ -244,11 +245,11 @@ class PixelSender:
 
 
 @cache
-def on_the_way_bytes() -> int:
-    """What a connection to a trainer that is near has on its way at most. What waits in the kernel
-    for its reader leaves the cores' caches, and takes up to twice as long; where it is little,
+def near_buffer_bytes() -> int:
+    """SO_SNDBUF of a connection to a trainer that is near; the kernel doubles it. What waits there
+    for its reader leaves the cores' caches, and takes up to twice as long; where that is little,
     sender and reader take turns more often. With 2 MB of L2, 160 to 256 KB were the best."""
-    return max(_LEAST_ON_THE_WAY, native.own_cache_bytes() // 10)
+    return max(_LEAST_NEAR_BUFFER, native.own_cache_bytes() // 10)
 
 
 def _round_trip_s(end: socket.socket) -> float:

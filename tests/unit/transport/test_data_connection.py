@@ -82,27 +82,27 @@ def test_answers_land_whole_and_in_their_order(key: bytes, sizes: list[int]) -> 
             assert np.array_equal(pixels, place)
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="TCP_INFO is Linux's")
 @pytest.mark.parametrize(("cache_kb", "kb"), [(0, 64), (512, 64), (1024, 102.4), (2048, 204.8)])
 def test_what_is_on_the_way_fits_into_a_core_s_cache(
     cache_kb: int, kb: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "own_cache_bytes", lambda: cache_kb << 10)
-    assert data_connection.on_the_way_bytes.__wrapped__() == int(kb * 1024)
+    assert data_connection.near_buffer_bytes.__wrapped__() == int(kb * 1024)
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="TCP_INFO is Linux's")
 @pytest.mark.parametrize("is_near", [True, False])
 def test_a_near_trainer_has_little_on_its_way_and_no_answer_stalls(
     is_near: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data_connection, "_NEAR_S", 1.0 if is_near else -1.0)
     # As on a host that does not tell: more stalls even less.
-    monkeypatch.setattr(data_connection, "on_the_way_bytes", lambda: 64 << 10)
+    monkeypatch.setattr(data_connection, "near_buffer_bytes", lambda: 64 << 10)
     with connected(b"") as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         assert sender._socket is not None
         kept = sender._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-        assert (kept == 2 * data_connection.on_the_way_bytes()) is is_near
+        assert (kept == 2 * data_connection.near_buffer_bytes()) is is_near
         place = np.zeros(128 << 20, np.uint8)  # with half the bytes on the way: 5 MB/s
         reader.land(1, place.data)
         sender.send(1, noise(place.size))
