@@ -14,6 +14,9 @@ from videoload.trainer.line import leases_on_the_way
 _SLOW = 2.0  # times as slow as the quick ones
 _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
+# A lease that takes so many times as long as a worker's leases did, counts if the next one does as
+# well: a line that is down for a moment, or a host that stops, makes nobody slow.
+_LEAP = 4.0
 _RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
 # More leases for a worker whose files come from another host: what they need is fetched before
 # their turn. As long as it waits for them for more of its time than this, it gets one more.
@@ -26,8 +29,8 @@ class Pace:
     """Of one worker. ``trip_s``: what its messages take there and back, the least that was seen.
     ``fetches``: its files come from another host."""
 
-    __slots__ = ("_begun", "_far", "_fetched", "_lease_s", "_local", "_retry_at", "_trials",
-                 "_value", "fetches", "trip_s")  # fmt: skip
+    __slots__ = ("_begun", "_far", "_fetched", "_leapt", "_lease_s", "_local", "_retry_at",
+                 "_trials", "_value", "fetches", "trip_s")  # fmt: skip
 
     def __init__(self, *, local: bool) -> None:
         self.trip_s = math.inf
@@ -38,6 +41,7 @@ class Pace:
         self._begun = 0.0  # when its first lease was
         self._lease_s = 0.0  # its work on a lease, a moving average
         self._value = 1.0  # a moving average
+        self._leapt = False  # the last lease did not count
         self._trials = 0  # leases that it was measured on
         self._retry_at = -math.inf
 
@@ -81,8 +85,11 @@ class Pace:
         self._retry_at = now + _RETRY * took
         if math.isinf(clip_s) or took <= 0:
             return
-        self._trials += 1
         pace = took / clips / clip_s
+        self._leapt = self.is_known and pace > _LEAP * self._value and not self._leapt
+        if self._leapt:
+            return
+        self._trials += 1
         self._value = pace if self._trials == 1 else self._value + (pace - self._value) / 4
 
     def may_try(self, now: float) -> bool:

@@ -31,6 +31,14 @@ def test_nothing_is_measured_by_what_tells_nothing() -> None:
     assert not measured(0.0, 0.0, 0.0).is_known
 
 
+def test_one_lease_that_takes_long_makes_nobody_slow_and_two_in_a_row_do() -> None:
+    assert measured(*[0.1] * 5, 3.0).value == pytest.approx(1)
+    assert measured(*[0.1] * 5, 3.0, 0.1, 3.0, 0.1).value == pytest.approx(1)
+    assert measured(*[0.1] * 5, 3.0, 3.0).value == pytest.approx(1 + 29 / 4)
+    assert measured(*[0.1] * 5, 0.3).value == pytest.approx(1.5), "no leap"
+    assert measured(3.0, 3.0, 3.0).value == pytest.approx(30), "nothing is known of it before"
+
+
 def test_a_worker_is_not_believed_to_be_quicker_than_its_answers_come() -> None:
     pace = Pace(local=True)
     for turn in range(4):
