@@ -40,6 +40,11 @@ class Row(msgspec.Struct):
         """The share of perfect overlap."""
         return self.perfect_s / self.videoload_s
 
+    @property
+    def recipe_overlap(self) -> float:
+        """The same of the recipe."""
+        return self.perfect_s / self.recipe_s
+
 
 def warm_up(client: vl.Client, workers: int) -> None:
     """Have each worker start, and import what it will call: neither is counted. (The imports of a

@@ -73,7 +73,7 @@ def table(rows: list[Row]) -> Table:
     for row in rows:
         made.add_row(
             row.recipe, row.author,
-            f"{row.recipe_s:.2f}", f"{row.perfect_s / row.recipe_s:.1%}",
+            f"{row.recipe_s:.2f}", f"{row.recipe_overlap:.1%}",
             f"{row.videoload_s:.2f}", f"{row.overlap:.1%}", f"{row.ratio:.2f}", row.note,
         )  # fmt: skip
     return made

@@ -447,9 +447,9 @@ class LeaseTable:
         """Whether what is left of a reader are its last leases, which take long, and the worker is
         at another one: it might begin with its second when all others are done. One that is far
         away, or whose files are, has it on the way meanwhile, which is worth more."""
-        if not worker.leases or worker.pace.on_the_way:
-            return False
         stream, workers = reader.stream, self._pool.taking
+        if not worker.leases or worker.pace.on_the_way or workers == 1:
+            return False
         size = -(-stream.batch_clips // workers)
         left = (reader.stop - reader.opened + len(reader.again)) * stream.batch_clips
         if reader.splitting is not None:

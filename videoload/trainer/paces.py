@@ -14,8 +14,8 @@ from videoload.trainer.line import leases_on_the_way
 _SLOW = 2.0  # times as slow as the quick ones
 _TRIALS = 3  # so many leases tell how quick a worker is
 _TRIED_AT = 10.0  # until then its leases are as short as if it were so much slower
-# A lease that takes so many times as long as a worker's leases did, counts if the next one does as
-# well: a line that is down for a moment, or a host that stops, makes nobody slow.
+# A lease that takes so many times as long as a worker's leases did, counts only if the one before
+# did so, too: a line that is down for a moment, or a host that stops, makes nobody slow.
 _LEAP = 4.0
 _RETRY = 100  # a worker that gets no leases is tried again after so many times its last one
 # More leases for a worker whose files come from another host: what they need is fetched before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -33,6 +34,12 @@ def test_what_comes_of_it_or_what_it_raises(pool: DaemonPool) -> None:
     with pytest.raises(ZeroDivisionError):
         pool.start(lambda: 1 // 0).result(TIMEOUT_S)
     assert pool.start(lambda: 8).result(TIMEOUT_S) == 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is Linux's")
+def test_its_threads_interrupt_nobody(pool: DaemonPool) -> None:
+    assert pool.start(lambda: os.sched_getscheduler(0)).result(TIMEOUT_S) == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_no_more_threads_than_are_needed_nor_than_are_allowed(pool: DaemonPool) -> None:

@@ -305,11 +305,19 @@ def test_of_the_last_long_leases_none_waits_behind_another() -> None:
 def test_the_last_leases_wait_behind_others_where_that_spares_time(
     clip_s: float, fetched: bool
 ) -> None:
-    desk = Desk("A", batch=1, slots=16, fetched=fetched)
+    desk = Desk("A", "B", batch=1, slots=16, fetched=fetched)
+    held = grants(desk.start(steps=range(12)))
+    while held:
+        assert len(held) == min(8 if fetched else 4, 12 - held[0].lease + 1)
+        held += grants(desk.answer(held.pop(0), clip_s=clip_s))
+
+
+def test_of_one_worker_s_leases_all_wait_behind_others() -> None:
+    desk = Desk("A", batch=1, slots=16)
     held = grants(desk.start(steps=range(6)))
     while held:
-        assert len(held) == min(4 if fetched else 2, 6 - held[0].lease + 1)
-        held += grants(desk.answer(held.pop(0), clip_s=clip_s))
+        assert len(held) == min(2, 6 - held[0].lease + 1)
+        held += grants(desk.answer(held.pop(0), clip_s=1.0))
 
 
 @pytest.mark.parametrize("credit", [1, 3])
