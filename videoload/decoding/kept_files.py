@@ -56,6 +56,7 @@ class KeptFiles:
         self._root = root
         self._folder = Path(keep.folder)
         self._asked: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._unwritten: set[str] = set()  # names of what waits
         self._waiting = 0  # bytes
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -84,6 +85,10 @@ class KeptFiles:
         found = self.find(name)
         return found is not None and _is_version(found, status)
 
+    def awaits(self, name: str) -> bool:
+        """Whether a file is about to be written."""
+        return name in self._unwritten
+
     def remove(self, name: str) -> None:
         """Keep this file no longer: what is here is not what it was. (The bytes stay counted until
         there is no room.)"""
@@ -101,6 +106,7 @@ class KeptFiles:
             if not self.has_room or (self._waiting and self._waiting + len(data) > _WAITING_BYTES):
                 return
             self._waiting += len(data)
+            self._unwritten.add(name)
             if self._thread is None:
                 # A daemon: no exit waits for a disk that hangs.
                 self._thread = threading.Thread(
@@ -127,6 +133,7 @@ class KeptFiles:
                 self._tell(f"cannot be used: {error.strerror or error}")
             with self._lock:
                 self._waiting -= len(given.data)
+                self._unwritten.discard(given.name)
             del given  # it would be in memory until the next one comes
 
     def _tell(self, what: str) -> None:

@@ -248,7 +248,7 @@ class RemoteStorage:
         """Have all of a longer file fetched, to be kept: one after the other, so that no more than
         one of them is in memory. For those that are too many, there are further epochs."""
         fetcher, whole = self._fetcher, self._whole
-        if not disk.has_room or name in whole or len(whole) >= _MOST_WHOLE:
+        if not disk.has_room or name in whole or disk.awaits(name) or len(whole) >= _MOST_WHOLE:
             return
 
         def keep() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.videos import Videos, make_avi
 from tests.waiting import SECOND, wait_until
 from videoload.decoding import fetching
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
+from videoload.decoding.kept_files import KeptFiles
 from videoload.decoding.remote import RemoteStorage
 from videoload.decoding.storage import Storage, open_storage
 from videoload.errors import StorageError, TransformError, VideoError
@@ -273,6 +275,30 @@ def test_of_a_longer_file_what_is_not_needed_comes_later(
     assert decoded(decoder, "jump/long.avi", 1) == decoded(
         Decoder(server.folder), "jump/long.avi", 1
     )
+
+
+def test_a_file_that_waits_for_its_disk_is_not_fetched_again(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.decoding.remote.SMALL_BYTES", 30_000)
+    may_write, write = threading.Event(), KeptFiles._write
+    monkeypatch.setattr(
+        KeptFiles, "_write", lambda *given: may_write.wait(10 * SECOND) and write(*given)
+    )
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    storage = decoder._remote
+    assert storage is not None
+    disk = storage._disk
+    assert disk is not None
+    decoded(decoder, "jump/long.avi", 0)
+    wait_until(lambda: disk.awaits("jump/long.avi") and not storage._whole, 10 * SECOND)
+    sent = server.bytes_sent
+    for _ in range(3):
+        assert storage.resolve("jump/long.avi").content is not None
+        wait_until(lambda: not storage._whole, 10 * SECOND)
+    may_write.set()
+    all_kept(decoder, ["jump/long.avi"])
+    assert server.bytes_sent == sent
 
 
 @pytest.mark.parametrize("codec", ["mpeg4", "libx264"])
