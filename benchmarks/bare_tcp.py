@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from videoload.transport.data_connection import near_buffer_bytes
+from videoload.receivers.connection import near_buffer_bytes
 
 _WARM_S = 1.0
 _SLOTS = 16  # a connection

@@ -32,7 +32,7 @@ from rich.table import Table
 
 import videoload
 from videoload import native
-from videoload.worker import supervisor
+from videoload.processes import supervisor
 
 Row = Mapping[str, Any]  # one line of results: column -> value
 
@@ -93,7 +93,7 @@ def workers_are(module: str) -> Iterator[None]:
     def start_other(_: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
         return start(module, end, *descriptors)
 
-    with mock.patch("videoload.worker.supervisor.start", start_other):
+    with mock.patch("videoload.processes.supervisor.start", start_other):
         yield
 
 

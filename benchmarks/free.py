@@ -21,12 +21,12 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.clip_spec import ClipSpec, VideoInfo
+from videoload.clips.item_spec import Spec
 from videoload.decoding.decoder import Decoder, PreparedClips, Request
-from videoload.decoding.index import Tick, VideoIndex
 from videoload.decoding.items import PreparedItems
-from videoload.decoding.storage import VideoFile
-from videoload.spec.clips import ClipSpec, VideoInfo
-from videoload.spec.items import Spec
+from videoload.index.index import Tick, VideoIndex
+from videoload.storage.files import VideoFile
 from videoload.worker import worker
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean

@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.work import FOLDER, Work, load
 from videoload.decoding.decoder import Decoder, Request
-from videoload.decoding.index import find_index
-from videoload.decoding.storage import Storage
+from videoload.index.index import find_index
+from videoload.storage.files import Storage
 
 WORKS = ("ucf", "first-hmdb", "mjpeg", "h264")
 _LEASE_CLIPS = 4

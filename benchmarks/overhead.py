@@ -41,9 +41,9 @@ from benchmarks.figures import (
     show,
     workers_are,
 )
+from videoload.processes.supervisor import Supervisor
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import WorkerSettings
-from videoload.worker.supervisor import Supervisor
 
 WAYS = ("local", "tcp", "curve")
 LEASES = (1, 2, 4, 8, 16)

@@ -39,8 +39,8 @@ from rich.table import Table
 
 from videoload import Catalog, Client, ClipSpec, Stream
 from videoload.commands.made_videos import make_videos
-from videoload.trainer.lease_commands import Command, WorkerId
-from videoload.trainer.leases import LeaseTable
+from videoload.leases.commands import Command, WorkerId
+from videoload.leases.table import LeaseTable
 
 CLIP = ClipSpec(
     frames=16, stride=2, resize=128, size=(112, 112), sampling="random", clips_per_video=1000

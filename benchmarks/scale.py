@@ -41,9 +41,9 @@ from benchmarks.figures import (
     workers_are,
 )
 from benchmarks.simulated import crowd
+from videoload.processes.supervisor import Supervisor
 from videoload.transport.messages import Clip, Hello, Lease, Result, Welcome, WorkerSettings
 from videoload.transport.sockets import Router
-from videoload.worker.supervisor import Supervisor
 
 WORKERS = tuple(2**i for i in range(10))
 CLIP = vl.ClipSpec(frames=16, stride=2, size=(8, 8), sampling="random")

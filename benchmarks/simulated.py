@@ -32,9 +32,9 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
+from videoload.clips.item_spec import Spec
 from videoload.decoding.software import software
-from videoload.spec.items import Spec
-from videoload.transport.data_connection import PixelSender
+from videoload.receivers.connection import PixelSender
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
 

@@ -17,8 +17,8 @@ from pathlib import Path  # noqa: E402
 from typing import ParamSpec, TypeVar  # noqa: E402
 from unittest import mock  # noqa: E402
 
-from videoload.decoding import index  # noqa: E402
 from videoload.decoding.decoder import Decoder  # noqa: E402
+from videoload.index import index  # noqa: E402
 from videoload.transport.messages import Hello, Lease, Result  # noqa: E402
 from videoload.worker import trainers, worker  # noqa: E402
 

@@ -26,9 +26,9 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.videos import Recipe, make_video
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.regions import scaled_size
 from videoload.errors import CatalogError
-from videoload.spec.clips import ClipSpec
-from videoload.spec.regions import scaled_size
 
 OWN = "VIDEOLOAD_BENCH"
 FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept, if nobody says

@@ -2,7 +2,7 @@
 order in which tests run.
 
 A test that starts processes must leave nothing behind. `_nothing_left_behind` looks after each test
-of integration/ and faults/; what it looks for stands in `tests.leaks`.
+of integration/ and faults/; what it looks for stands in `tests.support.leaks`.
 
 Several processes run the tests (``-n auto``, pytest-xdist: one more than there are cores, since
 many tests wait, and four at most; none but this one where a single test is named), each taking the
@@ -26,15 +26,15 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests import tables
-from tests.forked import Forking
-from tests.leaks import Held, collect_garbage, kill_descendants, mark_descendants
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support import tables
+from tests.support.forked import Forking
+from tests.support.leaks import Held, collect_garbage, kill_descendants, mark_descendants
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 from videoload import Client
+from videoload.frameworks import interrupts
 from videoload.native import cores
-from videoload.trainer import interrupts
 
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01

@@ -18,6 +18,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from videoload.catalog.catalog import Catalog
+    from videoload.catalog.joining import join, mix
+    from videoload.catalog.table import Part, Video
+    from videoload.catalog.targets import PerFrame
+    from videoload.clips.clip_spec import ClipSpec
+    from videoload.clips.item_spec import ItemSpec
     from videoload.errors import (
         BadVideo,
         CatalogError,
@@ -32,29 +38,23 @@ if TYPE_CHECKING:
         VideoloadError,
         WorkerError,
     )
-    from videoload.spec.catalog import Catalog
-    from videoload.spec.clips import ClipSpec
-    from videoload.spec.items import ItemSpec
-    from videoload.spec.joining import join, mix
-    from videoload.spec.plan import BatchInfo, StreamOptions
-    from videoload.spec.table import Part, Video
-    from videoload.spec.targets import PerFrame
+    from videoload.plan.plan import BatchInfo, StreamOptions
+    from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
     from videoload.trainer.client import Client
     from videoload.trainer.evaluation import Evaluation, evaluate
     from videoload.trainer.head_room import head_room
-    from videoload.trainer.keras import Position
+    from videoload.trainer.position import Position
     from videoload.trainer.ray_workers import RayWorkers
     from videoload.trainer.serial import decode_serially
-    from videoload.trainer.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
     from videoload.trainer.stream import Stream
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "spec.catalog": ("Catalog",),
+    "catalog.catalog": ("Catalog",),
     "trainer.client": ("Client",),
-    "spec.clips": ("ClipSpec",),
-    "spec.items": ("ItemSpec",),
+    "clips.clip_spec": ("ClipSpec",),
+    "clips.item_spec": ("ItemSpec",),
     "errors": (
         "BadVideo",
         "CatalogError",
@@ -69,15 +69,15 @@ _HOMES = {
         "VideoloadError",
         "WorkerError",
     ),
-    "spec.joining": ("join", "mix"),
-    "spec.plan": ("BatchInfo", "StreamOptions"),
-    "spec.table": ("Part", "Video"),
-    "spec.targets": ("PerFrame",),
+    "catalog.joining": ("join", "mix"),
+    "plan.plan": ("BatchInfo", "StreamOptions"),
+    "catalog.table": ("Part", "Video"),
+    "catalog.targets": ("PerFrame",),
     "trainer.evaluation": ("Evaluation", "evaluate"),
     "trainer.head_room": ("head_room",),
-    "trainer.keras": ("Position",),
+    "trainer.position": ("Position",),
     "trainer.ray_workers": ("RayWorkers",),
-    "trainer.stats": ("ClipTimes", "SlowFile", "StreamStats", "WorkerStats"),
+    "stats.stats": ("ClipTimes", "SlowFile", "StreamStats", "WorkerStats"),
     "trainer.serial": ("decode_serially",),
     "trainer.stream": ("Stream",),
 }

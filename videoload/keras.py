@@ -3,7 +3,7 @@
 from videoload.keras import Position, StreamMonitor
 """
 
-from videoload.trainer.keras import Position
-from videoload.trainer.keras_monitor import StreamMonitor
+from videoload.trainer.monitor import StreamMonitor
+from videoload.trainer.position import Position
 
 __all__ = ["Position", "StreamMonitor"]

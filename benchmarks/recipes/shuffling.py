@@ -23,7 +23,7 @@ import tensorflow as tf
 
 import videoload as vl
 from benchmarks.recipes import Row, items, warm_up
-from videoload.spec.plan import Plan, StreamOptions
+from videoload.plan.plan import Plan, StreamOptions
 
 AUTHOR = {1: "18.1 it/s", 4: "69.6 it/s"}
 STEPS = {1: 400, 4: 1875}

@@ -41,16 +41,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tests.digests import digests
 from tests.faults.liars import LyingWorker
 from tests.faults.proxy import Fault, Kind, Proxy, Way
 from tests.faults.strangers import endless, poison
-from tests.ports import free_pair
-from tests.processes import children_of, descriptors, resident_mb
-from tests.videos import make_avi
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.ports import free_pair
+from tests.support.processes import children_of, descriptors, resident_mb
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially
-from videoload.trainer import engine
+from videoload.engine import engine
 from videoload.transport.keys import make_keys
 from videoload.transport.sockets import Router
 

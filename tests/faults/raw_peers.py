@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import zmq
 
-from tests.programs import Programs
-from tests.waiting import SECOND
+from tests.support.programs import Programs
+from tests.support.waiting import SECOND
 from videoload import ProtocolError
 from videoload.decoding.software import software
 from videoload.transport.messages import (

@@ -10,7 +10,7 @@ import msgspec
 import zmq
 
 from tests.faults.raw_peers import dealer
-from tests.waiting import SECOND
+from tests.support.waiting import SECOND
 from videoload.decoding.software import software
 from videoload.transport.messages import VERSION
 

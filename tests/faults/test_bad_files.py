@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.digests import digests
-from tests.programs import Programs
-from tests.quick import rest_slow
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support.digests import digests
+from tests.support.programs import Programs
+from tests.support.quick import rest_slow
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
     Client,
@@ -166,7 +166,7 @@ def test_a_stream_stops_where_a_serial_run_stops_whatever_is_decoded_ahead(
         options["on_error"] = "raise"
     elif how == "transform":
         options["max_bad"] = 1.0
-        clip = replace(CLIP, transform="tests.transforms:fails_at_times")
+        clip = replace(CLIP, transform="tests.support.transforms:fails_at_times")
     serial, error = read_until_error(decode_serially(catalog, clip, BATCH, **options))
     assert len(serial) > 3, "there is something to be cancelled"
     with Client(workers=3) as client:

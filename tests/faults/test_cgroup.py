@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import native
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]

@@ -28,10 +28,10 @@ from tests.faults.chaos import (
     run,
 )  # fmt: skip
 from tests.faults.proxy import Kind
-from tests.programs import Programs
-from tests.thorough import either
-from tests.videos import make_avi, make_white_avi
-from tests.waiting import SECOND
+from tests.support.programs import Programs
+from tests.support.thorough import either
+from tests.support.videos import make_avi, make_white_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
 # From these seeds each kind of fault comes at least once.
@@ -63,9 +63,9 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, receivers: int
 ) -> None:
     # Most of the time goes into deadlines: shorter ones than usual.
-    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
+    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
-    monkeypatch.setattr("videoload.trainer.receivers._SILENCE_S", 1.5 * SECOND)
+    monkeypatch.setattr("videoload.receivers.pool._SILENCE_S", 1.5 * SECOND)
     report = run(
         tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200,
         chosen=lambda what: what not in OTHERS, receivers=receivers,
@@ -102,10 +102,12 @@ def test_a_video_that_kills_dialled_in_workers_is_still_named(
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
     make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
-    spec = ClipSpec(frames=4, resize=36, size=(32, 32), transform="tests.transforms:crash_on_white")
+    spec = ClipSpec(
+        frames=4, resize=36, size=(32, 32), transform="tests.support.transforms:crash_on_white"
+    )
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         programs.worker(
-            client.endpoints[0], tmp_path, "--processes", "2", "--allow", "tests.transforms"
+            client.endpoints[0], tmp_path, "--processes", "2", "--allow", "tests.support.transforms"
         )
         stream = client.stream(catalog, spec, 3, drop_remainder=False)
         seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]

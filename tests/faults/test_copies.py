@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.digests import digests
-from tests.programs import Programs
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.digests import digests
+from tests.support.programs import Programs
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.decoding.software import software
 from videoload.transport.messages import (

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import av
 import pytest
 
-from tests.codecs import KINDS, make
-from tests.digests import digest, digests
-from tests.mutants import mutant
-from tests.programs import Programs
-from tests.videos import make_avi
-from tests.waiting import SECOND
+from tests.support.codecs import KINDS, make
+from tests.support.digests import digest, digests
+from tests.support.mutants import mutant
+from tests.support.programs import Programs
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
 GOOD = ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "msmpeg4v3", "mpeg4_odd_size")

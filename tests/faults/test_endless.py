@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digests
-from tests.leaks import private_sockets
-from tests.processes import children_of, descriptors, resident_mb
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.leaks import private_sockets
+from tests.support.processes import children_of, descriptors, resident_mb
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.keys import make_keys
 
@@ -189,7 +189,7 @@ TRAINER = """
     import sys
     import time
 
-    from tests.digests import digests
+    from tests.support.digests import digests
     from videoload import Catalog, Client, ClipSpec, decode_serially
 
     root, soft, hard = sys.argv[1:]

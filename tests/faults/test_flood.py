@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.digests import digests
-from tests.processes import descriptors, resident_mb
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.processes import descriptors, resident_mb
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, decode_serially
 from videoload.transport.sockets import PIXEL_BYTES
 

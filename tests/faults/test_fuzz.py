@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.mutants import mutant
-from tests.routes import make_sources, read_sources
-from tests.tables import tell
-from tests.thorough import either
+from tests.support.mutants import mutant
+from tests.support.routes import make_sources, read_sources
+from tests.support.tables import tell
+from tests.support.thorough import either
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
 MUTANTS = either(260, 740)  # for each number of workers others
@@ -60,7 +60,7 @@ def test_a_mutant_is_a_right_clip_or_a_named_failure(
     caplog: pytest.LogCaptureFixture,
     pytestconfig: pytest.Config,
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="videoload.spec.quarantine")
+    caplog.set_level(logging.CRITICAL, logger="videoload.plan.quarantine")
     catalog = make_mutants(tmp_path, sources, workers * MUTANTS)
     options: dict[str, Any] = {
         "batch_size": 8, "shuffle": True, "seed": workers, "max_bad": 1.0, "drop_remainder": False,

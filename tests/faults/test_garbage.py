@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 import zmq
 
-from tests.digests import digests
 from tests.faults.raw_peers import Trainer, answer, answer_if_any, dealer, hello, say
-from tests.leaks import private_sockets
-from tests.processes import children_of, descriptors, is_alive
-from tests.programs import Programs
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND, in_background, wait_until
+from tests.support.digests import digests
+from tests.support.leaks import private_sockets
+from tests.support.processes import children_of, descriptors, is_alive
+from tests.support.programs import Programs
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.messages import (
     VERSION,
@@ -303,7 +303,7 @@ def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
 def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
     videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 0.8 * SECOND)
+    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
     with (
         Client(workers=1, listen="tcp://127.0.0.1:*") as client,
         dealer(client.endpoints[0]) as made,

@@ -11,12 +11,13 @@ from types import FrameType
 
 import pytest
 
-from tests.digests import digests
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
-from videoload.trainer import open_streams, stream
+from videoload.engine import open_streams
+from videoload.trainer import stream
 from videoload.transport import slots
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digests
-from tests.processes import children_of, is_alive
-from tests.programs import Program, Programs
-from tests.quick import rest_slow
-from tests.thorough import either
-from tests.videos import Videos, make_white_avi
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.processes import children_of, is_alive
+from tests.support.programs import Program, Programs
+from tests.support.quick import rest_slow
+from tests.support.thorough import either
+from tests.support.videos import Videos, make_white_avi
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
@@ -226,7 +226,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
     (broken.root / "a/white.avi").write_text("not a video")
     clip = ClipSpec(
         frames=4, resize=36, size=(32, 32), sampling="random",
-        transform="tests.transforms:killed_on_white",
+        transform="tests.support.transforms:killed_on_white",
     )  # fmt: skip
     expected = digests(
         decode_serially(broken.catalog, clip, 3, shuffle=True, seed=1, epochs=2, info=True)
@@ -251,7 +251,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
 SEVERAL = """
     import sys
 
-    from videoload.worker.supervisor import keep_running
+    from videoload.processes.supervisor import keep_running
     from videoload.transport.messages import WorkerSettings
 
     settings = WorkerSettings([sys.argv[1]], root=sys.argv[2])
@@ -372,7 +372,7 @@ def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
 def test_local_workers_take_over_from_remote_ones_and_the_other_way_round(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.trainer.engine._SILENCE_S", 1.0 * SECOND)
+    monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0 * SECOND)
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         remote = programs.worker(client.endpoints[0], videos.root)
         client.wait_for_workers(2, timeout_s=20 * SECOND)

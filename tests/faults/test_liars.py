@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tests.digests import digests
 from tests.faults.liars import FIELDS, PIXELS, VALUES, Liar
-from tests.processes import resident_mb
-from tests.thorough import either
-from tests.videos import Videos
-from tests.waiting import SECOND, in_background
+from tests.support.digests import digests
+from tests.support.processes import resident_mb
+from tests.support.thorough import either
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, in_background
 from videoload import Client, ClipSpec, decode_serially
 from videoload.transport.messages import FromWorker
 

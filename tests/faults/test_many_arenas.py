@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.digests import digests
 from tests.faults.raw_peers import answer, dealer, hello, say
-from tests.processes import arena_maps, children_of, descriptors
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.processes import arena_maps, children_of, descriptors
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 from videoload.transport.messages import Bye, Welcome
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import children_of
-from tests.programs import Program, Programs
-from tests.thorough import either
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.processes import children_of
+from tests.support.programs import Program, Programs
+from tests.support.thorough import either
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 
 pytestmark = [pytest.mark.timeout(100 * SECOND), pytest.mark.slow]
 
@@ -34,7 +34,7 @@ TRAINER = """
     from contextlib import ExitStack
     from pathlib import Path
 
-    from tests.digests import digests
+    from tests.support.digests import digests
     from videoload import Catalog, Client, ClipSpec, decode_serially
 
     def io_thread_s():

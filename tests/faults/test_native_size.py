@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import children_of
-from tests.videos import make_avi
-from tests.waiting import SECOND
+from tests.support.processes import children_of
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoError
 
 pytestmark = pytest.mark.timeout(60 * SECOND)

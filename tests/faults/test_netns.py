@@ -30,10 +30,10 @@ from typing import Any
 
 import pytest
 
-from tests.digests import digests
-from tests.programs import Program, Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
@@ -221,7 +221,7 @@ def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
     receivers: int,
 ) -> None:
     # Forty beats of silence: four seconds here. Its old connection stays, half open.
-    monkeypatch.setattr("videoload.trainer.engine._BEAT_S", 0.1)
+    monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.1)
     trainer, place, _ = namespaces
     host = cable(trainer, place, 0)
     with client_in(trainer, receivers) as client:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

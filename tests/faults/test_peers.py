@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.digests import digests
 from tests.faults.raw_peers import answer, dealer, say
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support.digests import digests
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 from videoload.decoding.software import software
-from videoload.trainer.admission import Admission
+from videoload.engine.admission import Admission
 from videoload.transport.messages import VERSION, Hello, Refused, Welcome
 
 pytestmark = pytest.mark.timeout(60 * SECOND)

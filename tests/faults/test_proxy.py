@@ -10,14 +10,14 @@ from itertools import islice
 import pytest
 import zmq
 
-from tests.digests import digests
 from tests.faults.proxy import Fault, Kind, Proxy, Way
-from tests.forked import Forking
-from tests.programs import Program, Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.forked import Forking
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.trainer.line import MAX_LEASES
+from videoload.leases.line import MAX_LEASES
 from videoload.transport.keys import make_keys
 
 pytestmark = pytest.mark.timeout(60 * SECOND)

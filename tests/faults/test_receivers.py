@@ -16,14 +16,15 @@ from itertools import islice
 import pytest
 import zmq
 
-from tests.digests import digests
 from tests.faults.raw_peers import answer, dealer, hello, say
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, in_background, wait_until
+from tests.support.digests import digests
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.trainer import receivers as receivers_module
-from videoload.trainer.receivers import Receivers
+from videoload.processes import supervisor
+from videoload.receivers import pool as receivers_module
+from videoload.receivers.pool import Receivers
 from videoload.transport.messages import (
     DataOffer,
     Heartbeat,
@@ -32,7 +33,6 @@ from videoload.transport.messages import (
     Welcome,
     unpack_from_trainer,
 )
-from videoload.worker import supervisor
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digests
-from tests.processes import children_of
-from tests.videos import Videos, make_avi, make_white_avi
-from tests.waiting import SECOND
+from tests.support.digests import digests
+from tests.support.processes import children_of
+from tests.support.videos import Videos, make_avi, make_white_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
@@ -93,7 +93,7 @@ def test_what_hangs_is_found_by_the_only_worker_as_well(how: str, tmp_path: Path
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
     make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
-    spec = replace(TRANSFORMED, transform=f"tests.transforms:{how}")
+    spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
     with Client(workers=1, stall_s=1 * SECOND) as client:
         stream = client.stream(catalog, spec, 4)
         [(_, _, info)] = stream.batches(info=True)
@@ -121,7 +121,7 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
     (tmp_path / "slow_to_import.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     spec = replace(TRANSFORMED, transform="slow_to_import:invert")
-    plain = replace(TRANSFORMED, transform="tests.transforms:invert")
+    plain = replace(TRANSFORMED, transform="tests.support.transforms:invert")
     with Client(workers=workers, stall_s=1 * SECOND) as client:
         client.wait_for_workers(workers, 20 * SECOND)
         before = children_of(os.getpid())

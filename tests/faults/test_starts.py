@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digests
-from tests.processes import children_of
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.processes import children_of
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.worker.supervisor import start
+from videoload.processes.supervisor import start
 
 pytestmark = pytest.mark.timeout(100 * SECOND)
 
@@ -38,7 +38,7 @@ KILLED = """
 
     from videoload import Catalog, Client, ClipSpec, WorkerError
 
-    mock.patch("videoload.worker.restarts._PAUSE_S", 0.1).start()
+    mock.patch("videoload.processes.restarts._PAUSE_S", 0.1).start()
     sys.executable = sys.argv[2]  # a Python that is killed as soon as it runs
     with Client(workers=2) as client:
         try:
@@ -76,7 +76,7 @@ def test_a_worker_that_cannot_be_replaced_does_not_end_those_that_work(
     with Client(workers=2) as client:
         client.wait_for_workers(2, timeout_s=20 * SECOND)
         with monkeypatch.context() as patch:
-            patch.setattr("videoload.worker.restarts._PAUSE_S", 0.1 * SECOND)
+            patch.setattr("videoload.processes.restarts._PAUSE_S", 0.1 * SECOND)
             patch.setattr(sys, "executable", "/bin/false")
             os.kill(children_of(os.getpid())[0], signal.SIGKILL)
             wait_until(lambda: failed() > 3, 20 * SECOND, "it is tried again and again")

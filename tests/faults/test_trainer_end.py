@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digest
 from tests.faults.raw_peers import answer, dealer, hello, say
-from tests.leaks import private_sockets
-from tests.needs import needs_tensorflow
-from tests.ports import free_port
-from tests.processes import children_of, descriptors, is_alive
-from tests.programs import Program, Programs
-from tests.quick import rest_slow
-from tests.thorough import either
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest
+from tests.support.leaks import private_sockets
+from tests.support.needs import needs_tensorflow
+from tests.support.ports import free_port
+from tests.support.processes import children_of, descriptors, is_alive
+from tests.support.programs import Program, Programs
+from tests.support.quick import rest_slow
+from tests.support.thorough import either
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, decode_serially
 from videoload.transport.messages import Lease, Welcome
 
@@ -292,7 +292,7 @@ FITTING = """
     import tensorflow as tf
     from videoload import Catalog, Client, ClipSpec
 
-    mock.patch("videoload.trainer.membership._ALONE_S", 0.5).start()  # it soon says that it waits
+    mock.patch("videoload.engine.membership._ALONE_S", 0.5).start()  # it soon says that it waits
     how, root = sys.argv[1:]
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     model = tf.keras.Sequential([
@@ -413,8 +413,8 @@ def test_a_signal_ends_the_demo_within_two_seconds_and_nothing_is_left(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     demo = programs.python(
-        "-m", "tests.small_demo", "--workers", "2", "--epochs", "1000", imported="tensorflow",
-        start_new_session=True, env={"TMPDIR": str(temporary)},
+        "-m", "tests.support.small_demo", "--workers", "2", "--epochs", "1000",
+        imported="tensorflow", start_new_session=True, env={"TMPDIR": str(temporary)},
     )  # fmt: skip
     demo.wait_for(sign, 60 * SECOND)
     assert list(temporary.iterdir())

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import children_of
-from tests.programs import Programs
-from tests.waiting import SECOND
+from tests.support.processes import children_of
+from tests.support.programs import Programs
+from tests.support.waiting import SECOND
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from benchmarks.videos import Recipe, make_video
-from tests.needs import needs_tensorflow
-from tests.programs import Programs
-from tests.waiting import SECOND
-from videoload.decoding.index import find_index
-from videoload.decoding.open_files import OpenedVideo
-from videoload.decoding.storage import Storage
+from tests.support.needs import needs_tensorflow
+from tests.support.programs import Programs
+from tests.support.waiting import SECOND
+from videoload.index.containers import OpenedVideo
+from videoload.index.index import find_index
+from videoload.storage.files import Storage
 
 # videoload is that with TensorFlow, which each of its runs imports, so one work has to do.
 WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload")}

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pytest
 
 from benchmarks.relay import line
-from tests.programs import Program, Programs
-from tests.waiting import SECOND, wait_until
+from tests.support.programs import Program, Programs
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
 from videoload.native import cores
 
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.xdist_group("timing"),
 ]
 
-ITEM = ItemSpec("tests.items:sleeps", (), "float32", files=False)
+ITEM = ItemSpec("tests.support.items:sleeps", (), "float32", files=False)
 BATCH = 4
 STEP_S = 0.05 * SECOND
 WORKER = "import socket, sys; from videoload.__main__ import main; {}; main()"
@@ -62,7 +62,8 @@ def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float
     """A worker of another host: it has another name, and another pace."""
     return programs.python(
         "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
-        "--connect", endpoint, "--root", str(root), "--processes", "1", "--allow", "tests.items",
+        "--connect", endpoint, "--root", str(root), "--processes", "1",
+        "--allow", "tests.support.items",
         env={"VIDEOLOAD_TEST_PACE": str(pace)},
     )  # fmt: skip
 
@@ -123,7 +124,7 @@ def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_
 
 
 def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
-    item = ItemSpec("tests.items:large", (500_000,), "uint8", files=False)
+    item = ItemSpec("tests.support.items:large", (500_000,), "uint8", files=False)
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         line(client.endpoints[0], bytes_per_s=1e7) as narrow,

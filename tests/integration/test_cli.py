@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import typer
 
-from tests.digests import digest
-from tests.ports import free_port
-from tests.processes import catches, children_of, maps_of
-from tests.programs import Program, Programs
-from tests.quick import rest_slow
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest
+from tests.support.ports import free_port
+from tests.support.processes import catches, children_of, maps_of
+from tests.support.programs import Program, Programs
+from tests.support.quick import rest_slow
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.__main__ import main
 from videoload.commands.cli import app

@@ -13,11 +13,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.digests import digest
-from tests.processes import children_of
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest
+from tests.support.processes import children_of
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Client,
     ClipSpec,

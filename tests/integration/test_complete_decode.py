@@ -8,10 +8,10 @@ from pathlib import Path
 import av
 import pytest
 
-from tests.codecs import KINDS, make
-from videoload.decoding import complete_decode
-from videoload.decoding.complete_decode import decode_index
-from videoload.decoding.storage import Storage
+from tests.support.codecs import KINDS, make
+from videoload.index import complete_decode
+from videoload.index.complete_decode import decode_index
+from videoload.storage.files import Storage
 
 # Some that can be split, and some that only look so: flags that lie, open groups, no index.
 SPLIT = (

@@ -21,17 +21,17 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
-from tests.codecs import KINDS, make
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.codecs import KINDS, make
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
+from videoload.clips.clip_params import clip_params
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.decoding.frames import read_frames
-from videoload.decoding.index import open_video
-from videoload.decoding.open_files import OpenedVideo, Video
-from videoload.decoding.storage import Storage
+from videoload.index.containers import OpenedVideo, Video
+from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
-from videoload.spec.clip_params import clip_params
+from videoload.storage.files import Storage
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

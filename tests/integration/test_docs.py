@@ -15,12 +15,12 @@ import pytest
 import typer
 
 from scripts import command_line
-from tests.needs import needs_tensorflow
-from tests.pages import Block, Step, as_json, blocks, commands, steps
-from tests.ports import free_ports
-from tests.programs import Programs
-from tests.videos import make_avi
-from tests.waiting import SECOND
+from tests.support.needs import needs_tensorflow
+from tests.support.pages import Block, Step, as_json, blocks, commands, steps
+from tests.support.ports import free_ports
+from tests.support.programs import Programs
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND
 from videoload import ClipSpec
 from videoload.commands.cli import app
 from videoload.commands.made_videos import make_videos
@@ -150,7 +150,7 @@ def run_page(
             environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[2])}
         started.append(
             programs.python(
-                "-m", "tests.pages", str(PROJECT / page), said,
+                "-m", "tests.support.pages", str(PROJECT / page), said,
                 imported=imported, cwd=here, env=environment,
             )
         )  # fmt: skip
@@ -352,7 +352,7 @@ def test_the_two_commands_of_the_readme_are_one_line_each() -> None:
 def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     """The README's first command, on few videos, and timed for a few steps."""
     options = ("--videos", str(materials / "shapes"), "--epochs", "1")
-    program = programs.python("-m", "tests.small_demo", *options, imported="tensorflow")
+    program = programs.python("-m", "tests.support.small_demo", *options, imported="tensorflow")
     assert program.wait(150 * SECOND) == 0, program.err
     assert "16 videos to train on, 4 held back, 4 classes: down, left, right, up" in program.out
     assert "of the held-back videos recognised (guessing: 25%)" in program.out

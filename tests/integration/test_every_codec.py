@@ -17,15 +17,15 @@ import pytest
 from av.codec.context import Flags
 from av.video.frame import VideoFrame
 
-from tests.codecs import KINDS, Kind, make
-from tests.tables import tell
-from tests.thorough import either
-from videoload.decoding.complete_decode import Report, decode_index
-from videoload.decoding.content import Content
+from tests.support.codecs import KINDS, Kind, make
+from tests.support.tables import tell
+from tests.support.thorough import either
 from videoload.decoding.frames import read_frames
-from videoload.decoding.index import VideoIndex, find_index, open_video, prove_index
-from videoload.decoding.open_files import OpenedVideo, Video
-from videoload.decoding.storage import VideoFile
+from videoload.index.complete_decode import Report, decode_index
+from videoload.index.containers import OpenedVideo, Video
+from videoload.index.index import VideoIndex, find_index, open_video, prove_index
+from videoload.storage.content import Content
+from videoload.storage.files import VideoFile
 
 WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.leaks import Held, kill_descendants
-from tests.programs import Programs
-from tests.waiting import SECOND, wait_until
+from tests.support.leaks import Held, kill_descendants
+from tests.support.programs import Programs
+from tests.support.waiting import SECOND, wait_until
 
 LOOKS = """
 import json, os, signal, sys, tempfile, threading, warnings

@@ -13,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.digests import digest, digests
-from tests.programs import Programs
-from tests.quick import rest_slow
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest, digests
+from tests.support.programs import Programs
+from tests.support.quick import rest_slow
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
@@ -34,16 +34,16 @@ SEVERAL: dict[str, Any] = {
     "shape": {"image": (2, 3), "bright": (), "at": (3,)},
     "dtype": {"image": "float32", "bright": "bool", "at": "float64"},
 }
-NUMBERS = ItemSpec("tests.items:numbers", (2, 3), "float32", files=False)
+NUMBERS = ItemSpec("tests.support.items:numbers", (2, 3), "float32", files=False)
 HOW: dict[str, Any] = {"batch_size": 4, "shuffle": True, "seed": 3, "drop_remainder": False}
 
 
 def spec(name: str) -> ItemSpec:
     if name == "several":
-        return ItemSpec("tests.items:several", **SEVERAL)
+        return ItemSpec("tests.support.items:several", **SEVERAL)
     if name == "numbers":
         return NUMBERS
-    return ItemSpec(f"tests.items:{name}", (2, 3), "float32")
+    return ItemSpec(f"tests.support.items:{name}", (2, 3), "float32")
 
 
 def make(root: Path, good: int = 14, bad: int = 0) -> Catalog:
@@ -132,7 +132,7 @@ def test_workers_that_dial_in_give_the_same(
 ) -> None:
     chosen, item = names if name == "numbers" else catalog, spec(name)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        words = ("--allow", "tests.items", "--processes", str(workers))
+        words = ("--allow", "tests.support.items", "--processes", str(workers))
         assert catalog.root is not None
         programs.worker(client.endpoints[0], catalog.root, *words)
         client.wait_for_workers(workers, 30 * SECOND)
@@ -145,7 +145,9 @@ def test_a_worker_ends_whatever_a_function_is_at(
 ) -> None:
     assert catalog.root is not None
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], catalog.root, "--allow", "tests.items")
+        worker = programs.worker(
+            client.endpoints[0], catalog.root, "--allow", "tests.support.items"
+        )
         stream = client.stream(catalog, spec("never_returns"), 1)
 
         def read() -> None:
@@ -169,11 +171,13 @@ def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         refusing = programs.worker(client.endpoints[0], catalog.root)
         client.wait_for_workers(1, 20 * SECOND)
-        with pytest.raises(TransformError, match=r"load function tests\.items:load: .*--allow "):
+        with pytest.raises(
+            TransformError, match=r"load function tests\.support\.items:load: .*--allow "
+        ):
             next(iter(client.stream(catalog, spec("load"), 4)))
         refusing.end()
         wait_until(lambda: not client.workers, 10 * SECOND)
-        programs.worker(client.endpoints[0], catalog.root, "--allow", "tests.items")
+        programs.worker(client.endpoints[0], catalog.root, "--allow", "tests.support.items")
         client.wait_for_workers(1, 20 * SECOND)
         assert got(client, catalog, spec("load")) == expected(catalog, spec("load"))
         assert got(client, names, NUMBERS) == expected(names, NUMBERS)
@@ -230,7 +234,7 @@ def test_an_item_that_ends_or_hangs_its_workers_is_named(
 @pytest.mark.slow
 def test_a_name_at_which_a_function_sleeps_for_ever_is_found_as_well() -> None:
     catalog = Catalog(["1", "2", "bad", "3"], [0] * 4, ["all"])
-    item = ItemSpec("tests.items:hangs_at_a_name", (), "float32", files=False)
+    item = ItemSpec("tests.support.items:hangs_at_a_name", (), "float32", files=False)
     with Client(workers=1, stall_s=1 * SECOND) as client:
         stream = client.stream(catalog, item, 1)
         assert len(list(stream)) == 4
@@ -242,7 +246,7 @@ def test_a_name_at_which_a_function_sleeps_for_ever_is_found_as_well() -> None:
     [
         ("mistaken", "NameError.*Traceback.*return undefined_name"),
         ("forgets", "returned a NoneType"),
-        ("not_there", "load function tests.items:not_there cannot be imported"),
+        ("not_there", "load function tests.support.items:not_there cannot be imported"),
     ],
 )
 def test_a_mistake_in_the_function_reaches_the_trainer_with_its_place(
@@ -285,7 +289,7 @@ def test_a_worker_that_is_killed_changes_no_byte(
     listen = "tcp://127.0.0.1:*" if dialled_in else None
     with Client(workers=0 if dialled_in else 2, listen=listen) as client:
         if dialled_in:
-            words = ("--allow", "tests.items")
+            words = ("--allow", "tests.support.items")
             first = programs.worker(client.endpoints[0], catalog.root, *words).pid
             programs.worker(client.endpoints[0], catalog.root, *words)
             client.wait_for_workers(2, 30 * SECOND)

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes import one, pods, render, written
-from tests.needs import needs_tensorflow
-from tests.ports import free_ports
-from tests.programs import Program, Programs
-from tests.trained import SMALL, STEPS, expected, make_classes
-from tests.waiting import SECOND
+from tests.support.kubernetes import one, pods, render, written
+from tests.support.needs import needs_tensorflow
+from tests.support.ports import free_ports
+from tests.support.programs import Program, Programs
+from tests.support.trained import SMALL, STEPS, expected, make_classes
+from tests.support.waiting import SECOND
 
 pytestmark = pytest.mark.timeout(150 * SECOND)
 
@@ -59,7 +59,7 @@ class Namespace:
             self._secret[key] = (root / path.removeprefix("/")).read_bytes()
 
     def start(self, name: str, index: int = 0, imported: str = "", **settings: str) -> Program:
-        """Pod ``index`` of ``name``, which has ``imported`` a module (see `tests.forked`);
+        """Pod ``index`` of ``name``, which has ``imported`` a module (see `tests.support.forked`);
         ``settings`` are VIDEOLOAD_ variables on top."""
         root = self._root(name)
         pod = self._pods[name]

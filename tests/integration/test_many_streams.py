@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.digests import digests
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(60 * SECOND)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from tests.digests import digests
-from tests.programs import Program, Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
 from videoload.transport.messages import Clip, Heartbeat, Hello, Lease, Welcome
 from videoload.transport.sockets import Router

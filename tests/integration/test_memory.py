@@ -11,10 +11,10 @@ import weakref
 import numpy as np
 import pytest
 
-from tests.digests import digests
-from tests.processes import arena_maps, children_of
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.processes import arena_maps, children_of
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Client,
     ClipSpec,

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ports import free_port, free_ports
-from tests.programs import Programs
-from tests.scrapes import get
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.ports import free_port, free_ports
+from tests.support.programs import Programs
+from tests.support.scrapes import get
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
+from videoload.processes.metrics import HANGS_S, ailment
+from videoload.processes.supervisor import Supervisor
 from videoload.transport.messages import WorkerSettings
-from videoload.worker.metrics import HANGS_S, ailment
-from videoload.worker.supervisor import Supervisor
 
 pytest.importorskip("prometheus_client")
 pytestmark = pytest.mark.timeout(60 * SECOND)

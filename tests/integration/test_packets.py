@@ -12,17 +12,17 @@ import av
 import numpy as np
 import pytest
 
-from tests.avi_files import Chunk, join, open_dml, split
-from tests.codecs import KINDS, Kind, make
-from tests.quick import rest_slow
-from tests.thorough import either
-from videoload.decoding.content import Content
-from videoload.decoding.index import frame_rate, pixel_aspect
-from videoload.decoding.open_files import OpenedVideo, UnreadableError
-from videoload.decoding.packets import PacketTable, read_packets, read_plain_avi
-from videoload.decoding.storage import VideoFile
+from tests.support.avi_files import Chunk, join, open_dml, split
+from tests.support.codecs import KINDS, Kind, make
+from tests.support.quick import rest_slow
+from tests.support.thorough import either
+from videoload.index.containers import OpenedVideo, UnreadableError
+from videoload.index.index import frame_rate, pixel_aspect
+from videoload.index.packets import PacketTable, read_packets, read_plain_avi
+from videoload.storage.content import Content
+from videoload.storage.files import VideoFile
 
-# Laid out otherwise than `tests.avi_files` takes apart.
+# Laid out otherwise than `tests.support.avi_files` takes apart.
 OTHERS = {
     "mpeg4_no_index",
     "mpeg4_open_dml",

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
 from videoload.trainer import contact_sheet
 

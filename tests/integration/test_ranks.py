@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import needs_tensorflow
-from tests.ports import free_ports
-from tests.programs import Program, Programs
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.needs import needs_tensorflow
+from tests.support.ports import free_ports
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, ClipSpec, decode_serially
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow, needs_tensorflow]

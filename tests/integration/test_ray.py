@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digest
-from tests.ports import free_ports
-from tests.programs import Program, Programs
-from tests.videos import make_avi
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest
+from tests.support.ports import free_ports
+from tests.support.programs import Program, Programs
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
+from videoload.processes.ray_fleet import _Actor
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import WorkerSettings
-from videoload.worker.ray_fleet import _Actor
 
 pytestmark = [
     pytest.mark.timeout(150 * SECOND),
@@ -29,10 +29,10 @@ pytestmark = [
 TRAINER = """
     import os, sys
     import videoload as vl
-    from tests.digests import digest
+    from tests.support.digests import digest
     from tests.integration.test_bottlenecks import ITEM, catalog as catalog_of_items
     from tests.integration.test_ray import BATCH, EPOCHS, SPEC
-    from tests.waiting import SECOND, wait_until
+    from tests.support.waiting import SECOND, wait_until
 
     folder, cluster = sys.argv[1:]
 
@@ -67,7 +67,7 @@ TRAINER = """
             print(error, flush=True)
         with vl.RayWorkers(
             client, root="/", keys=f"{folder}/keys/worker", cluster=cluster, most=3,
-            allow=["tests.items"],
+            allow=["tests.support.items"],
         ) as workers:
             assert workers.count == 2
             for _ in client.stream(catalog_of_items(100), ITEM, 1).batches(epochs=10):
@@ -84,7 +84,7 @@ BATCH, EPOCHS = 4, 12
 def cluster(programs: Programs) -> Iterator[tuple[Program, str, Path]]:
     """A cluster, its address, and where it keeps its logs."""
     folder = Path(tempfile.mkdtemp(prefix="vl-ray-"))  # sockets have short names
-    program = programs.python("-m", "tests.ray_cluster", str(folder))
+    program = programs.python("-m", "tests.support.ray_cluster", str(folder))
     try:
         program.wait_for("address ", 60 * SECOND)
         yield program, program.out.split()[-1], folder

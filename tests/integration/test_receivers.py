@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.digests import digest
-from tests.ports import free_pair, free_port
-from tests.processes import children_of, is_alive
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest
+from tests.support.ports import free_pair, free_port
+from tests.support.processes import children_of, is_alive
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, TransportError, decode_serially
-from videoload.trainer.receivers import Receivers
+from videoload.processes.supervisor import start
+from videoload.receivers.pool import Receivers
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import Adopt, Alive, Land, Landed, Place
 from videoload.transport.private_channel import PrivateChannel
-from videoload.worker.supervisor import start
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -76,7 +76,7 @@ def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
 
 def test_pixels_of_a_stream_that_was_dropped_meanwhile_go_nowhere() -> None:
     mine, theirs = PrivateChannel.pair()
-    process = start("videoload.transport.receiver", theirs)
+    process = start("videoload.receivers.process", theirs)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         worker = socket.create_connection(listening.getsockname())
         end, _ = listening.accept()

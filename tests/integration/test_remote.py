@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from benchmarks.object_server import ObjectServer
-from tests.catalogs import refused
-from tests.digests import digest
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.catalogs import refused
+from tests.support.digests import digest
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.commands.scan import load
 

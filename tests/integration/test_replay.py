@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.programs import Programs
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, VideoloadError, decode_serially, head_room, mix
 from videoload.trainer import receipts
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import needs_tensorflow
-from tests.programs import Program, Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.needs import needs_tensorflow
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow, needs_tensorflow]
 

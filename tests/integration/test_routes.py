@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.codecs import KINDS, make
-from tests.routes import compare, look_at
+from tests.support.codecs import KINDS, make
+from tests.support.routes import compare, look_at
 
 
 @pytest.mark.slow

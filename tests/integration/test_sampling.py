@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.digests import digest
-from tests.programs import Programs
-from tests.quick import rest_slow
-from tests.videos import Videos, make_avi, make_white_avi
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digest
+from tests.support.programs import Programs
+from tests.support.quick import rest_slow
+from tests.support.videos import Videos, make_avi, make_white_avi
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
@@ -141,7 +141,7 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(
     videos: Videos, name: str, both_ways: BothWays
 ) -> None:
     plain = both_ways(videos.catalog, ClipSpec(**TRANSFORMED), shuffle=True)
-    spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
+    spec = ClipSpec(**TRANSFORMED, transform=f"tests.support.transforms:{name}")
     assert both_ways(videos.catalog, spec, shuffle=True) != plain
 
 
@@ -149,7 +149,9 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(
 def test_what_numpy_makes_of_a_product_depends_on_no_host_s_cores(
     videos: Videos, client: Client, threads: int
 ) -> None:
-    spec = ClipSpec(**TRANSFORMED, transform="tests.transforms:product", output=((1,), "float64"))
+    spec = ClipSpec(
+        **TRANSFORMED, transform="tests.support.transforms:product", output=((1,), "float64")
+    )
     decoded = digest(client.stream(videos.catalog, spec, 4))
     with threadpool_limits(threads):
         assert digest(decode_serially(videos.catalog, spec, 4)) == decoded
@@ -169,7 +171,7 @@ def test_what_numpy_makes_of_a_product_depends_on_no_host_s_cores(
 def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
     videos: Videos, name: str, words: str, client: Client
 ) -> None:
-    spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
+    spec = ClipSpec(**TRANSFORMED, transform=f"tests.support.transforms:{name}")
     with pytest.raises(TransformError, match=words):
         next(decode_serially(videos.catalog, spec, 4))
     stream = client.stream(videos.catalog, spec, 4)
@@ -201,15 +203,17 @@ def test_a_module_that_is_a_script_is_told_as_such(
 def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
     videos: Videos, programs: Programs
 ) -> None:
-    spec = ClipSpec(**TRANSFORMED, transform="tests.transforms:invert")
+    spec = ClipSpec(**TRANSFORMED, transform="tests.support.transforms:invert")
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         refusing = programs.worker(client.endpoints[0], videos.root)
         client.wait_for_workers(1, 20 * SECOND)
-        with pytest.raises(TransformError, match=r"does not allow it.*--allow tests\.transforms"):
+        with pytest.raises(
+            TransformError, match=r"does not allow it.*--allow tests\.support\.transforms"
+        ):
             next(iter(client.stream(videos.catalog, spec, 4)))
         refusing.end()
         wait_until(lambda: not client.workers, 10 * SECOND)
-        programs.worker(client.endpoints[0], videos.root, "--allow", "tests.transforms")
+        programs.worker(client.endpoints[0], videos.root, "--allow", "tests.support.transforms")
         client.wait_for_workers(1, 20 * SECOND)
         serial = digest(decode_serially(videos.catalog, spec, 4))
         assert digest(client.stream(videos.catalog, spec, 4)) == serial
@@ -230,7 +234,7 @@ def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
     make_white_avi(tmp_path / "x/white.avi")
     catalog = Catalog.from_folder(tmp_path)
-    spec = ClipSpec(**TRANSFORMED, transform=f"tests.transforms:{name}")
+    spec = ClipSpec(**TRANSFORMED, transform=f"tests.support.transforms:{name}")
     with Client(workers=2, stall_s=stall_s * SECOND) as client:
         stream = client.stream(catalog, spec, 3, drop_remainder=False)
         seen = [

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND, wait_until
+from tests.support.programs import Programs
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
 from videoload.commands.scan import Journal, Row, scan
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.digests import digests
-from tests.models import recorder, small_model
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support.digests import digests
+from tests.support.models import recorder, small_model
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
     Client,
@@ -160,7 +160,7 @@ def test_many_epochs_inside_tensorflow_wait_for_no_slot_for_good(
 
 def test_items_are_a_sequence_as_well(client: Client) -> None:
     names = Catalog([str(n) for n in range(8)], [0] * 8, ["all"])
-    item = ItemSpec("tests.items:numbers", (2, 3), "float32", files=False)
+    item = ItemSpec("tests.support.items:numbers", (2, 3), "float32", files=False)
     sequence = client.stream(names, item, 2).sequence()
     expected = digests(decode_serially(names, item, 2))
     assert [digests([sequence[i]])[0] for i in (3, 0, 1, 2)] == [expected[i] for i in (3, 0, 1, 2)]

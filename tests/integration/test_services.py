@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.needs import needs_tensorflow
-from tests.ports import free_port
-from tests.processes import children_of, is_alive
-from tests.programs import Program, Programs
-from tests.videos import make_avi
-from tests.waiting import SECOND, wait_until
+from tests.support.needs import needs_tensorflow
+from tests.support.ports import free_port
+from tests.support.processes import children_of, is_alive
+from tests.support.programs import Program, Programs
+from tests.support.videos import make_avi
+from tests.support.waiting import SECOND, wait_until
 
 pytestmark = pytest.mark.timeout(90 * SECOND)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.needs import needs_tensorflow
-from tests.slurm import NODES, cluster
-from tests.trained import SMALL, STEPS, VIDEOS_OF_A_CLASS, expected, make_classes
-from tests.waiting import SECOND, wait_until
+from tests.support.needs import needs_tensorflow
+from tests.support.slurm import NODES, cluster
+from tests.support.trained import SMALL, STEPS, VIDEOS_OF_A_CLASS, expected, make_classes
+from tests.support.waiting import SECOND, wait_until
 
 pytestmark = pytest.mark.timeout(200 * SECOND)
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.digests import digest, digests
-from tests.programs import Programs
-from tests.quick import rest_slow
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.digests import digest, digests
+from tests.support.programs import Programs
+from tests.support.quick import rest_slow
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
     Client,

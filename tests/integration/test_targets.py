@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.programs import Programs
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, PerFrame, decode_serially, evaluate, mix
 from videoload.errors import SpecError
-from videoload.spec.plan import BatchWithInfo
+from videoload.plan.plan import BatchWithInfo
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

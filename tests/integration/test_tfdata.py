@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.digests import digests
-from tests.leaks import collect_garbage
-from tests.models import arrays, recorder, small_model
-from tests.needs import needs_tensorflow
-from tests.processes import arena_maps, resident_mb
-from tests.programs import Programs
-from tests.thorough import either
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.digests import digests
+from tests.support.leaks import collect_garbage
+from tests.support.models import arrays, recorder, small_model
+from tests.support.needs import needs_tensorflow
+from tests.support.processes import arena_maps, resident_mb
+from tests.support.programs import Programs
+from tests.support.thorough import either
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import (
     Catalog,
     Client,
@@ -36,7 +36,7 @@ from videoload import (
     TooManyBadVideos,
     decode_serially,
 )
-from videoload.trainer.python_datasets import PythonDatasets
+from videoload.frameworks.python_datasets import PythonDatasets
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -261,7 +261,7 @@ def test_it_may_free_an_iterator_over_anothers_generator(
     tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whose wait cannot be broken off by TensorFlow, and ends by itself.
-    monkeypatch.setattr("videoload.trainer.pulse._LONGEST_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.engine.pulse._LONGEST_S", 0.5 * SECOND)
     stream = make(client, videos)
     signature = stream.dataset().element_spec
     mine = weakref.proxy(stream)  # TensorFlow never frees its functions

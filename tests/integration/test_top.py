@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import zmq
 
-from tests.digests import digests
 from tests.faults.raw_peers import dealer
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND
+from tests.support.digests import digests
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, TransportError, decode_serially
 from videoload.commands import top
 from videoload.transport.keys import make_keys

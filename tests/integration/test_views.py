@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.digests import digest
-from tests.quick import rest_slow
-from tests.videos import Videos, make_avi
-from tests.waiting import SECOND
+from tests.support.digests import digest
+from tests.support.quick import rest_slow
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
-from videoload.decoding.complete_decode import decode_index
 from videoload.decoding.decoder import Decoder, Request
-from videoload.decoding.index import VideoIndex
-from videoload.decoding.storage import Storage
+from videoload.index.complete_decode import decode_index
+from videoload.index.index import VideoIndex
+from videoload.storage.files import Storage
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
-GREY = {"transform": "tests.transforms:grey_floats", "output": ((4, 32, 32), "float32")}
+GREY = {"transform": "tests.support.transforms:grey_floats", "output": ((4, 32, 32), "float32")}
 RANDOM: dict[str, Any] = {"sampling": "random", "crop": "resized", "flip": True}
 KINDS: dict[str, dict[str, Any]] = {
     "ten times three": {"sampling": "uniform", "clips_per_video": 10, "crop": "three"},
@@ -112,7 +112,9 @@ def test_three_crops_are_the_ends_and_the_middle_of_what_one_clip_shows(videos: 
 def test_an_output_that_is_not_as_the_spec_says_stops_the_stream(
     videos: Videos, client: Client
 ) -> None:
-    spec = spec_of(transform="tests.transforms:grey_floats", output=((4, 32, 32), "float64"))
+    spec = spec_of(
+        transform="tests.support.transforms:grey_floats", output=((4, 32, 32), "float64")
+    )
     words = r"returned float32\[4, 32, 32\], not float64\[4, 32, 32\]"
     with pytest.raises(TransformError, match=words):
         next(decode_serially(videos.catalog, spec, 4))

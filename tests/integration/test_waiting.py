@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.programs import Programs
-from tests.videos import Videos
-from tests.waiting import SECOND, wait_until
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, ClosedError, SpecError, Stream
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 # With two workers, a batch of three takes 0.09 s.
-SLOW = replace(CLIP, transform="tests.transforms:slow")
+SLOW = replace(CLIP, transform="tests.support.transforms:slow")
 BATCH = 3
 
 Steps = list[tuple[float, float]]  # when each began and ended
@@ -90,7 +90,7 @@ def test_the_waiting_behind_a_dataset_is_the_trainers(
 def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
     videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.trainer.verdict._STALLED_S", 1.5)
+    monkeypatch.setattr("videoload.stats.verdict._STALLED_S", 1.5)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         workers = [programs.worker(client.endpoints[0], videos.root) for _ in range(2)]
         client.wait_for_workers(2, 20 * SECOND)

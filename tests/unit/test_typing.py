@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import videoload as vl
-from tests.videos import make_avi
+from tests.support.videos import make_avi
 
 Pair = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 Triple = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], vl.BatchInfo]

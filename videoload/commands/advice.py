@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.scan import Row
 from videoload.errors import VideoloadError
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
+from videoload.stats.waiting import count
 from videoload.trainer.serial import decode_serially
-from videoload.trainer.waiting import count
 
 # With more frames than this from one key frame to the next, a clip takes long to reach.
 FAR = 250

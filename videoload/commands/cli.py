@@ -137,7 +137,7 @@ def scan(
     """
     from videoload.commands import scan as scanning
     from videoload.commands import tables
-    from videoload.decoding.cache_folder import cache_folder
+    from videoload.index.cache_folder import cache_folder
     from videoload.native import cores
 
     catalog = scanning.load(videos, root)

@@ -51,10 +51,10 @@ def preview(
     Each clip is a row: its frames, with the number of the source frame above each, and its class
     and file beside it. Needs `pip install 'videoload[preview]'`.
     """
+    from videoload.clips import call_text
+    from videoload.clips.clip_spec import ClipSpec
     from videoload.commands import scan
     from videoload.decoding.decoder import native_size
-    from videoload.spec import call_text
-    from videoload.spec.clips import ClipSpec
     from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially
 

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
+from videoload.arguments import MAX_PROCESSES
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.native import REACHES
-from videoload.spec.arguments import MAX_PROCESSES
 
 _LOOK_S = 0.5
 
@@ -120,14 +120,14 @@ def worker(
     Each option may come from the environment as well: `VIDEOLOAD_` and its name in capitals,
     several values with spaces between them. A flag on the command line wins.
     """
-    from videoload.decoding.cache_folder import cache_folder
+    from videoload.catalog.folders import open_root
+    from videoload.index.cache_folder import cache_folder
     from videoload.native import cores
-    from videoload.spec.catalog_files import open_root
-    from videoload.spec.keep import Keep
-    from videoload.spec.roots import is_url
+    from videoload.processes.supervisor import keep_running
+    from videoload.storage.keep import Keep
+    from videoload.storage.roots import is_url
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
-    from videoload.worker.supervisor import keep_running
     from videoload.worker.worker import serve
 
     for address in connect:
@@ -182,12 +182,12 @@ def ray(
     starts them again elsewhere when a node goes. The nodes need videoload, and the videos at
     `--root`.
     """
-    from videoload.decoding.cache_folder import cache_folder
-    from videoload.spec.keep import Keep
-    from videoload.spec.roots import is_url
+    from videoload.index.cache_folder import cache_folder
+    from videoload.processes.ray_fleet import Fleet, connected
+    from videoload.storage.keep import Keep
+    from videoload.storage.roots import is_url
     from videoload.transport.messages import WorkerSettings
     from videoload.transport.sockets import check_dial
-    from videoload.worker.ray_fleet import Fleet, connected
 
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)

@@ -28,16 +28,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
 from videoload.commands import made_videos as shapes
 from videoload.errors import SpecError, VideoloadError
+from videoload.frameworks import interrupts
 from videoload.native import cores
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
-from videoload.trainer import interrupts
+from videoload.stats.waiting import count
 from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
 from videoload.trainer.stream import Stream
-from videoload.trainer.waiting import count
 
 Batches = Iterator[tuple[Any, Any]]  # clips, labels: arrays or tensors
 

@@ -23,14 +23,14 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from videoload.decoding.complete_decode import Report
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.folders import SUFFIXES, kind, open_folder, tell_passed_over
 from videoload.decoding.decoder import Decoder
-from videoload.decoding.index import VideoIndex
 from videoload.errors import CatalogError, StorageError, VideoError, VideoloadError
-from videoload.spec.catalog import Catalog
-from videoload.spec.catalog_files import SUFFIXES, kind, open_folder, tell_passed_over
-from videoload.spec.roots import is_url
-from videoload.worker.supervisor import start
+from videoload.index.complete_decode import Report
+from videoload.index.index import VideoIndex
+from videoload.processes.supervisor import start
+from videoload.storage.roots import is_url
 
 _BEAT_S = 1.0
 _STALL_S = 20.0  # a decoder that shows no progress for so long hangs

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from av.video.format import VideoFormat
 
-from videoload.spec.clip_params import ClipParams
-from videoload.spec.clips import ClipSpec
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec
 
 PLANAR = ("yuv420p", "yuvj420p")
 _APART = 12  # edges of cuts: no two within a twelfth of the frame

@@ -20,24 +20,24 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
-from videoload.decoding.complete_decode import Report, decode_index
+from videoload.clips.clip_params import ClipParams, clip_params
+from videoload.clips.clip_spec import TRIED_FOR_SIZE, ClipSpec, UnfitError
+from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Function, Functions, apply
-from videoload.decoding.index import Tick, VideoIndex, find_index, open_video
-from videoload.decoding.index_cache import IndexCache
 from videoload.decoding.items import PreparedItems, checked_name, load_items
-from videoload.decoding.open_files import SOFTWARE, OpenFiles, UnreadableError, Video
 from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
-from videoload.decoding.stopwatch import Stopwatch
-from videoload.decoding.storage import Storage, VideoFile, open_storage
 from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
-from videoload.spec.clip_params import ClipParams, clip_params
-from videoload.spec.clips import TRIED_FOR_SIZE, ClipSpec, UnfitError
-from videoload.spec.items import ItemSpec, Spec
-from videoload.spec.keep import Keep
+from videoload.index.complete_decode import Report, decode_index
+from videoload.index.containers import SOFTWARE, OpenFiles, UnreadableError, Video
+from videoload.index.index import Tick, VideoIndex, find_index, open_video
+from videoload.index.index_cache import IndexCache
+from videoload.index.stopwatch import Stopwatch
+from videoload.storage.files import Storage, VideoFile, open_storage
+from videoload.storage.keep import Keep
 
 if TYPE_CHECKING:
-    from videoload.spec.catalog import Catalog  # no worker reads one
+    from videoload.catalog.catalog import Catalog  # no worker reads one
 
 _log = logging.getLogger(__name__)
 

@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING
 
 from av.video.frame import VideoFrame
 
-from videoload.decoding.index import Tick, VideoIndex, checksum, open_video
-from videoload.decoding.open_files import (
+from videoload.index.containers import (
     REFUSALS,
     OpenedVideo,
     UnreadableError,
     Video,
     decode_all,
 )  # fmt: skip
-from videoload.decoding.storage import VideoFile
+from videoload.index.index import Tick, VideoIndex, checksum, open_video
+from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
-    from videoload.decoding.open_files import VideoPacket
+    from videoload.index.containers import VideoPacket
 
 Use = Callable[[int, VideoFrame], None]
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.scaling import Buffer
 from videoload.errors import TransformError
-from videoload.spec.clips import ClipSpec
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

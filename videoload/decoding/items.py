@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.item_spec import ItemSpec
 from videoload.decoding.functions import Function, call
 from videoload.errors import OneClipError, TransformError, VideoError
-from videoload.spec.items import ItemSpec
 
 _log = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from cachetools import LRUCache
 
 from videoload import native
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec, VideoInfo
 from videoload.decoding.crop import PLANAR, Cut, cut_frame, is_cuttable
-from videoload.decoding.open_files import UnreadableError
-from videoload.spec.clip_params import ClipParams
-from videoload.spec.clips import ClipSpec, VideoInfo
+from videoload.index.containers import UnreadableError
 
 Buffer = npt.NDArray[np.uint8]
 

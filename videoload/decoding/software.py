@@ -18,9 +18,9 @@ import av
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec, Pixels, VideoInfo
 from videoload.decoding.scaling import Chains, Scaler, SourceFrame
-from videoload.spec.clip_params import ClipParams
-from videoload.spec.clips import ClipSpec, Pixels, VideoInfo
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)

@@ -2,7 +2,7 @@
 
 A `Client` owns the workers that it started and the addresses that others dial. Its streams share
 them: any number of streams, each made of a catalog, a clip spec and the options of
-`videoload.spec.plan.StreamOptions`.
+`videoload.plan.plan.StreamOptions`.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from videoload import native
-from videoload.decoding.cache_folder import cache_folder
-from videoload.decoding.storage import open_storage
+from videoload.arguments import MAX_PROCESSES, real, whole
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import check_shapes
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import Spec
+from videoload.engine.copies import Copies
+from videoload.engine.engine import Engine
+from videoload.engine.open_streams import OpenStream
 from videoload.errors import SpecError, VideoloadError, WorkerError
+from videoload.index.cache_folder import cache_folder
 from videoload.native import cores
-from videoload.spec.arguments import MAX_PROCESSES, real, whole
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
-from videoload.spec.items import Spec
-from videoload.spec.joining import check_shapes
-from videoload.spec.keep import Keep
-from videoload.spec.plan import Plan, StreamOptions
-from videoload.spec.quarantine import Quarantine
-from videoload.spec.roots import is_url
-from videoload.trainer import metrics
-from videoload.trainer.copies import Copies
-from videoload.trainer.engine import Engine
-from videoload.trainer.open_streams import OpenStream
-from videoload.trainer.stats import Meter, WorkerStats
+from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.quarantine import Quarantine
+from videoload.processes.native_size import native_size
+from videoload.stats import metrics
+from videoload.stats.stats import Meter, WorkerStats
+from videoload.storage.files import open_storage
+from videoload.storage.keep import Keep
+from videoload.storage.roots import is_url
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import Metric, MetricsPort
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
-from videoload.worker.native_size import native_size
 
 if TYPE_CHECKING:
-    from videoload.trainer.keras_sequence import StreamSequence
+    from videoload.frameworks.sequence import StreamSequence
 
 # One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8

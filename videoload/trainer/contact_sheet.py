@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import Spec
 from videoload.errors import SpecError, VideoloadError
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
-from videoload.spec.items import Spec
-from videoload.spec.plan import BatchWithInfo
-from videoload.trainer.waiting import count
+from videoload.plan.plan import BatchWithInfo
+from videoload.stats.waiting import count
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from videoload.spec.arguments import whole
+from videoload.arguments import whole
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from videoload.decoding.cache_folder import cache_folder
+from videoload.arguments import whole
+from videoload.engine.auto_workers import LOOK_S, AutoWorkers
 from videoload.errors import ClosedError, SpecError
-from videoload.spec.arguments import whole
-from videoload.spec.keep import Keep
-from videoload.spec.roots import is_url
-from videoload.trainer.auto_workers import LOOK_S, AutoWorkers
+from videoload.index.cache_folder import cache_folder
+from videoload.processes.ray_fleet import Fleet, connected
+from videoload.storage.keep import Keep
+from videoload.storage.roots import is_url
 from videoload.trainer.client import Client
 from videoload.transport.messages import WorkerSettings
 from videoload.transport.sockets import check_dial
-from videoload.worker.ray_fleet import Fleet, connected
 
 _log = logging.getLogger(__name__)
 

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import do_lengths_decide, mixture
+from videoload.catalog.table import Part
+from videoload.clips import call_text
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import VideoloadError
-from videoload.spec import call_text
-from videoload.spec.catalog import Catalog
-from videoload.spec.clips import ClipSpec
-from videoload.spec.items import ItemSpec, Spec
-from videoload.spec.joining import do_lengths_decide, mixture
-from videoload.spec.plan import BatchWithInfo, StreamOptions
-from videoload.spec.table import Part
+from videoload.plan.plan import BatchWithInfo, StreamOptions
 
 
 class Receipt(NamedTuple):

@@ -12,13 +12,12 @@ from typing import Literal, overload
 
 import numpy as np
 
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import check_shapes, clip_of
+from videoload.clips.item_spec import Spec
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native_size
-from videoload.decoding.storage import NO_FOLDER
 from videoload.errors import OneClipError, SpecError, VideoError
-from videoload.spec.catalog import Catalog
-from videoload.spec.items import Spec
-from videoload.spec.joining import check_shapes, clip_of
-from videoload.spec.plan import (
+from videoload.plan.plan import (
     Batch,
     BatchWithInfo,
     Plan,
@@ -26,7 +25,8 @@ from videoload.spec.plan import (
     StreamOptions,
     batch_info,
 )  # fmt: skip
-from videoload.spec.quarantine import Quarantine
+from videoload.plan.quarantine import Quarantine
+from videoload.storage.files import NO_FOLDER
 from videoload.trainer.receipts import with_digest
 
 

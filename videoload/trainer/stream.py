@@ -17,23 +17,23 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from videoload.arguments import real, whole
+from videoload.catalog.catalog import Catalog
+from videoload.clips.item_spec import Spec
+from videoload.engine.engine import Engine
+from videoload.engine.lender import Lender
+from videoload.engine.open_streams import OpenStream, ReaderQueue
 from videoload.errors import BadVideo, VideoloadError
-from videoload.spec.arguments import real, whole
-from videoload.spec.catalog import Catalog
-from videoload.spec.items import Spec
-from videoload.spec.plan import Batch, BatchWithInfo, StreamOptions
-from videoload.trainer.engine import Engine
-from videoload.trainer.lender import Lender
-from videoload.trainer.metrics import WINDOW_S, StreamFigures
-from videoload.trainer.open_streams import OpenStream, ReaderQueue
+from videoload.plan.plan import Batch, BatchWithInfo, StreamOptions
+from videoload.stats.metrics import WINDOW_S, StreamFigures
+from videoload.stats.stats import StreamStats
 from videoload.trainer.receipts import Receipts, with_digest
-from videoload.trainer.stats import StreamStats
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from videoload.frameworks.sequence import StreamSequence
     from videoload.trainer.client import Client
-    from videoload.trainer.keras_sequence import StreamSequence
 
 _log = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ class Stream:
             SpecError: ``start_step`` lies after the end of epoch ``epochs``.
             VideoloadError: TensorFlow is not installed.
         """
-        from videoload.trainer.tfdata import dataset
+        from videoload.frameworks.tfdata import dataset
 
         return dataset(self, start_step, epochs, info=info)
 
@@ -212,7 +212,7 @@ class Stream:
             SpecError: ``on_error="skip"`` or ``ordered=False``: batches have no number.
             VideoloadError: Keras is not installed.
         """
-        from videoload.trainer.keras_sequence import StreamSequence
+        from videoload.frameworks.sequence import StreamSequence
 
         return StreamSequence(self)
 

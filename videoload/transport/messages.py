@@ -36,10 +36,10 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import ProtocolError
-from videoload.spec.clips import ClipSpec
-from videoload.spec.items import ItemSpec, Spec
-from videoload.spec.keep import Keep
+from videoload.storage.keep import Keep
 
 VERSION = b"videoload/1"
 

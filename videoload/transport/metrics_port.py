@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from videoload.arguments import whole
 from videoload.errors import TransportError, VideoloadError
-from videoload.spec.arguments import whole
 
 _JOIN_S = 1.0
 _EVERYWHERE = "0.0.0.0"  # Prometheus is elsewhere, as a rule

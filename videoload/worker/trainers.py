@@ -34,9 +34,9 @@ import numpy.typing as npt
 
 from videoload.decoding.software import software
 from videoload.errors import ProtocolError, TransportError
-from videoload.spec.roots import is_url
+from videoload.receivers.connection import PixelSender
+from videoload.storage.roots import is_url
 from videoload.transport.addresses import is_name
-from videoload.transport.data_connection import PixelSender
 from videoload.transport.messages import (
     Bye,
     Compare,

@@ -30,6 +30,7 @@ from videoload import native
 from videoload.decoding.decoder import Decoder, PreparedClips
 from videoload.decoding.items import PreparedItems
 from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
+from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
     Bye,
@@ -43,7 +44,6 @@ from videoload.transport.messages import (
 )
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
-from videoload.worker.counters import SIZE, Counters
 from videoload.worker.lease_runs import ClipError, failure, look_ahead, requests, runs
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers
 

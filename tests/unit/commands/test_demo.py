@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from videoload.catalog.catalog import Catalog
 from videoload.commands import demo
 from videoload.errors import SpecError, TooManyBadVideos
-from videoload.spec.catalog import Catalog
 
 
 def folder_of(root: Path, *files: str) -> Path:

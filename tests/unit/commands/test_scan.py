@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks.object_server import ObjectServer
-from tests.waiting import SECOND
+from tests.support.waiting import SECOND
 from videoload import StorageError
 from videoload.commands import scan as scanning
 
@@ -20,7 +20,7 @@ pytest.importorskip("obstore", reason="needs videoload[remote]")
 def test_a_storage_that_does_not_answer_is_no_damage_that_a_scan_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("videoload.decoding.fetching.GIVE_UP_S", 0.2)
+    monkeypatch.setattr("videoload.storage.fetching.GIVE_UP_S", 0.2)
     with ObjectServer(tmp_path) as server:
         ours, theirs = Pipe()
         child = threading.Thread(target=scanning._serve, args=(theirs,))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from videoload.clips.clip_params import ClipParams, clip_params
+from videoload.clips.clip_spec import ClipSpec, Crop, Pixels, VideoInfo
+from videoload.clips.regions import scaled_size
 from videoload.decoding.crop import Cut, cut_frame, cut_length, is_cuttable
-from videoload.spec.clip_params import ClipParams, clip_params
-from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo
-from videoload.spec.regions import scaled_size
 
 LENGTHS = st.integers(min_value=1, max_value=2000)
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import items
+from tests.support import items
+from videoload.clips.item_spec import ItemSpec
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.errors import TransformError, VideoError
-from videoload.spec.items import ItemSpec
 
 ONE = {"shape": (2, 3), "dtype": "float32"}
 SEVERAL: dict[str, Any] = {
@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 def made(name: str, file: Path, seeds: tuple[int, ...] = (5,), **spec: Any) -> Any:
     """The arrays that a function makes of a file."""
-    asked = ItemSpec(f"tests.items:{name}", **(spec or ONE))
+    asked = ItemSpec(f"tests.support.items:{name}", **(spec or ONE))
     out = np.zeros((len(seeds), asked.clip_bytes), np.uint8)
     prepared = PreparedItems("x/bad.npy", asked, seeds, out, getattr(items, name), str(file))
     ticks: list[None] = []
@@ -75,7 +75,7 @@ def test_what_may_be_the_files_fault_is_one_line_that_names_it(
         made(name, file)
     assert raised.value.path == "x/bad.npy"
     said = raised.value.reason
-    told = said.removeprefix(f"load function tests.items:{name} ")
+    told = said.removeprefix(f"load function tests.support.items:{name} ")
     assert re.fullmatch(words if "(" in words else re.escape(words), told), said
     if "failed" in words:
         assert "Traceback (most recent call last)" in caplog.text
@@ -86,7 +86,9 @@ def test_what_no_file_can_be_blamed_for_ends_the_stream_with_the_traceback(file:
     with pytest.raises(TransformError) as raised:
         made("mistaken", file)
     first, *lines = str(raised.value).splitlines()
-    assert "load function tests.items:mistaken failed at x/bad.npy: NameError: name" in first
+    assert (
+        "load function tests.support.items:mistaken failed at x/bad.npy: NameError: name" in first
+    )
     assert lines[0] == "Traceback (most recent call last):"
     assert any("return undefined_name" in line for line in lines)
     assert not any("_call" in line for line in lines), "only the user's own code"

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
-from videoload.decoding.open_files import UnreadableError
+from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_spec import ClipSpec, Crop, Pixels, VideoInfo
+from videoload.clips.regions import scaled_size
 from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
-from videoload.spec.clip_params import clip_params
-from videoload.spec.clips import ClipSpec, Crop, Pixels, VideoInfo
-from videoload.spec.regions import scaled_size
+from videoload.index.containers import UnreadableError
 
 # What AVI files decode to.
 FORMATS = (

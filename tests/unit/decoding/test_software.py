@@ -9,7 +9,7 @@ import sys
 import av
 import pytest
 
-from tests.waiting import SECOND
+from tests.support.waiting import SECOND
 from videoload.decoding.software import software
 
 # Forces FFmpeg to take another processor's code, and says what comes out.

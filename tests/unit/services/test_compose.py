@@ -18,14 +18,14 @@ import typer
 import yaml
 
 from services.trainer import train
-from tests.kubernetes import containers, written
+from tests.support.kubernetes import containers, written
 from videoload import __version__
 from videoload.commands import cli
-from videoload.trainer.metrics import StreamFigures, families
-from videoload.trainer.stats import Meter
+from videoload.processes import metrics as worker_metrics
+from videoload.processes import supervisor
+from videoload.stats.metrics import StreamFigures, families
+from videoload.stats.stats import Meter
 from videoload.transport import sockets as transport
-from videoload.worker import metrics as worker_metrics
-from videoload.worker import supervisor
 
 PROJECT = Path(__file__).parents[3]
 COMPOSE = PROJECT / "docker-compose.yml"

@@ -8,11 +8,11 @@ import pytest
 import typer
 
 from services.trainer import train
-from tests.kubernetes import FOLDER, OVERLAYS, containers, one, pods, render, written
+from tests.support.kubernetes import FOLDER, OVERLAYS, containers, one, pods, render, written
 from videoload import __version__
 from videoload.commands import cli
+from videoload.processes import supervisor
 from videoload.transport import sockets as transport
-from videoload.worker import supervisor
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -12,7 +12,7 @@ import pytest
 import zmq
 import zmq.auth
 
-from tests.waiting import SECOND
+from tests.support.waiting import SECOND
 from videoload.errors import TransportError
 from videoload.transport.keys import (
     TRAINER,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from videoload.clips.clip_spec import ClipSpec, Crop, Pixels, Short, Span, ViewsShare
+from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import ProtocolError
-from videoload.spec.clips import ClipSpec, Crop, Pixels, Short, Span, ViewsShare
-from videoload.spec.items import ItemSpec, Spec
 from videoload.transport.messages import (
     VERSION,
     Bye,

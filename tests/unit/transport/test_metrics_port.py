@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.scrapes import get
+from tests.support.scrapes import get
 from videoload import SpecError, TransportError
 from videoload.transport.metrics_port import Metric, MetricsPort
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.waiting import SECOND
+from tests.support.waiting import SECOND
 from videoload.errors import ProtocolError
 from videoload.transport.messages import Private, Share, Unshare, WorkerSettings, pack_private
 from videoload.transport.private_channel import PrivateChannel

@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from tests.faults.raw_peers import dealer
-from tests.waiting import SECOND, wait_until
+from tests.support.waiting import SECOND, wait_until
 from videoload import ProtocolError, TransportError
 from videoload.transport.connections import WATCHED
 from videoload.transport.messages import VERSION, FromWorker, Heartbeat, pack

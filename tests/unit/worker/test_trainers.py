@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 import zmq
 
-from tests.waiting import SECOND
-from videoload.spec.clips import ClipSpec
+from tests.support.waiting import SECOND
+from videoload.clips.clip_spec import ClipSpec
 from videoload.transport.messages import Clip, Hello, Lease, Refused, Welcome, WorkerSettings
 from videoload.transport.sockets import Router
 from videoload.worker.trainers import TrainerConnection, Trainers

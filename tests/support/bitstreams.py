@@ -1,0 +1,189 @@
+"""Picture headers as encoders write them, and packets that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from videoload.bitstreams.pictures import HEAD_BYTES, Packets
+
+PAYLOAD = b"\x55" * 60  # of a picture; holds no start code
+
+
+class BitWriter:
+    """Bits from the most significant one on."""
+
+    def __init__(self) -> None:
+        self._bits = ""
+
+    def put(self, value: int, count: int) -> BitWriter:
+        """``value`` in so many bits."""
+        self._bits += f"{value:0{count}b}"
+        return self
+
+    def golomb(self, value: int) -> BitWriter:
+        """An Exp-Golomb code."""
+        code = value + 1
+        return self.put(code, 2 * code.bit_length() - 1)
+
+    def join(self, others: BitWriter) -> BitWriter:
+        """All bits of others."""
+        self._bits += others._bits
+        return self
+
+    def to_bytes(self) -> bytes:
+        """All bits, filled up with a one and zeros, as MPEG does."""
+        bits = self._bits + "1"
+        bits += "0" * (-len(bits) % 8)
+        return int(bits, 2).to_bytes(len(bits) // 8, "big")
+
+
+def packets(
+    codec: str,
+    data: Sequence[bytes],
+    *,
+    extradata: bytes = b"",
+    size: tuple[int, int] = (64, 48),
+    has_b_frames: bool = False,
+) -> Packets:
+    """The coded packets of a video."""
+    heads = b"".join(each[:HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for each in data)
+    return Packets(
+        codec,
+        extradata,
+        size,
+        has_b_frames,
+        np.array([len(each) for each in data], np.int64),
+        lambda: np.frombuffer(heads, np.uint8).reshape(-1, HEAD_BYTES),
+        lambda i, most: data[i][:most],
+        lambda i: data[i],
+    )
+
+
+# MPEG-4
+
+
+def vol(
+    *,
+    low_delay: bool | None = False,
+    resolution: int = 25,
+    layer_type: int = 1,
+    interlaced: bool = False,
+    even: bool = False,
+) -> bytes:
+    """The header of a video object layer; ``low_delay`` None: it says nothing of it; ``even``: all
+    pictures take the same time."""
+    bits = BitWriter().put(0, 1).put(layer_type, 8).put(0, 1).put(1, 4)
+    bits.put(low_delay is not None, 1)
+    if low_delay is not None:
+        bits.put(1, 2).put(low_delay, 1).put(0, 1)
+    bits.put(0, 2).put(1, 1).put(resolution, 16).put(1, 1).put(even, 1)
+    if even:
+        bits.put(1, max(1, (resolution - 1).bit_length()))
+    bits.put(1, 1).put(64, 13).put(1, 1).put(48, 13).put(1, 1).put(interlaced, 1)
+    return b"\0\0\1\x20" + bits.to_bytes()
+
+
+def vop(kind: str, units: int = 0, *, seconds: int = 0, is_coded: bool = True) -> bytes:
+    """A picture of kind I, P, B or S; its time in whole seconds after the last ones, and units of a
+    twenty-fifth of one."""
+    bits = BitWriter().put("IPBS".index(kind), 2)
+    for _ in range(seconds):
+        bits.put(1, 1)
+    bits.put(0, 1).put(1, 1).put(units, 5).put(1, 1).put(is_coded, 1)
+    return b"\0\0\1\xb6" + bits.to_bytes() + (PAYLOAD if is_coded else b"")
+
+
+# H.264
+
+
+def sps(
+    *,
+    frames_only: bool = True,
+    gaps: bool = False,
+    order_type: int = 0,
+    profile: int = 66,
+    usability: BitWriter | None = None,
+) -> bytes:
+    """A sequence parameter set, as a NAL unit; ``usability``: information for its end."""
+    bits = BitWriter().put(0x67, 8).put(profile, 8).put(0, 8).put(30, 8).golomb(0)
+    if profile == 244:  # high, and lossless
+        bits.golomb(1).golomb(0).golomb(0).put(1, 1).put(0, 1)
+    bits.golomb(4)
+    bits.golomb(order_type)
+    if order_type == 0:
+        bits.golomb(4)
+    elif order_type == 1:
+        bits.put(0, 1).golomb(0).golomb(0).golomb(2).golomb(1).golomb(3)
+    bits.golomb(3).put(gaps, 1).golomb(3).golomb(2).put(frames_only, 1)
+    if not frames_only:
+        bits.put(0, 1)
+    bits.put(1, 1).put(0, 1).put(usability is not None, 1)
+    return (bits if usability is None else bits.join(usability)).to_bytes()
+
+
+def usability(*, restricted: bool, full: bool = False) -> BitWriter:
+    """Of a sequence parameter set: with nothing but restrictions, or in ``full``."""
+    bits = BitWriter()
+    if full:
+        bits.put(1, 1).put(255, 8).put(1, 16).put(1, 16).put(1, 1).put(0, 1)  # aspect, overscan
+        bits.put(1, 1).put(5, 3).put(0, 1).put(1, 1).put(1, 8).put(1, 8).put(1, 8)  # colours
+        bits.put(1, 1).golomb(0).golomb(0).put(1, 1).put(1, 32).put(50, 32).put(1, 1)  # timing
+        for _ in range(2):
+            bits.put(1, 1).golomb(1).put(0, 8)
+            for _ in range(2):
+                bits.golomb(99).golomb(99).put(0, 1)
+            bits.put(0, 20)
+        bits.put(0, 1)
+    else:
+        bits.put(0, 7)
+    bits.put(0, 1).put(restricted, 1)
+    if restricted:
+        bits.put(1, 1).golomb(0).golomb(0).golomb(9).golomb(9).golomb(2).golomb(4)
+    return bits
+
+
+PPS = bytes((0x68, 0xCE, 0x38, 0x80))
+
+
+def h264_slice(*, idr: bool = False, first_macroblock: int = 0, kind: int = 7) -> bytes:
+    """A slice, as a NAL unit; ``kind`` 0 to 4 are P, B, I, SP, SI, and so are 5 to 9."""
+    bits = BitWriter().put(0x65 if idr else 0x41, 8).golomb(first_macroblock).golomb(kind)
+    return bits.to_bytes() + PAYLOAD
+
+
+def annex_b(*units: bytes) -> bytes:
+    """NAL units behind start codes."""
+    return b"".join(b"\0\0\0\1" + unit for unit in units)
+
+
+def avcc(*units: bytes) -> bytes:
+    """NAL units behind their lengths."""
+    return b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
+
+
+def avc_configuration(sequence: bytes, picture: bytes = PPS) -> bytes:
+    """As MP4 keeps it, for lengths of four bytes."""
+    header = bytes((1, *sequence[1:4], 0xFF, 0xE1))
+    told = len(sequence).to_bytes(2, "big") + sequence
+    return header + told + b"\1" + len(picture).to_bytes(2, "big") + picture
+
+
+# MPEG-2
+
+
+def mpeg2_sequence(*, low_delay: bool = False) -> bytes:
+    """Header and extension of a sequence."""
+    bits = BitWriter().put(1, 4).put(0x48, 8).put(1, 1).put(1, 2).put(0, 4).put(0, 12).put(1, 1)
+    bits.put(0, 8).put(low_delay, 1).put(0, 7)
+    header = b"\0\0\1\xb3" + bytes((0x04, 0, 0x30, 0x13, 0xFF, 0xFF, 0xE0, 0x18))
+    return header + b"\0\0\1\xb5" + bits.to_bytes()
+
+
+def mpeg2_picture(kind: str, number: int = 0, *, structure: int = 3) -> bytes:
+    """A picture of kind I, P or B; ``structure`` 1 and 2 are single fields."""
+    bits = BitWriter().put(number, 10).put(" IPB".index(kind), 3).put(0xFFFF, 16).put(0, 1)
+    extension = BitWriter().put(8, 4).put(0xFFFF, 16).put(0, 2).put(structure, 2).put(0, 8)
+    coding = b"\0\0\1\xb5" + extension.to_bytes()
+    return b"\0\0\1\0" + bits.to_bytes() + coding + b"\0\0\1\1" + PAYLOAD

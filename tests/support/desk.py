@@ -1,0 +1,202 @@
+"""A lease table with a clock, and short names for its events and commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.catalog.catalog import Catalog
+from videoload.leases.commands import (
+    Command,
+    Grant,
+    Ready,
+)
+from videoload.leases.table import LeaseTable
+from videoload.plan.plan import Plan, Sample, StreamOptions
+from videoload.plan.quarantine import Quarantine
+
+STALL_S, SILENCE_S = 10.0, 2.0
+
+
+class Given(NamedTuple):
+    """A `Ready` that can be compared."""
+
+    reader: int
+    step: int
+    slot: int
+
+
+Seen = Command | Given
+
+
+class Desk:
+    """A lease table, a clock, and stream 0: shuffled by nothing, four clips a batch, eight slots.
+
+    Its methods are the events, and they return the commands.
+    """
+
+    def __init__(self, *workers: str, credit: int = 2, deaths: int = 2, **stream: Any) -> None:
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=deaths)
+        self.plans: dict[int, Plan] = {}
+        self.quarantines: dict[int, Quarantine] = {}
+        self.ready: dict[tuple[int, int], Ready] = {}  # by reader and step
+        self.now = 0.0
+        self.stream(0, **stream)
+        self.join(*workers)
+
+    def stream(
+        self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
+        ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
+        lease_clips: int = 16, clips: int = 1, fetched: bool = False,
+    ) -> None:  # fmt: skip
+        options = StreamOptions(
+            batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
+        )
+        plan = self.plans[stream] = Plan(videos, clips, options)
+        catalog = Catalog([f"v{i}.avi" for i in range(videos)], [0] * videos, ["class"])
+        self.quarantines[stream] = Quarantine(catalog, plan, options)
+        self.table.add_stream(
+            stream, plan, self.quarantines[stream],
+            clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
+        )  # fmt: skip
+
+    def join(self, *workers: str) -> list[Seen]:
+        """Workers say HELLO; those with a capital letter are local. What stands behind a colon is
+        the copy that a worker reads, if that is not the trainer's own; one that ends with ``//`` is
+        on another host."""
+        commands: list[Command] = []
+        for worker in workers:
+            copy = worker.partition(":")[2] or None
+            commands += self.table.worker_joined(
+                worker, local=worker.isupper(), now=self.now, copy=copy,
+                fetches=worker.endswith("//"),
+            )  # fmt: skip
+        return self._seen(commands)
+
+    def start(self, reader: int = 10, *, steps: range = range(100), stream: int = 0) -> list[Seen]:
+        return self._seen(self.table.start_reader(stream, reader, steps.start, steps.stop))
+
+    def want(self, reader: int = 10) -> list[Seen]:
+        return self._seen(self.table.wanted(reader))
+
+    def end(self, reader: int = 10) -> list[Seen]:
+        return self._seen(self.table.end_reader(reader))
+
+    def slot_back(self, slot: int, stream: int = 0) -> list[Seen]:
+        return self._seen(self.table.slot_back(stream, slot))
+
+    def recalled(self, reader: int, *batches: Given) -> list[Seen]:
+        return self._seen(self.table.recalled(reader, [(g.step, g.slot) for g in batches]))
+
+    def answer(self, *leases: Grant, clip_s: float = 0.0) -> list[Seen]:
+        """The workers have decoded these leases, in ``clip_s`` seconds a clip."""
+        commands: list[Command] = []
+        for lease in leases:
+            decode_s = clip_s * len(lease.samples)
+            frames = ordinals(lease.samples)
+            commands += self.table.result(lease.worker, lease.lease, frames, decode_s)
+        return self._seen(commands)
+
+    def fail(self, lease: Grant, at: int = 0, *, dropped: bool = False) -> list[Seen]:
+        """The worker could not have clip ``at`` of the lease."""
+        return self._seen(
+            self.table.failed(lease.worker, lease.lease, at, "broken", dropped=dropped)
+        )
+
+    def land(self, *leases: Grant) -> None:
+        """Receivers are to write the answers to these."""
+        for lease in leases:
+            assert self.table.landing(str(lease.worker), lease.lease) is not None
+
+    def landed(self, lease: Grant, *, whole: bool = True, blame: bool = False) -> list[Seen]:
+        return self._seen(self.table.landed(lease.lease, whole=whole, blame=blame))
+
+    def die(self, worker: str) -> list[Seen]:
+        return self._seen(self.table.worker_left(worker, died=True))
+
+    def leave(self, worker: str) -> list[Seen]:
+        return self._seen(self.table.worker_left(worker, died=False))
+
+    def wait(self, seconds: float, *beating: str) -> list[Seen]:
+        """Time passes, in ticks of a quarter of a second; these workers beat, others do not."""
+        commands: list[Command] = []
+        for _ in range(round(seconds * 4)):
+            self.now += 0.25
+            for worker in beating:
+                assert self.table.heard(worker, self.now)
+            commands += self.table.tick(self.now)
+        return self._seen(commands)
+
+    def lease(
+        self, worker: str, lease: int, *, slot: int, step: int, rows: slice = slice(None),
+        stream: int = 0,
+    ) -> Grant:  # fmt: skip
+        """The Grant of these rows of a step as the plan has them."""
+        samples = self.plans[stream][step][rows]
+        return Grant(worker, lease, stream, slot, rows.start or 0, tuple(samples))
+
+    def is_void(self, lease: Grant) -> bool:
+        return self.table.place(lease.worker, lease.lease) is None
+
+    def decode_all(self, *commands: Seen) -> list[Grant]:
+        """Answers all leases, and those that come of it; returns them all."""
+        queue, done = grants(commands), []
+        while queue:
+            done.append(queue.pop(0))
+            queue += grants(self.answer(done[-1]))
+        return done
+
+    def decode_and_see(self, *leases: Grant) -> list[Seen]:
+        """Answers these leases and those that come of it; returns all commands."""
+        queue, seen = list(leases), list[Seen]()
+        while queue:
+            seen += (commands := self.answer(queue.pop(0)))
+            queue += grants(commands)
+        return seen
+
+    def _seen(self, commands: list[Command]) -> list[Seen]:
+        seen: list[Seen] = []
+        for command in commands:
+            if isinstance(command, Ready):
+                assert np.array_equal(command.frames, ordinals(command.samples))
+                assert (command.reader, command.step) not in self.ready
+                self.ready[command.reader, command.step] = command
+                seen.append(Given(command.reader, command.step, command.slot))
+            else:
+                seen.append(command)
+        return seen
+
+
+def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
+    """The frames that a decoder would answer with: here the sample's number and its attempt."""
+    return np.array([(s.origin, s.attempt) for s in samples], np.int64).reshape(-1, 2)
+
+
+def grants(commands: Iterable[Seen]) -> list[Grant]:
+    return [command for command in commands if isinstance(command, Grant)]
+
+
+def given(commands: Iterable[Seen]) -> list[Given]:
+    return [command for command in commands if isinstance(command, Given)]
+
+
+def rest(commands: Iterable[Seen]) -> list[Seen]:
+    """All but the grants."""
+    return [command for command in commands if not isinstance(command, Grant)]
+
+
+def passed_over(desk: Desk) -> tuple[Grant, Grant]:
+    """The lease of a remote worker "a" that fell silent, and that of "b", who got the chunk."""
+    [first] = grants(desk.join("a"))
+    desk.wait(1)
+    assert desk.join("b") == []
+    [again] = grants(desk.wait(1.5, "b"))
+    assert (again.worker, again.slot, again.first) == ("b", first.slot, first.first)
+    assert again.samples == first.samples
+    return first, again
+
+
+HALF, OTHER_HALF = slice(0, 2), slice(2, 4)

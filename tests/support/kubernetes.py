@@ -1,0 +1,86 @@
+"""The Kubernetes files: as they are written, and as kustomize renders the overlays."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+
+PROJECT = Path(__file__).parents[2]
+FOLDER = PROJECT / "services/kubernetes"
+GUIDE = PROJECT / "docs/how-to/kubernetes.md"
+OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
+
+# Overlays of a user's own: one that takes the component, and the one of the guide.
+_SCALED = "resources: [../gpu]\ncomponents: [../autoscale]\n"
+_MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
+
+
+def render(overlay: str) -> list[dict[str, Any]]:
+    """The objects of an overlay; skips the test where there is no kustomize."""
+    return list(yaml.safe_load_all(_rendered(overlay)))
+
+
+@cache
+def _rendered(overlay: str) -> str:
+    tools = {"kustomize": "build", "kubectl": "kustomize"}
+    tool = next(filter(shutil.which, tools), None)
+    if tool is None:
+        pytest.skip("neither kustomize nor kubectl is installed")
+    with TemporaryDirectory() as scratch:
+        copy = Path(scratch, FOLDER.relative_to(PROJECT))
+        shutil.copytree(FOLDER, copy)
+        folder = Path(scratch) / overlay if overlay == "mine" else copy / overlay
+        if text := {"scaled": _SCALED, "mine": "".join(_MINE.findall(GUIDE.read_text()))}.get(
+            overlay
+        ):
+            folder.mkdir()
+            (folder / "kustomization.yaml").write_text(text)
+        done = subprocess.run(
+            [tool, tools[tool], str(folder)],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def written() -> list[dict[str, Any]]:
+    """All objects of the files, before anything is patched."""
+    files = [*FOLDER.glob("base/*.yaml"), FOLDER / "autoscale/autoscaler.yaml"]
+    return [
+        found
+        for file in sorted(files)
+        if file.name != "kustomization.yaml"
+        for found in yaml.safe_load_all(file.read_text())
+    ]
+
+
+def one(objects: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    """The object of that kind and name."""
+    (found,) = [o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The pods that objects start, by name."""
+    return {
+        found["metadata"]["name"]: found["spec"]["template"]["spec"]
+        for found in objects
+        if found["kind"] in ("Job", "Deployment")
+    }
+
+
+def containers(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All containers, those that run first included."""
+    return [
+        container
+        for pod in pods(objects).values()
+        for container in (*pod.get("initContainers", ()), *pod["containers"])
+    ]

@@ -1,0 +1,127 @@
+"""What a test must not leave behind: processes (children, and theirs), threads, descriptors, shared
+memory, sockets.
+
+Descendants are found by an environment variable that they inherit, so that those whose parent died
+are found as well. Each process that runs tests has a mark of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tests.support.processes import arena_maps, descriptors
+
+_MARK = "VIDEOLOAD_TEST_RUN"
+_spared: set[int | str] = set()  # processes; where descriptors lead
+_others: dict[int, bytes] = {}  # processes that do not come from this one, and when they began
+
+
+def mark_descendants() -> None:
+    """Whatever is started from now on carries the mark of this process."""
+    os.environ[_MARK] = f"{os.getpid()}-{time.time_ns()}"
+
+
+def spare(pid: int, descriptor: int) -> None:
+    """A process that serves several tests, and what leads to it, are not what a test left."""
+    _spared.update((pid, str(Path(f"/proc/self/fd/{descriptor}").readlink())))
+
+
+def collect_garbage() -> None:
+    """What nobody refers to any more is gone afterwards."""
+    if "tensorflow" in sys.modules:  # it queues the release of arrays (see frameworks/tfdata.py)
+        sys.modules["tensorflow"].constant(0)
+    gc.collect()
+
+
+def kill_descendants() -> None:
+    """All that carry the mark, and this process's own children."""
+    for pid in _marked():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+class Held:
+    """What this process and its descendants hold now, each thing by a name of its own."""
+
+    def __init__(self) -> None:
+        self._descriptors = {
+            number: target for number, target in descriptors().items() if target not in _spared
+        }
+        self._things = {f"process {pid}: {_command(pid)}" for pid in _marked()}
+        self._things |= {f"mapping {line}" for line in arena_maps()}
+        self._things |= {
+            f"thread {thread.name}"
+            for thread in threading.enumerate()
+            if thread.name.startswith("videoload")
+        }
+        for task in os.listdir("/proc/self/task"):
+            with suppress(OSError):
+                if Path("/proc/self/task", task, "comm").read_text().startswith("ZMQ"):
+                    self._things.add(f"thread {task} of ZeroMQ")
+        self._things |= {f"Unix socket {name}" for name in private_sockets(self._descriptors)}
+
+    def beyond(self, before: Held) -> list[str]:
+        """What is here and was not there before."""
+        left = self._things - before._things
+        if len(self._descriptors) > len(before._descriptors):
+            new = self._descriptors.items() - before._descriptors.items()
+            left |= {f"descriptor {number}: {target}" for number, target in new}
+        return sorted(left)
+
+
+def private_sockets(held: dict[str, str]) -> set[str]:
+    """The abstract Unix sockets of a trainer for its own workers, among the descriptors ``held``:
+    as anybody on this host can read their names."""
+    found = set()
+    for line in Path("/proc/net/unix").read_text().splitlines():
+        fields = line.split()
+        if "@videoload" in line and f"socket:[{fields[6]}]" in held.values():
+            found.add(fields[-1])
+    return found
+
+
+def _marked() -> list[int]:
+    """The processes that come from this one; zombies of its own as well."""
+    found = []
+    mark = f"{_MARK}={os.environ[_MARK]}".encode()
+    me = os.getpid()
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        if pid == me or pid in _spared:
+            continue
+        with suppress(OSError):
+            fields = _read(pid, "stat").rpartition(b")")[2].split()
+            parent, began = int(fields[1]), fields[19]
+            if parent == me:
+                found.append(pid)
+            elif _others.get(pid) != began:
+                if mark in _read(pid, "environ").split(b"\0"):
+                    found.append(pid)
+                else:
+                    _others[pid] = began
+    return found
+
+
+def _read(pid: int, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:  # noqa: PTH123 - a quarter of the time
+        return file.read()
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return (
+            Path(f"/proc/{pid}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+            .strip()
+        )
+    return "gone"

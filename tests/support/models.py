@@ -1,0 +1,45 @@
+"""Keras models for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.digests import digests
+
+
+def arrays(batches: Any) -> Iterator[tuple[Any, Any]]:
+    """Batches of tensors, as batches of NumPy's arrays."""
+    for clips, labels in batches:
+        yield clips.numpy(), labels.numpy()
+
+
+def small_model(tf: Any, **compiled: Any) -> Any:
+    """A model that learns little, of three classes, from clips of any size."""
+    model = tf.keras.Sequential([
+        tf.keras.layers.Rescaling(1 / 255),
+        tf.keras.layers.GlobalAveragePooling3D(),
+        tf.keras.layers.Dense(3),
+    ])  # fmt: skip
+    loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, **compiled)
+    return model
+
+
+def recorder(tf: Any) -> Any:
+    """A model that notes the digest of each batch that it is trained or evaluated on: ``seen``."""
+
+    class Recorder(tf.keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[str] = []
+
+        def _see(self, data: Any) -> dict[str, float]:
+            self.seen += digests(arrays([data]))
+            return {"loss": 0.0}
+
+        train_step = test_step = _see
+
+    model = Recorder()
+    model.compile(run_eagerly=True)
+    return model

@@ -1,0 +1,141 @@
+"""The code blocks of a page of the documentation: found, and run as a reader would run them.
+
+`blocks` finds them, `steps` says what a reader does with them. The steps of a page are carried out
+in one process of their own, `python -m tests.support.pages PAGE STEPS`, in the current folder:
+Python blocks in one namespace, one after the other; a block with a title is the file of that name;
+commands that end by themselves are waited for, and those that serve run until the page is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+# What else may stand between fences: tables, pictures, and the output of commands.
+LANGUAGES = ("python", "sh", "csv", "text", "")
+
+_SERVES = ("worker", "top")  # commands that run until they are stopped
+_FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?')
+_END_S = 10.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block; ``line`` is the number of its first line in the page."""
+
+    language: str
+    title: str
+    code: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a reader does: execute Python, write a file, run a command, or start one that serves."""
+
+    kind: Literal["python", "file", "run", "serve"]
+    line: int
+    code: str = ""  # of Python and files
+    name: str = ""  # of files
+    command: tuple[str, ...] = ()  # without `videoload`
+
+
+def blocks(page: str) -> list[Block]:
+    """All fenced blocks. Raises ValueError for a fence that is none of those that are known."""
+    found = []
+    lines = iter(enumerate(page.splitlines(), 1))
+    for number, line in lines:
+        if "```" not in line:
+            continue
+        fence = _FENCE.fullmatch(line)
+        if fence is None or fence["language"] not in LANGUAGES:
+            raise ValueError(f"line {number}: an unknown fence: {line}")
+        code = []
+        for _, text in lines:
+            if text == "```":
+                break
+            code.append(text)
+        else:
+            raise ValueError(f"line {number}: a block without an end")
+        found.append(Block(fence["language"], fence["title"] or "", "\n".join(code), number + 1))
+    return found
+
+
+def commands(block: Block) -> Iterator[tuple[int, str]]:
+    """The lines of a shell block, without comments, each with its number."""
+    for number, text in enumerate(block.code.splitlines(), block.line):
+        if line := re.split(r"(?:^|\s)#", text)[0].strip():
+            yield number, line
+
+
+def steps(page: str, skip: Callable[[str], bool]) -> list[Step]:
+    """What a reader does with a page, but for the lines of shell blocks that ``skip`` names."""
+    found = []
+    for block in blocks(page):
+        if block.title:
+            found.append(Step("file", block.line, block.code, block.title))
+        elif block.language == "python":
+            found.append(Step("python", block.line, block.code))
+        elif block.language == "sh":
+            for number, line in commands(block):
+                if skip(line):
+                    continue
+                name, *words = shlex.split(line)
+                if name != "videoload":
+                    raise ValueError(f"line {number}: what is to be done with {line!r}?")
+                serves = words[0] in _SERVES
+                found.append(Step("serve" if serves else "run", number, command=tuple(words)))
+    return found
+
+
+def as_json(todo: list[Step]) -> str:
+    """For the command line of this module."""
+    return json.dumps([asdict(step) for step in todo])
+
+
+def main(page: str, todo: list[dict[str, Any]]) -> None:
+    """Carry out the steps; an exception tells which of them is wrong."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    servers: list[tuple[int, subprocess.Popen[bytes]]] = []
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    paths = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    try:
+        for step in todo:
+            print(f"{page}, line {step['line']}", flush=True)
+            command = [sys.executable, "-m", "videoload", *step["command"]]
+            match step["kind"]:
+                case "python":
+                    # In its place: line numbers of errors, and the source of functions, are right.
+                    code = "\n" * (step["line"] - 1) + step["code"]
+                    exec(compile(code, page, "exec"), namespace)
+                case "file":
+                    Path(step["name"]).write_text(step["code"] + "\n")
+                case "run":
+                    subprocess.run(command, check=True, env=environment)
+                case "serve":
+                    servers.append((step["line"], subprocess.Popen(command, env=environment)))
+    finally:
+        for line, server in servers:
+            ended = server.poll() is not None
+            server.send_signal(signal.SIGTERM)
+            status = server.wait(_END_S)
+            if ended or status:
+                print(f"{page}, line {line}: status {status}, ended by itself: {ended}", flush=True)
+                sys.exit(1)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error", UserWarning)  # Keras warns where a page gives it too few batches
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,0 +1,41 @@
+"""A Ray cluster of several nodes on this host: `python -m tests.support.ray_cluster FOLDER`.
+
+It prints its address. SIGUSR1 cuts its last node off, as when a host loses its power; SIGTERM ends
+it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import warnings
+
+CPUS = 3  # of each node but the first one, which has none
+
+
+def main() -> None:
+    """Run it."""
+    numbers = (signal.SIGUSR1, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # before Ray starts its threads
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from ray.cluster_utils import Cluster
+    soon = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300,
+            "health_check_timeout_ms": 1000, "health_check_failure_threshold": 2}  # fmt: skip
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0, "include_dashboard": False, "temp_dir": sys.argv[1],
+            "_system_config": soon,
+        },
+    )  # fmt: skip
+    nodes = [cluster.add_node(num_cpus=CPUS) for _ in range(2)]
+    print("address", cluster.address, flush=True)
+    while signal.sigwait(numbers) == signal.SIGUSR1:
+        cluster.remove_node(nodes.pop(), allow_graceful=False)
+        print("cut off", flush=True)
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    main()

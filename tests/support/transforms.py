@@ -1,0 +1,95 @@
+"""Functions that the tests name as ``transform``; workers import them from here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.support.waiting import SECOND
+
+Clip = npt.NDArray[np.uint8]
+
+
+def invert(clip: Clip, rng: np.random.Generator) -> Clip:
+    return 255 - clip
+
+
+def add_noise(clip: Clip, rng: np.random.Generator) -> Clip:
+    noise: Clip = rng.integers(0, 4, clip.shape, np.uint8)
+    return clip ^ noise
+
+
+def grey_floats(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Of each frame the first channel, from 0 to 1, with some noise: float32 [T, H, W]."""
+    noise = rng.normal(0, 0.01, clip.shape[:3]).astype(np.float32)
+    return clip[..., 0].astype(np.float32) / np.float32(255) + noise
+
+
+def product(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """A product of long vectors, whose last bits depend on how many threads share it."""
+    numbers = rng.random(500_000)
+    return np.array([numbers @ numbers])
+
+
+def wrong_shape(clip: Clip, rng: np.random.Generator) -> Clip:
+    return clip[:1]
+
+
+def wrong_type(clip: Clip, rng: np.random.Generator) -> Any:
+    return clip / 255
+
+
+def raises(clip: Clip, rng: np.random.Generator) -> Clip:
+    raise RuntimeError("no luck")
+
+
+def exits(clip: Clip, rng: np.random.Generator) -> Clip:
+    sys.exit("enough")
+
+
+def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:
+    """On one clip in 100, the same in every run."""
+    if rng.integers(100) == 0:
+        raise RuntimeError("no luck")
+    return clip
+
+
+def slow(clip: Clip, rng: np.random.Generator) -> Clip:
+    """As slow on a busy machine as on an idle one."""
+    time.sleep(0.06 * SECOND)
+    return clip
+
+
+def crash_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    """What a decoder's bug would do."""
+    if clip.mean() > 240:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return clip
+
+
+def killed_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    """What the kernel does where memory runs out."""
+    if clip.mean() > 240:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clip
+
+
+def hang_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    if clip.mean() > 240:
+        time.sleep(3600)
+    return clip
+
+
+def burn_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
+    while clip.mean() > 240:
+        pass
+    return clip
+
+
+not_a_function = 5

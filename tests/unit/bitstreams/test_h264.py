@@ -1,0 +1,114 @@
+"""What H.264 headers prove, on headers written bit by bit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.bitstreams import (
+    PPS,
+    annex_b,
+    avc_configuration,
+    avcc,
+    h264_slice,
+    packets,
+    sps,
+    usability,
+)
+from videoload.bitstreams.pictures import Pictures
+from videoload.bitstreams.proofs import prove
+
+IDR = h264_slice(idr=True)
+SLICE = h264_slice()
+SEI = b"\x06\x05\x10" + b"x264" * 4 + b"\x80"
+DELIMITER = b"\x09\xf0"
+
+
+def proven(*data: bytes, extradata: bytes = b"", has_b_frames: bool = False) -> Pictures | None:
+    return prove(packets("h264", data, extradata=extradata, has_b_frames=has_b_frames))
+
+
+@pytest.mark.parametrize("has_b_frames", [False, True])
+@pytest.mark.parametrize("order_type", [0, 1, 2])
+def test_each_packet_is_a_picture_and_decoding_begins_at_idrs(
+    order_type: int, has_b_frames: bool
+) -> None:
+    head = annex_b(sps(order_type=order_type), PPS, SEI, IDR)
+    pictures = proven(head, annex_b(SLICE), annex_b(SLICE), head, has_b_frames=has_b_frames)
+    assert pictures is not None
+    assert (pictures.frames, pictures.starts.tolist()) == (4, [0, 3])
+    assert pictures.reordered == has_b_frames
+
+
+def test_the_container_may_tell_the_settings() -> None:
+    pictures = proven(avcc(IDR), avcc(DELIMITER, SLICE), extradata=avc_configuration(sps()))
+    assert pictures is not None
+    assert pictures.frames == 2
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("kind", range(10))
+def test_b_slices_are_proven_where_it_is_told_how_far_they_are_reordered(
+    kind: int, full: bool
+) -> None:
+    def is_proven(sequence: bytes) -> bool:
+        data = (
+            annex_b(sequence, PPS, IDR),
+            annex_b(DELIMITER, SLICE),
+            annex_b(h264_slice(kind=kind)),
+        )
+        return proven(*data, has_b_frames=True) is not None
+
+    assert is_proven(sps(usability=usability(restricted=True, full=full)))
+    assert is_proven(sps(order_type=2)), "they are in order"
+    is_b = kind % 5 == 1
+    assert is_proven(sps()) is not is_b
+    assert is_proven(sps(usability=usability(restricted=False, full=full))) is not is_b
+
+
+@pytest.mark.parametrize(("profile", "build", "starts"), [
+    (244, b"148", [0]), (244, b"151", [0, 2]), (66, b"148", [0, 2]),
+])  # fmt: skip
+def test_an_old_encoder_without_loss_has_to_be_known_where_decoding_begins(
+    profile: int, build: bytes, starts: list[int]
+) -> None:
+    head = (sps(profile=profile), PPS)
+    encoder = b"\x06\x05\x30" + bytes(16) + b"x264 - core " + build + b" r2\x80"
+    pictures = proven(annex_b(*head, encoder, IDR), annex_b(SLICE), annex_b(*head, IDR))
+    assert pictures is not None
+    assert pictures.starts.tolist() == starts
+    both = proven(*[annex_b(*head, encoder, IDR)] * 2)
+    assert both is not None
+    assert both.starts.tolist() == [0, 1], "each says it"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param([annex_b(sps(), PPS, SLICE)], id="begins in the middle"),
+        pytest.param([annex_b(IDR)], id="no settings"),
+        pytest.param([annex_b(sps(frames_only=False), PPS, IDR)], id="may be fields"),
+        pytest.param([annex_b(sps(gaps=True), PPS, IDR)], id="numbers may be left out"),
+        pytest.param(
+            [annex_b(sps(), PPS, IDR), annex_b(h264_slice(first_macroblock=9))],
+            id="a slice a packet",
+        ),
+        pytest.param([annex_b(sps(), PPS, IDR), annex_b(SEI)], id="a packet without a picture"),
+        pytest.param([annex_b(sps(), PPS, IDR), annex_b(IDR)], id="an IDR without settings"),
+        pytest.param(
+            [annex_b(sps(), PPS, IDR), annex_b(sps(order_type=2), PPS, IDR)], id="settings change"
+        ),
+        pytest.param([avcc(sps(), PPS, IDR)], id="lengths, where start codes should be"),
+    ],
+)
+def test_where_there_is_a_doubt_there_is_no_proof(data: list[bytes]) -> None:
+    assert proven(*data) is None
+
+
+@given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=6), st.booleans())
+def test_garbage_raises_nothing(data: list[bytes], lengths: bool) -> None:
+    extradata = avc_configuration(sps()) if lengths else b""
+    proven(*data, extradata=extradata)
+    proven(annex_b(sps(), PPS, IDR), *(annex_b(each) for each in data))
+    proven(*data, extradata=data[0])

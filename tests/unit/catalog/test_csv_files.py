@@ -1,0 +1,329 @@
+"""Catalogs from tables: what is read, and what is refused in one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.catalogs import pairs, refused, text
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Video
+from videoload.errors import VideoloadError
+
+TWO = ("jump", "run")
+POSES = "path,x,y,speed\na.avi,0.5,-1,3.25\nb.avi,1e3,2, 7 \n"
+MANY = "path,label\na.avi,cook;talk\nb.avi,talk\nc.avi, sit ; cook ;\n"
+
+
+def read(folder: Path, content: str, **options: Any) -> Catalog:
+    return Catalog.from_csv(text(folder, content, "t.csv"), root=None, **options)
+
+
+def test_columns_of_numbers_are_targets(tmp_path: Path) -> None:
+    one = read(tmp_path, POSES, targets="speed").targets
+    two = read(tmp_path, POSES, targets=("x", "y")).targets
+    named = read(tmp_path, POSES, targets={"at": ["y", "x"], "v": "speed"}).targets
+    alone = read(tmp_path, POSES, targets=["x"]).targets
+    assert isinstance(one, np.ndarray)
+    assert isinstance(two, np.ndarray)
+    assert isinstance(alone, np.ndarray)
+    assert isinstance(named, dict)
+    assert one.dtype == two.dtype == np.float32
+    assert one.tolist() == [3.25, 7]
+    assert two.tolist() == [[0.5, -1], [1000, 2]]
+    assert alone.tolist() == [[0.5], [1000]]
+    assert {name: column.tolist() for name, column in named.items()} == {  # type: ignore[union-attr]
+        "at": [[-1, 0.5], [2, 1000]],
+        "v": [3.25, 7],
+    }
+
+
+def test_with_targets_the_labels_may_be_missing(tmp_path: Path) -> None:
+    without = read(tmp_path, POSES, targets="x")
+    assert pairs(without) == [("a.avi", "all"), ("b.avi", "all")]
+    labelled = "path,label,x,start\na.avi,run,1,5\nb.avi,jump,2,\n"
+    assert pairs(read(tmp_path, labelled, targets="x")) == [("a.avi", "run"), ("b.avi", "jump")]
+    assert read(tmp_path, labelled, targets="x")[0].start == 5
+
+
+def test_several_labels_are_multi_hot(tmp_path: Path) -> None:
+    catalog = read(tmp_path, MANY)
+    assert catalog.classes == ("cook", "sit", "talk")
+    assert isinstance(catalog.targets, np.ndarray)
+    assert catalog.targets.dtype == np.float32
+    assert catalog.targets.tolist() == [[1, 0, 1], [0, 0, 1], [1, 1, 0]]
+    assert pairs(catalog) == [("a.avi", "cook"), ("b.avi", "talk"), ("c.avi", "sit")]
+
+
+def test_classes_that_are_given_are_the_columns(tmp_path: Path) -> None:
+    catalog = read(tmp_path, MANY, classes=["talk", "cook", "sit", "run"])
+    assert isinstance(catalog.targets, np.ndarray)
+    assert catalog.targets.tolist() == [[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]
+    with refused("t.csv, line 2", "'talk' is not a class"):
+        read(tmp_path, MANY, classes=["cook", "sit"])
+
+
+def test_numbers_may_be_several_labels(tmp_path: Path) -> None:
+    catalog = read(tmp_path, "path,label\na.avi,0;3\nb.avi,1\n")
+    assert catalog.classes == ("0", "1", "2", "3")
+    assert isinstance(catalog.targets, np.ndarray)
+    assert catalog.targets.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0]]
+
+
+def test_a_column_called_labels_is_always_multi_hot(tmp_path: Path) -> None:
+    catalog = read(tmp_path, "path,labels\na.avi,cook\nb.avi,talk\n")
+    assert isinstance(catalog.targets, np.ndarray)
+    assert catalog.targets.tolist() == [[1, 0], [0, 1]]
+    assert read(tmp_path, "path,label\na.avi,cook\nb.avi,talk\n").targets is None
+
+
+def test_a_class_may_have_a_semicolon_in_its_name_if_it_is_given(tmp_path: Path) -> None:
+    catalog = read(tmp_path, "path,label\na.avi,a;b\n", classes=["a;b", "c"])
+    assert catalog.targets is None
+    assert catalog[0].label == 0
+
+
+def test_a_segment_may_stand_there_twice_where_it_is_wanted(tmp_path: Path) -> None:
+    captions = "path,label,x\na.avi,run,1\na.avi,run,2\n"
+    with refused("t.csv, line 3", "same segment", "t.csv, line 2"):
+        read(tmp_path, captions, targets="x")
+    twice = read(tmp_path, captions, targets="x", duplicates=True)
+    assert isinstance(twice.targets, np.ndarray)
+    assert twice.targets.tolist() == [1, 2]
+    assert len(twice) == 2
+    assert twice.files == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (POSES, {"targets": "z"}, ["columns path and z", "path,x,y,speed"]),
+        (POSES, {"targets": ()}, ["names no column"]),
+        (POSES, {"targets": {}}, ["names no column"]),
+        (POSES, {}, ["columns path and label"]),
+        ("path,x\na.avi,1\nb.avi,\n", {"targets": "x"}, ["line 3", "number, not ''"]),
+        ("path,x\na.avi,nan\n", {"targets": "x"}, ["line 2", "number, not 'nan'"]),
+        ("path,x,x\na.avi,1,2\n", {"targets": "x"}, ["each once"]),
+        ("path,label,labels\na.avi,1,2\n", {}, ["each once"]),
+        ("path,labels,x\na.avi,b,2\n", {"targets": "x"}, ["not both"]),
+        ("path,labels\na.avi,b\nb.avi,;\n", {}, ["line 3", "label ''"]),
+    ],
+)
+def test_tables_that_cannot_be_meant_are_refused(
+    tmp_path: Path, content: str, options: Any, words: list[str]
+) -> None:
+    with refused("t.csv", *words):
+        read(tmp_path, content, **options)
+
+
+def test_what_is_wrong_is_told_in_few_words(tmp_path: Path) -> None:
+    for table in (
+        f"path,label,end\na.avi,run,{'9' * 100_000}\n",
+        f"path,label\na.avi,-{'9' * 5000}\n",
+    ):
+        with pytest.raises(VideoloadError) as error:
+            read(tmp_path, table)
+        assert len(str(error.value)) < 300 + len(str(tmp_path))
+    with refused("t.csv", "targets= takes names of columns, not 5"):
+        read(tmp_path, "path,x\na.avi,1\n", targets=5)
+
+
+def test_a_target_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
+    for number in ("1e39", "-1e39", "inf", "nan", "1_000", "0x1"):
+        with refused("t.csv, line 2", "must be a number"):
+            read(tmp_path, f"path,x\na.avi,{number}\n", targets="x")
+
+
+# What stands in a table
+
+
+def test_a_table_of_names_is_a_catalog(tmp_path: Path) -> None:
+    table = text(tmp_path, "path,label\nx/a.avi,run\ny/b.avi,jump\nc.avi,run\n")
+    catalog = Catalog.from_csv(table, tmp_path)
+    assert (catalog.root, catalog.classes) == (tmp_path, TWO)
+    assert pairs(catalog) == [("x/a.avi", "run"), ("y/b.avi", "jump"), ("c.avi", "run")]
+
+
+def test_whole_number_labels_are_the_labels_themselves(tmp_path: Path) -> None:
+    catalog = Catalog.from_csv(text(tmp_path, "path,label\na.avi,10\nb.avi,2\nc.avi,02\n"), None)
+    assert catalog.labels.tolist() == [10, 2, 2]
+    assert catalog.classes == tuple(map(str, range(11)))
+
+
+def test_given_classes_name_whole_number_labels(tmp_path: Path) -> None:
+    catalog = Catalog.from_csv(text(tmp_path, "path,label\na.avi,1\nb.avi,0\n"), None, TWO)
+    assert pairs(catalog) == [("a.avi", "run"), ("b.avi", "jump")]
+
+
+def test_given_classes_look_names_up(tmp_path: Path) -> None:
+    catalog = Catalog.from_csv(
+        text(tmp_path, "path,label\na.avi,jump\n"), None, ["walk", "run", "jump"]
+    )
+    assert (catalog.classes, catalog[0].label) == (("walk", "run", "jump"), 2)
+
+
+def test_where_class_names_are_numbers_the_labels_are_names(tmp_path: Path) -> None:
+    table = text(tmp_path, "path,label\na.avi,1\nb.avi,3\n")
+    assert Catalog.from_csv(table, None, ["1", "2", "3"]).labels.tolist() == [0, 2]
+
+
+def test_one_label_that_is_no_number_makes_all_of_them_names(tmp_path: Path) -> None:
+    catalog = Catalog.from_csv(text(tmp_path, "path,label\na.avi,7\nb.avi,run\n"), None)
+    assert (catalog.classes, catalog.labels.tolist()) == (("7", "run"), [0, 1])
+
+
+@pytest.mark.parametrize("labels", [["0.0", "3.0"], ["1", "2.5"], ["0.1", "1e-3", "nan"], [".5"]])
+def test_numbers_that_are_not_whole_are_no_classes(labels: list[str], tmp_path: Path) -> None:
+    rows = "".join(f"{i}.avi,{label}\n" for i, label in enumerate(labels))
+    table = text(tmp_path, f"path,label\n{rows}")
+    wrong = next(label for label in labels if not label.isdigit())
+    with refused(table, f"line {labels.index(wrong) + 2}", repr(wrong), "give classes="):
+        Catalog.from_csv(table, None)
+    assert Catalog.from_csv(table, None, labels).labels.tolist() == list(range(len(labels)))
+
+
+def test_columns_may_stand_in_any_order_and_others_are_ignored(tmp_path: Path) -> None:
+    table = text(
+        tmp_path,
+        "note,frames, end ,label,start,path\n"
+        '"a, ""quoted""\nnote",300,40,run,20,a.avi\n'
+        ",,,jump,,b.avi\n",
+    )
+    assert list(Catalog.from_csv(table, None)) == [
+        Video("a.avi", 1, 20, 40, 300),
+        Video("b.avi", 0, 0, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbfpath,label\r\na.avi,run\r\n\r\n,\r\n",
+        b"path,label\na.avi, run \n",
+        b'"path","label"\r\n"a.avi","run"',
+    ],
+)
+def test_marks_line_ends_blanks_and_quotes_of_a_table_are_no_trouble(
+    tmp_path: Path, content: bytes
+) -> None:
+    assert pairs(Catalog.from_csv(text(tmp_path, content), None)) == [("a.avi", "run")]
+
+
+def test_a_path_with_a_comma_is_quoted(tmp_path: Path) -> None:
+    catalog = Catalog.from_csv(text(tmp_path, 'path,label\n"a, b.avi",run\n'), None)
+    assert catalog[0].path == "a, b.avi"
+
+
+def test_many_segments_of_a_file_are_many_videos(tmp_path: Path) -> None:
+    table = text(tmp_path, "path,label,start,end\na.avi,run,0,9\na.avi,jump,9,\na.avi,run,0,8\n")
+    assert [video[1:4] for video in Catalog.from_csv(table, None)] == [
+        (1, 0, 9),
+        (0, 9, None),
+        (1, 0, 8),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("path;label", "'path;label'"),
+        ("file,label", "'file,label'"),
+        ("path", "'path'"),
+        ("path,label,label", "'path,label,label'"),
+        ("path,label,end,end", "'path,label,end,end'"),
+        ("Path,Label", "'Path,Label'"),
+        ("", "''"),
+    ],
+)
+def test_a_header_without_the_columns_is_refused(tmp_path: Path, header: str, found: str) -> None:
+    table = text(tmp_path, f"{header}\na.avi,run\n")
+    with refused(table, "path and label", found):
+        Catalog.from_csv(table, None)
+
+
+@pytest.mark.parametrize("content", ["", "path,label\n", "path,label\n,\n\n"])
+def test_a_table_without_videos_is_refused(tmp_path: Path, content: str) -> None:
+    table = text(tmp_path, content)
+    with refused(table):
+        Catalog.from_csv(table, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("b.avi,jump,x,,", ["'x'", "whole number"]),
+        ("b.avi,jump,-1,,", ["'-1'", "whole number"]),
+        ("b.avi,jump,,1.5,", ["'1.5'"]),
+        ("b.avi,jump,,,many", ["'many'"]),
+        ("b.avi,jump,,,99999999999999999999", ["'99999999999999999999'"]),
+        ("b.avi,jump,9,9,", ["'b.avi'", "end 9"]),
+        ("b.avi,jump,9,8,", ["'b.avi'", "end 8"]),
+        ("b.avi,jump,0,11,10", ["'b.avi'", "10 frames"]),
+        ("b.avi,,,,", ["label ''"]),
+        (",jump,,,", ["path ''"]),
+        ("/b.avi,jump,,,", ["'/b.avi'", "relative"]),
+        ("../b.avi,jump,,,", ["'../b.avi'"]),
+        ('"b\n.avi",jump,,,', ["'b\\n.avi'"]),
+        ("./a.avi,jump,,,", ["line 2", "'a.avi'", "same segment"]),
+        ("b.avi,jump", ["2 fields", "5", "quotes"]),
+        ("b,1.avi,jump,,,", ["6 fields", "quotes"]),
+        ('"b"x.avi,jump,,,', ["expected after"]),
+        ('"b.avi,jump,,,', ["unexpected end"]),
+    ],
+)
+def test_a_bad_row_is_named_with_its_file_and_line(
+    tmp_path: Path, row: str, words: list[str]
+) -> None:
+    table = text(tmp_path, f"path,label,start,end,frames\na.avi,run,,,\n\n{row}")
+    with refused(f"{table}, line {4 + row.count(chr(10))}", *words):
+        Catalog.from_csv(table, None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "words"),
+    [
+        (["run", "walk"], TWO, ["'walk'", "jump, run"]),
+        (["0", "2"], TWO, ["'2'", "0..1"]),
+        (["0", "-1"], TWO, ["'-1'", "0..1"]),
+        (["0", "-1"], None, ["'-1'", "0.."]),
+        (["0", "1699999999999"], None, ["'1699999999999'", "0..999999"]),
+        (["0", "9" * 5000], None, ["0..999999"]),
+        (["1", "0"], ["1", "2"], ["'0'", "1, 2"]),
+        (["k0", "x"], [f"k{i}" for i in range(9)], ["'x'", "k0, k1, k2, k3, k4, ... 4 more"]),
+    ],
+)
+def test_a_label_that_is_no_class_is_named_with_its_line(
+    tmp_path: Path, labels: list[str], classes: Sequence[str] | None, words: list[str]
+) -> None:
+    table = text(tmp_path, f"path,label\na.avi,{labels[0]}\nb.avi,{labels[1]}\n")
+    with refused(f"{table}, line 3", *words):
+        Catalog.from_csv(table, None, classes)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "path,label\nübung.avi,run\n".encode("latin-1"),
+        "path,label\na.avi,run\n".encode("utf-16"),
+        b"RIFF\x00\x01\x02\x03AVI LIST\xff\xfe",
+        bytes(range(256)),
+    ],
+)
+def test_a_table_that_is_not_utf_8_text_is_refused(tmp_path: Path, content: bytes) -> None:
+    table = text(tmp_path, content)
+    with refused(table, "UTF-8"):
+        Catalog.from_csv(table, None)
+
+
+def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with refused(tmp_path / "none.csv", "No such file"):
+        Catalog.from_csv(tmp_path / "none.csv", None)
+
+
+def test_a_root_given_to_a_table_must_exist(tmp_path: Path) -> None:
+    with refused(tmp_path / "none"):
+        Catalog.from_csv(text(tmp_path, "path,label\na.avi,run\n"), tmp_path / "none")

@@ -1,0 +1,252 @@
+"""Catalogs put together: one after the other, or mixed by shares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.catalogs import pairs, refused, tree
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import check_shapes, clip_of, join, mix
+from videoload.catalog.targets import PerFrame
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec
+from videoload.errors import SpecError
+from videoload.plan.plan import Plan, StreamOptions
+
+CLIP = ClipSpec(frames=4, size=(8, 8))
+OWN = ClipSpec(frames=4, stride=2, size=(8, 8))
+
+
+def catalog(name: str, videos: int, *classes: str) -> Catalog:
+    classes = classes or ("jump",)
+    labels = [i % len(classes) for i in range(videos)]
+    return Catalog([f"{name}{i}.avi" for i in range(videos)], labels, classes)
+
+
+def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> list[int]:
+    """The videos of these batches of 10."""
+    default: dict[str, Any] = {
+        "batch_size": 10, "shuffle": True, "seed": 0, "shard": (0, 1), "drop_remainder": True,
+        "ordered": True, "on_error": "substitute", "max_bad": 0.01,
+    }  # fmt: skip
+    plan = Plan.of(mixed, clip, StreamOptions(**default | changes))
+    return [sample.video for step in steps for sample in plan[step]]
+
+
+# One after the other
+
+
+def test_a_join_is_all_rows_in_their_order() -> None:
+    one = Catalog(["a.avi", "b.avi"], [1, 0], ["jump", "run"], starts=[0, 5], ends=[None, 9])
+    two = Catalog(["c.avi"], [0], ["run"], frames=[30])
+    assert list(join([one, two])) == [*one, ("c.avi", 1, 0, None, 30)]
+
+
+def test_classes_are_those_of_the_first_and_then_the_new_ones() -> None:
+    joined = join([catalog("a", 2, "run", "jump"), catalog("b", 3, "sit", "jump", "fly")])
+    assert joined.classes == ("run", "jump", "sit", "fly")
+    assert [name for _, name in pairs(joined)] == ["run", "jump", "sit", "jump", "fly"]
+
+
+def test_roots_become_the_nearest_folder_above_them(tmp_path: Path) -> None:
+    tree(tmp_path, "data/ucf/jump/a.avi", "data/web/clips/jump/b.avi")
+    ucf = Catalog.from_folder(tmp_path / "data/ucf")
+    web = Catalog.from_folder(tmp_path / "data/web/clips")
+    joined = join([ucf, web])
+    assert joined.root == tmp_path / "data"
+    assert [video.path for video in joined] == ["ucf/jump/a.avi", "web/clips/jump/b.avi"]
+    assert all((tmp_path / "data" / video.path).is_file() for video in joined)
+    above = Catalog(["web/clips/jump/b.avi"], [0], ["jump"], root=tmp_path / "data")
+    assert [video.path for video in join([ucf, above])] == [video.path for video in joined]
+    assert join([ucf, ucf.subset([0])], duplicates=True).root == ucf.root
+
+
+def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
+    with refused("all have a folder as root"):
+        join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
+
+
+def test_urls_are_joined_where_they_are_the_same(tmp_path: Path) -> None:
+    one, two, other = (
+        Catalog([f"{i}.avi"], [0], ["jump"], root)
+        for i, root in enumerate(("s3://clips/a", "s3://clips/a/", "s3://clips/b"))
+    )
+    assert join([one, two]).root == "s3://clips/a"
+    assert mix({"one": (one, 1), "two": (two, 1)}).root == "s3://clips/a"
+    for wrong in (other, Catalog(["b.avi"], [0], ["jump"], tmp_path), catalog("a", 1)):
+        with refused("or the same root", "s3://clips/a", str(wrong.root)):
+            join([one, wrong])
+
+
+def test_a_segment_of_two_catalogs_is_refused_unless_it_is_wanted() -> None:
+    one = catalog("a", 3)
+    with refused("'a1.avi'", "same segment", "duplicates=True"):
+        join([one, one[1:2]])
+    twice = join([one, one[1:2]], duplicates=True)
+    assert [video.path for video in twice[2:]] == ["a2.avi", "a1.avi"], "slices keep what is twice"
+
+
+@pytest.mark.parametrize("wrong", [[], [catalog("a", 1), None]])
+def test_what_is_no_catalog_is_refused(wrong: Any) -> None:
+    with refused("catalogs are joined with catalogs"):
+        join(wrong)
+
+
+# Mixed
+
+
+def test_a_mixture_says_which_videos_are_of_which_part() -> None:
+    mixed = mix({"a": (catalog("a", 3), 3), "b": (catalog("b", 2), 1, OWN)})
+    assert [part[:4] for part in mixed.parts] == [("a", 0, 3, 0.75), ("b", 3, 5, 0.25)]
+    assert [clip_of(mixed, CLIP, video) is OWN for video in range(5)] == [
+        False, False, False, True, True,
+    ]  # fmt: skip
+    assert mixed != join([catalog("a", 3), catalog("b", 2)])
+
+
+def test_shares_hold_in_every_batch_and_over_epochs() -> None:
+    mixed = mix({"a": (catalog("a", 500), 0.7), "b": (catalog("b", 40), 0.3)})
+    for shuffle in (True, False):
+        videos = np.array(stream(mixed, range(200), shuffle=shuffle)) >= 500
+        batches = videos.reshape(200, 10).sum(axis=1)
+        assert videos.sum() == 600
+        assert set(batches.tolist()) <= {1, 2, 3, 4, 5}
+        assert not shuffle or len(set(batches.tolist())) == 1, "a block is as long as a batch"
+
+
+def test_a_share_of_next_to_nothing_is_refused_at_once() -> None:
+    with pytest.raises(SpecError, match="too small: at least 1 in 10000"):
+        mix({"a": (catalog("a", 3), 1), "b": (catalog("b", 3), 1e-6)})
+
+
+def test_a_part_goes_through_all_its_videos_before_it_repeats_one_across_epochs() -> None:
+    mixed = mix({"a": (catalog("a", 37), 0.6), "b": (catalog("b", 11), 0.4)})
+    videos = stream(mixed, range(100))
+    for start, stop in ((0, 37), (37, 48)):
+        mine = [video for video in videos if start <= video < stop]
+        passes = [mine[i : i + stop - start] for i in range(0, len(mine), stop - start)]
+        assert all(sorted(each) == list(range(start, stop)) for each in passes[:-1])
+        assert passes[0] != passes[1], "in a new order"
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.integers(1, 4), st.booleans(),
+    st.booleans(),
+)  # fmt: skip
+def test_ranks_of_a_mixture_share_a_pass_and_have_the_same_shares(
+    a: int, b: int, share: int, world: int, shuffle: bool, drop: bool
+) -> None:
+    mixed = mix({"a": (catalog("a", a), share), "b": (catalog("b", b), 10 - share)})
+    every: list[int] = []
+    for rank in range(world):
+        videos = stream(
+            mixed, range(30), shuffle=shuffle, shard=(rank, world), batch_size=1,
+            drop_remainder=drop,
+        ) if a + b >= world else []  # fmt: skip
+        every += videos
+        for first in range(0, len(videos) - 10):
+            mine = sum(video < a for video in videos[first : first + 10])
+            assert abs(mine - share) <= 2 + 2 * 2 * share / 10
+    seen = Counter(every)
+    # Ranks are a place or two apart in a part's passes, and so are its videos' counts.
+    for part in (range(a), range(a, a + b)):
+        counts = [seen[video] for video in part]
+        assert not every or max(counts) - min(counts) <= 2 + 4 * world / len(part) + 1
+
+
+def test_steps_of_a_mixture_are_random_access() -> None:
+    mixed = mix({"a": (catalog("a", 300), 0.5), "b": (catalog("b", 9), 0.5)})
+    straight = [stream(mixed, range(step, step + 1)) for step in range(80)]
+    assert [stream(mixed, range(step, step + 1)) for step in (79, 3, 41)] == [
+        straight[79], straight[3], straight[41],
+    ]  # fmt: skip
+    assert stream(mixed, range(10**9, 10**9 + 1))
+
+
+def test_the_same_video_has_other_parameters_each_time_it_comes_in_an_epoch() -> None:
+    mixed = mix({"a": (catalog("a", 60), 0.5), "b": (catalog("b", 1), 0.5)})
+    options = StreamOptions(10, True, 0, (0, 1), True, True, "substitute", 0.01)
+    plan = Plan.of(mixed, CLIP, options)
+    seeds = [sample.seed for step in range(12) for sample in plan[step] if sample.video == 60]
+    assert len(set(seeds)) == len(seeds) == 60
+
+
+def test_a_substitute_is_of_the_same_part_while_there_is_one() -> None:
+    mixed = mix({"a": (catalog("a", 30), 0.5), "b": (catalog("b", 3), 0.5)})
+    plan = Plan.of(mixed, CLIP, StreamOptions(10, True, 0, (0, 1), True, True, "substitute", 0.01))
+    for sample in plan[0] + plan[7]:
+        part, found = sample.video >= 30, sample
+        for _ in range(8):
+            found = plan.substitute(found)
+            assert (found.video >= 30) == part
+        others = [(found := plan.substitute(found)).video >= 30 for _ in range(8)]
+        assert (not part) in others, "of another one once all of its own may be bad"
+
+
+def test_clips_of_a_part_are_counted_by_its_own_spec() -> None:
+    several = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
+    mixed = mix({"a": (catalog("a", 4), 0.5), "b": (catalog("b", 4), 0.5, several)})
+    options = StreamOptions(4, False, 0, (0, 1), True, True, "substitute", 0.01)
+    plan = Plan.of(mixed, CLIP, options)
+    assert plan.samples == 4 + 12
+    clips = {(s.video, s.clip) for step in range(len(plan) * 2) for s in plan[step]}
+    assert {clip for video, clip in clips if video >= 4} == {0, 1, 2}
+    assert {clip for video, clip in clips if video < 4} == {0}
+
+
+def test_shapes_of_the_parts_agree_with_the_streams() -> None:
+    mixed = mix({"a": (catalog("a", 2), 1), "b": (catalog("b", 2), 1, CLIP)})
+    check_shapes(mixed, CLIP)
+    check_shapes(mixed, ClipSpec(frames=4, stride=3, size=(8, 8), crop="random"))
+    items = ItemSpec("a:b", (2,), "int64")
+    check_shapes(mix({"a": (catalog("a", 2), 1)}), items)
+    check_shapes(catalog("a", 2).with_targets([1, 2]), items)
+    per_frame = catalog("a", 2).with_targets(PerFrame([[1], [2]]))
+    check_shapes(per_frame, CLIP)
+    with pytest.raises(SpecError, match="targets per frame, and items have no frames"):
+        check_shapes(per_frame, items)
+    with pytest.raises(
+        SpecError, match=r"part 'b' are uint8\[4, 8, 8, 3\], the stream's are uint8"
+    ):
+        check_shapes(mixed, ClipSpec(frames=5, size=(8, 8)))
+    with pytest.raises(SpecError, match="needs one as well"):
+        check_shapes(mixed, ItemSpec("a:b", (4, 8, 8, 3), "uint8"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({}, "at least one"),
+        ([catalog("a", 1)], "at least one"),
+        ({"a": catalog("a", 1)}, "must be"),
+        ({"a": (catalog("a", 1),)}, "must be"),
+        ({"a": (catalog("a", 1), 0)}, "share of 'a'"),
+        ({"a": (catalog("a", 1), "much")}, "share of 'a'"),
+        ({"a": (catalog("a", 1), 1, ClipSpec(frames=4))}, "ClipSpec with a size"),
+        ({"a": (catalog("a", 1), 1, ItemSpec("a:b", (), "int64"))}, "ClipSpec with a size"),
+    ],
+)
+def test_parts_that_cannot_be_are_refused(parts: Any, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        mix(parts)
+
+
+def test_a_mixture_is_no_part_and_has_no_parts_taken_out() -> None:
+    mixed = mix({"a": (catalog("a", 2), 1)})
+    with refused("mixture"):
+        mix({"b": (mixed, 1)})
+    with refused("mixture"):
+        mixed[:1]
+    with refused("mixture"):
+        mixed.split(0.5)
+    options = StreamOptions(1, False, 0, (0, 1), True, True, "substitute", 0.01, "class")
+    with pytest.raises(SpecError, match="leave balance= out"):
+        Plan.of(mixed, CLIP, options)

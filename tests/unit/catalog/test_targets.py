@@ -1,0 +1,161 @@
+"""Targets: of any kind, taken along by whatever makes a catalog of another, looked up by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.catalogs import refused
+from videoload import PerFrame, join
+from videoload.catalog import targets
+from videoload.catalog.catalog import Catalog
+from videoload.errors import SpecError
+
+CATALOG = Catalog([f"{i}.avi" for i in range(6)], [0, 0, 0, 1, 1, 1], ["jump", "run"])
+FRAMES = np.array([[0, 2], [1, 1]])
+VIDEOS = np.array([4, 1])
+KINDS = {
+    "number": np.arange(6, dtype=np.float32),
+    "vector": np.arange(12.0).reshape(6, 2),
+    "multi-hot": np.eye(6, 3, dtype=np.uint8),
+    "text": np.array(["a", "bb", "", "ccc", "ä", "e"]),
+    "per frame": PerFrame([np.arange(3) + 10 * i for i in range(6)]),
+    "boxes": PerFrame([np.full((3, 4), i, np.float32) for i in range(6)]),
+}
+EXPECTED: dict[str, Any] = {
+    "number": [4, 1],
+    "vector": [[8, 9], [2, 3]],
+    "multi-hot": [[0, 0, 0], [0, 1, 0]],
+    "text": ["ä", "bb"],
+    "per frame": [[40, 42], [11, 11]],
+    "boxes": [[[4] * 4] * 2, [[1] * 4] * 2],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_has_the_rows_of_its_videos_in_their_type(kind: str) -> None:
+    got = CATALOG.with_targets(KINDS[kind]).targets_of(VIDEOS, FRAMES)
+    np.testing.assert_array_equal(got, np.array(EXPECTED[kind], got.dtype))
+    told = targets.shapes(targets.checked(KINDS[kind], 6), (2,))
+    assert isinstance(told, tuple)
+    assert got.shape == (2, *told[0])
+    assert ("str" if got.dtype == object else got.dtype.name) == told[1]
+
+
+def test_a_dict_gives_a_dict() -> None:
+    catalog = CATALOG.with_targets(KINDS)
+    got = catalog.targets_of(VIDEOS, FRAMES)
+    assert list(got) == list(KINDS)
+    for kind, rows in got.items():
+        np.testing.assert_array_equal(rows, np.array(EXPECTED[kind], rows.dtype))
+
+
+def test_without_targets_the_labels_are_given() -> None:
+    assert CATALOG.targets is None
+    assert CATALOG.targets_of(VIDEOS, FRAMES).tolist() == [1, 0]
+
+
+def test_lists_and_objects_of_text_are_arrays() -> None:
+    catalog = CATALOG.with_targets({"text": list("abcdef"), "number": range(6)})
+    assert isinstance(catalog.targets, dict)
+    assert [column.dtype.kind for column in catalog.targets.values()] == ["O", "i"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda catalog: catalog.subset([5, 0, 2]),
+        lambda catalog: catalog[1:4],
+        lambda catalog: catalog.split(0.5, seed=3)[0],
+        lambda catalog: join([catalog[4:], catalog[:2]]),
+        lambda catalog: catalog.subset([1, 1, 0], duplicates=True),
+    ],
+    ids=["subset", "slice", "split", "join", "duplicates"],
+)
+def test_targets_go_along_with_their_videos(change: Callable[[Catalog], Catalog]) -> None:
+    new = change(CATALOG.with_targets(KINDS))
+    old = np.array([int(video.path[0]) for video in new])
+    everything = np.arange(len(new))
+    shown = np.zeros((len(new), 1), np.int64)
+    got = new.targets_of(everything, shown)
+    expected = CATALOG.with_targets(KINDS).targets_of(old, shown)
+    for kind in KINDS:
+        np.testing.assert_array_equal(got[kind], expected[kind])
+
+
+def test_targets_change_neither_the_catalog_nor_with_the_callers_array() -> None:
+    mine = np.arange(6)
+    catalog = CATALOG.with_targets(mine)
+    mine[4] = 99
+    assert CATALOG.targets is None
+    assert catalog.targets_of(VIDEOS, FRAMES).tolist() == [4, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        catalog.targets[0] = 1  # type: ignore[index, assignment]
+
+
+def test_what_cannot_be_written_to_is_not_copied() -> None:
+    mine = np.arange(6)
+    mine.flags.writeable = False
+    assert CATALOG.with_targets(mine).targets is mine
+
+
+def test_bytes_in_another_order_are_turned() -> None:
+    catalog = CATALOG.with_targets(np.arange(6, dtype=">i4"))
+    assert catalog.targets_of(VIDEOS, FRAMES).dtype == np.dtype("int32")
+
+
+def test_catalogs_are_equal_if_their_targets_are() -> None:
+    one, same = CATALOG.with_targets(KINDS), CATALOG.with_targets(dict(KINDS))
+    assert one == same
+    assert one != CATALOG
+    others = [*list(KINDS.values())[1:], KINDS["number"]]
+    for kind, other in zip(KINDS.values(), others, strict=True):
+        assert CATALOG.with_targets(kind) == CATALOG.with_targets(kind)
+        assert CATALOG.with_targets(kind) != CATALOG.with_targets(other)
+    assert CATALOG.with_targets([1] * 6) != CATALOG.with_targets([1] * 5 + [2])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (np.arange(5), ["5 rows", "6 videos"]),
+        ({"x": np.arange(6), "y": np.arange(7)}, ["y has 7 rows"]),
+        (3.0, ["a row for each video"]),
+        ([[1], [1, 2], [3], [4], [5], [6]], ["one shape"]),
+        ([object()] * 6, ["numbers or text"]),
+        (np.zeros(6, "datetime64[s]"), ["numbers or text", "datetime64"]),
+        (np.zeros(6, np.longdouble), ["numbers or text, not float"]),
+        (np.zeros(6, np.clongdouble), ["numbers or text, not complex"]),
+        ({}, ["names"]),
+        ({1: np.arange(6)}, ["names"]),
+    ],
+)
+def test_targets_that_cannot_be_are_refused(wrong: object, words: list[str]) -> None:
+    with refused(*words):
+        CATALOG.with_targets(wrong)
+
+
+@pytest.mark.parametrize("wrong", [[], [np.zeros((3, 2)), np.zeros((3, 1))], [[1], [1.0]]])
+def test_arrays_of_frames_are_of_one_kind(wrong: Any) -> None:
+    with refused("per-frame targets"):
+        PerFrame(wrong)
+
+
+def test_a_frame_without_a_target_is_named() -> None:
+    catalog = CATALOG.with_targets(KINDS["per frame"])
+    with pytest.raises(SpecError, match=r"1\.avi has per-frame targets for 3 frames, and frame 3"):
+        catalog.targets_of(np.array([1]), np.array([[2, 3]]))
+
+
+def test_targets_of_one_kind_only_are_joined() -> None:
+    numbers, words = CATALOG[:3].with_targets([1, 2, 3]), CATALOG[3:].with_targets(list("abc"))
+    with refused("same names, shapes and types", "int64", "str"):
+        join([numbers, words])
+    with refused("all have them"):
+        join([numbers, CATALOG[3:]])
+    other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
+    with refused("same classes"):
+        join([numbers, other])

@@ -1,0 +1,119 @@
+"""Whose turn it is: shares hold in every stretch, by random access."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from math import factorial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.catalog.turns import Turns, weights
+from videoload.errors import SpecError
+
+patient = settings(deadline=None, max_examples=80)
+WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
+KEYS = st.none() | st.binary(min_size=1, max_size=8)
+
+
+@patient
+@given(WEIGHTS, KEYS, st.integers(0, 300), st.integers(0, 400))
+def test_shares_hold_in_every_stretch(
+    parts: list[int], key: bytes | None, first: int, length: int
+) -> None:
+    turns = Turns(parts, key)
+    seen = Counter(turns[i][0] for i in range(first, first + length))
+    for part, weight in enumerate(parts):
+        share = weight / sum(parts)
+        assert abs(seen[part] - share * length) <= 2 + 2 * len(parts) * share
+
+
+@patient
+@given(WEIGHTS, KEYS, st.integers(0, 3))
+def test_a_block_has_as_many_places_as_the_weights_say(
+    parts: list[int], key: bytes | None, block: int
+) -> None:
+    size = sum(parts)
+    seen = Counter(Turns(parts, key)[i][0] for i in range(block * size, (block + 1) * size))
+    assert seen == Counter(dict(enumerate(parts)))
+
+
+@patient
+@given(WEIGHTS, KEYS)
+def test_each_part_counts_its_turns_without_a_gap(parts: list[int], key: bytes | None) -> None:
+    turns = Turns(parts, key)
+    seen: dict[int, list[int]] = {}
+    for i in range(3 * sum(parts)):
+        part, nth = turns[i]
+        seen.setdefault(part, []).append(nth)
+    assert all(counted == list(range(len(counted))) for counted in seen.values())
+    assert [turns[i] for i in (5, 0, 10**12, 5)] == [
+        Turns(parts, key)[i] for i in (5, 0, 10**12, 5)
+    ]
+
+
+def test_parts_of_one_weight_come_in_every_order_equally_often() -> None:
+    turns = Turns([1, 1, 1], b"key")
+    blocks = 3000
+    seen = Counter(tuple(turns[3 * b + i][0] for i in range(3)) for b in range(blocks))
+    assert set(seen) == set(itertools.permutations(range(3)))
+    expected = blocks / factorial(3)
+    chi_square = sum((n - expected) ** 2 / expected for n in seen.values())
+    assert chi_square < 20.5, "5 degrees of freedom, one in a thousand"
+
+
+def test_a_part_stands_at_every_place_as_often_as_its_share_says() -> None:
+    turns = Turns([7, 3], b"key")
+    blocks = 4000
+    at = np.array([[turns[10 * b + i][0] for i in range(10)] for b in range(blocks)])
+    pairs = Counter(zip(at[:, :-1].ravel().tolist(), at[:, 1:].ravel().tolist(), strict=True))
+    assert 0.28 < at.mean() < 0.32
+    assert min(at.mean(axis=0)) > 0.05, "no place is closed to a part"
+    assert pairs[1, 1] > 0
+
+
+def test_nothing_is_drawn_without_a_key() -> None:
+    assert [Turns([2, 1], None)[i] for i in range(6)] == [
+        (0, 0), (1, 0), (0, 1), (0, 2), (1, 1), (0, 3),
+    ]  # fmt: skip
+
+
+def test_the_turns_are_the_same_in_every_release() -> None:
+    turns = Turns([3, 2], b"seed")
+    assert "".join(str(turns[i][0]) for i in range(20)) == "10010100010110010010"
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ([0.7, 0.3], [7, 3]),
+        ([7, 3], [7, 3]),
+        ([1 / 3, 2 / 3], [1, 2]),
+        ([1, 1, 1], [1, 1, 1]),
+        ([0.125, 0.5, 0.375], [1, 4, 3]),
+        ([5], [1]),
+    ],
+)
+def test_shares_are_the_fewest_places_that_say_them(
+    shares: list[float], expected: list[int]
+) -> None:
+    assert weights(shares) == expected
+
+
+@patient
+@given(st.lists(st.floats(0.001, 1000), min_size=1, max_size=6))
+def test_shares_are_right_to_a_ten_thousandth(shares: list[float]) -> None:
+    total = sum(shares)
+    if min(shares) / total < 1e-4:
+        return
+    found = weights(shares)
+    for share, n in zip(shares, found, strict=True):
+        assert abs(n / sum(found) - share / total) < 5e-4
+
+
+def test_a_share_of_next_to_nothing_is_refused() -> None:
+    with pytest.raises(SpecError, match="too small: at least 1 in 10000"):
+        weights([1, 1e-6])

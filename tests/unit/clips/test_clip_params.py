@@ -1,0 +1,731 @@
+"""Which frames of a video a clip shows, and which part of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from videoload.clips.clip_params import ClipParams, clip_params
+from videoload.clips.clip_spec import ClipSpec, UnfitError, VideoInfo
+from videoload.clips.regions import scaled_size
+
+patient = settings(deadline=None, max_examples=150)
+
+RATES = st.sampled_from([
+    Fraction(25),
+    Fraction(30000, 1001),
+    Fraction(24000, 1001),
+    Fraction(1000000, 33333),
+    Fraction(214748359, 3579125),
+    Fraction(1, 5),
+    Fraction(170),
+])  # fmt: skip
+KEYS = st.integers(0, 2**64 - 1)
+
+
+def spec(**changes: Any) -> ClipSpec:
+    """Eight neighbouring frames, 16x16 pixels."""
+    default: dict[str, Any] = {"frames": 8, "size": (16, 16)}
+    return ClipSpec(**default | changes)
+
+
+def video(
+    frames: int = 100, fps: Fraction | int = 25, size: tuple[int, int] = (64, 48)
+) -> VideoInfo:
+    return VideoInfo(frames, Fraction(fps), *size)
+
+
+def ordinals(made: ClipSpec, facts: VideoInfo, seed: int = 0, **where: Any) -> list[int]:
+    return [int(i) for i in clip_params(made, facts, seed, **where).frames]
+
+
+def shown_at(time_s: Fraction, fps: Fraction) -> int:
+    """The frame that a player shows: the last one whose time has come, counted one by one."""
+    frame = int(time_s * fps) + 3
+    while Fraction(frame) / fps > time_s:
+        frame -= 1
+    return frame
+
+
+def counted(draw: Callable[[int], Any], keys: int) -> Counter[Any]:
+    return Counter(draw(seed) for seed in range(keys))
+
+
+def chi_square(counts: Counter[Any], kinds: int) -> float:
+    """How far from equally often; ``kinds`` are expected."""
+    assert len(counts) == kinds
+    expected = counts.total() / kinds
+    return sum((count - expected) ** 2 / expected for count in counts.values())
+
+
+# Which frames
+
+
+@patient
+@given(
+    frames=st.integers(1, 20),
+    stride=st.integers(1, 9),
+    fps=st.none() | st.floats(0.5, 120),
+    rate=RATES,
+    length=st.integers(1, 400),
+    sampling=st.sampled_from(["random", "center", "uniform"]),
+    clips=st.integers(1, 6),
+    short=st.sampled_from(["loop", "hold", "drop", "error"]),
+    start=st.integers(0, 30),
+    segment=st.none() | st.integers(1, 300),
+    seed=KEYS,
+    data=st.data(),
+)
+def test_the_frames_of_a_clip_lie_in_its_segment_and_keep_their_distances(
+    frames: int, stride: int, fps: float | None, rate: Fraction, length: int, sampling: str,
+    clips: int, short: str, start: int, segment: int | None, seed: int, data: st.DataObject,
+) -> None:  # fmt: skip
+    assume(start < length)
+    made = spec(
+        frames=frames, stride=1 if fps else stride, fps=fps, sampling=sampling,
+        clips_per_video=clips, short=short,
+    )  # fmt: skip
+    end = None if segment is None else start + segment
+    last = length if end is None else min(length, end)
+    if fps is None:
+        offsets = [i * stride for i in range(frames)]
+    else:
+        asked = Fraction(fps).limit_denominator(10**6)
+        offsets = [shown_at(i / asked, rate) for i in range(frames)]
+    clip = data.draw(st.integers(0, clips - 1))
+    if offsets[-1] >= last - start and short in ("drop", "error"):
+        with pytest.raises(UnfitError):
+            clip_params(made, video(length, rate), seed, clip, start, end)
+        return
+    got = ordinals(made, video(length, rate), seed, clip=clip, start=start, end=end)
+    assert len(got) == frames
+    assert all(start <= ordinal < last for ordinal in got)
+    if offsets[-1] < last - start:
+        assert [ordinal - got[0] for ordinal in got] == offsets
+    elif short == "loop":
+        assert got == [start + offset % (last - start) for offset in offsets]
+    else:
+        assert got == [min(start + offset, last - 1) for offset in offsets]
+
+
+def test_ordinals_are_int64_one_for_each_frame() -> None:
+    frames = clip_params(spec(), video(), 0).frames
+    assert frames.dtype == np.int64
+    assert frames.shape == (8,)
+
+
+@pytest.mark.parametrize(
+    ("rate", "fps", "wanted"),
+    [
+        (Fraction(25), 12.5, [0, 2, 4, 6, 8]),
+        (Fraction(25), 25, [0, 1, 2, 3, 4]),
+        (Fraction(25), 10, [0, 2, 5, 7, 10]),
+        (Fraction(25), 50, [0, 0, 1, 1, 2]),
+        (Fraction(30), 12.5, [0, 2, 4, 7, 9]),
+        (Fraction(30000, 1001), 12.5, [0, 2, 4, 7, 9]),
+        (Fraction(30000, 1001), 29.97, [0, 1, 2, 3, 4]),
+        (Fraction(30000, 1001), 30000 / 1001, [0, 1, 2, 3, 4]),
+        (Fraction(24000, 1001), 1, [0, 23, 47, 71, 95]),
+    ],
+)
+def test_a_clip_by_fps_has_the_frames_that_a_player_shows(
+    rate: Fraction, fps: float, wanted: list[int]
+) -> None:
+    made = spec(frames=5, fps=fps, sampling="uniform", clips_per_video=2)
+    assert ordinals(made, video(1000, rate), clip=0) == wanted
+
+
+def test_fps_keeps_in_step_over_a_long_clip() -> None:
+    made = spec(frames=2000, fps=12.5, sampling="uniform", clips_per_video=2)
+    rate = Fraction(30000, 1001)
+    got = ordinals(made, video(10_000, rate), clip=0)
+    assert got == [shown_at(Fraction(2 * i, 25), rate) for i in range(2000)]
+
+
+def test_fps_is_reckoned_in_fractions() -> None:
+    made = spec(frames=100, fps=11, sampling="uniform", clips_per_video=2)
+    got = ordinals(made, video(1000, 30), clip=0)
+    assert got == [30 * i // 11 for i in range(100)]  # int(11 * (30 / 11)) is 29
+
+
+def test_fps_needs_a_video_that_says_its_rate() -> None:
+    with pytest.raises(UnfitError, match="frame rate") as caught:
+        clip_params(spec(fps=10), video(fps=0), 0)
+    assert not caught.value.dropped
+    assert ordinals(spec(stride=2), video(fps=0)) == list(range(42, 58, 2))
+
+
+@pytest.mark.parametrize(
+    ("frames", "stride", "length", "first"),
+    [(8, 1, 8, 0), (8, 1, 9, 0), (8, 1, 10, 1), (8, 2, 100, 42), (1, 1, 7, 3), (1, 9, 7, 3)],
+)
+def test_a_center_clip_stands_in_the_middle(
+    frames: int, stride: int, length: int, first: int
+) -> None:
+    made = spec(frames=frames, stride=stride)
+    assert ordinals(made, video(length)) == [first + i * stride for i in range(frames)]
+
+
+@pytest.mark.parametrize(
+    ("clips", "length", "starts"),
+    [
+        (2, 100, [0, 92]),
+        (3, 100, [0, 46, 92]),
+        (5, 108, [0, 25, 50, 75, 100]),
+        (4, 8, [0, 0, 0, 0]),
+        (4, 9, [0, 0, 0, 1]),
+        (1, 100, [46]),
+    ],
+)
+def test_uniform_clips_are_spaced_evenly_from_first_to_last(
+    clips: int, length: int, starts: list[int]
+) -> None:
+    made = spec(sampling="uniform", clips_per_video=clips)
+    assert [ordinals(made, video(length), clip=i)[0] for i in range(clips)] == starts
+
+
+@patient
+@given(clips=st.integers(2, 40), free=st.integers(0, 10**6))
+def test_distances_between_uniform_clips_differ_by_one_at_most(clips: int, free: int) -> None:
+    made = spec(sampling="uniform", clips_per_video=clips)
+    starts = [ordinals(made, video(8 + free), clip=i)[0] for i in range(clips)]
+    steps = [b - a for a, b in itertools.pairwise(starts)]
+    assert (starts[0], starts[-1]) == (0, free)
+    assert max(steps) - min(steps) <= 1
+
+
+@patient
+@given(
+    frames=st.integers(1, 10),
+    stride=st.integers(1, 5),
+    hop=st.none() | st.integers(1, 30),
+    length=st.integers(1, 300),
+    start=st.integers(0, 20),
+)
+def test_dense_windows_follow_each_other_until_none_fits(
+    frames: int, stride: int, hop: int | None, length: int, start: int
+) -> None:
+    made = spec(frames=frames, stride=stride, hop=hop, sampling="dense")
+    apart = frames * stride if hop is None else hop
+    assert made.dense_hop == apart
+    span = (frames - 1) * stride + 1
+    assume(length >= span)
+    count = made.windows(length)
+    where: dict[str, Any] = {"start": start, "end": start + length}
+    got = [ordinals(made, video(500), clip=clip, **where) for clip in range(count)]
+    assert [window[0] for window in got] == [start + apart * clip for clip in range(count)]
+    assert got[-1][-1] < start + length <= start + apart * count + span - 1
+
+
+@pytest.mark.parametrize(("short", "count"), [("loop", 1), ("hold", 1), ("error", 1), ("drop", 0)])
+def test_a_short_video_has_one_dense_window_or_none(short: str, count: int) -> None:
+    made = spec(sampling="dense", stride=2, short=short)
+    assert made.windows(14) == count
+    assert made.windows(15) == 1
+
+
+def test_a_dense_window_that_was_counted_but_is_not_there_is_the_last_one() -> None:
+    made = spec(sampling="dense")
+    assert ordinals(made, video(20), clip=5) == list(range(12, 20))
+
+
+def test_a_random_clip_starts_anywhere_with_equal_chance() -> None:
+    made = spec(sampling="random")
+    starts = counted(lambda seed: ordinals(made, video(17), seed)[0], 3000)
+    assert set(starts) == set(range(10))
+    assert chi_square(starts, 10) < 27.9  # 9 degrees of freedom: p = 0.001
+
+
+def test_only_random_sampling_depends_on_the_key() -> None:
+    for sampling in ("center", "uniform"):
+        made = spec(sampling=sampling, clips_per_video=3)
+        assert len({tuple(ordinals(made, video(), seed, clip=1)) for seed in range(50)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("short", "wanted"),
+    [("loop", [0, 2, 4, 1, 3, 0, 2, 4]), ("hold", [0, 2, 4, 4, 4, 4, 4, 4])],
+)
+def test_a_short_video_is_played_again_or_held(short: str, wanted: list[int]) -> None:
+    assert ordinals(spec(stride=2, short=short), video(5)) == wanted
+
+
+def test_a_looped_or_held_segment_stays_inside_itself() -> None:
+    for short in ("loop", "hold"):
+        got = ordinals(spec(short=short), video(100), start=40, end=43)
+        assert set(got) == {40, 41, 42}
+        assert got[:3] == [40, 41, 42]
+
+
+@pytest.mark.parametrize(("short", "dropped"), [("drop", True), ("error", False)])
+def test_a_short_video_is_dropped_or_bad_as_the_spec_says(short: str, dropped: bool) -> None:
+    with pytest.raises(UnfitError, match="has 14 frames, a clip spans 15") as caught:
+        clip_params(spec(stride=2, short=short), video(14), 0)
+    assert caught.value.dropped is dropped
+    assert len(ordinals(spec(stride=2, short=short), video(15))) == 8
+
+
+def test_a_segment_ends_where_the_video_ends() -> None:
+    made = spec(sampling="uniform", clips_per_video=2)
+    assert ordinals(made, video(30), clip=1, start=10, end=500)[-1] == 29
+    assert ordinals(made, video(30), clip=1, start=10, end=25)[-1] == 24
+    assert ordinals(made, video(30), clip=0, start=10, end=25)[0] == 10
+
+
+def test_a_segment_beyond_the_video_is_named() -> None:
+    with pytest.raises(UnfitError, match="starts at frame 30, the video has 30") as caught:
+        clip_params(spec(short="drop"), video(30), 0, start=30)
+    assert not caught.value.dropped
+    assert ordinals(spec(), video(30), start=29) == [29] * 8
+
+
+# Which part of them
+
+
+@patient
+@given(
+    crop=st.sampled_from(["center", "random", "resized"]),
+    pixels=st.sampled_from(["rgb24", "gray", "yuv420p"]),
+    width=st.integers(1, 700),
+    height=st.integers(1, 700),
+    resize=st.none() | st.integers(1, 100),
+    size=st.tuples(st.integers(1, 60), st.integers(1, 60)),
+    seed=KEYS,
+)
+def test_the_crop_lies_inside_the_frame(
+    crop: str, pixels: str, width: int, height: int, resize: int | None, size: tuple[int, int],
+    seed: int,
+) -> None:  # fmt: skip
+    size = (size[0] * 2, size[1] * 2)
+    resize = None if resize is None else resize * 2
+    assume(resize is None or crop == "resized" or max(size) <= resize)
+    made = spec(crop=crop, pixels=pixels, resize=resize, size=size)
+    facts = video(100, 25, (width, height))
+    if crop != "resized" and resize is None and (width < size[1] or height < size[0]):
+        with pytest.raises(
+            UnfitError, match=f"frames of {width}x{height} .* smaller .*give resize"
+        ):
+            clip_params(made, facts, seed)
+        return
+    params = clip_params(made, facts, seed)
+    x, y, region_width, region_height = params.region
+    assert min(x, y) >= 0
+    assert 1 <= region_width <= width - x
+    assert x % 2 == y % 2 == 0  # or a chroma sample would be cut in two
+    assert 1 <= region_height <= height - y
+    corner_x, corner_y = params.corner
+    assert 0 <= corner_x <= params.scaled[0] - size[1]
+    assert 0 <= corner_y <= params.scaled[1] - size[0]
+    if crop == "resized":
+        assert params.scaled == (size[1], size[0])
+        assert params.corner == (0, 0)
+    else:
+        assert params.region == (0, 0, width, height)
+        assert params.scaled == scaled_size(width, height, resize)
+    if pixels == "yuv420p":
+        assert corner_x % 2 == corner_y % 2 == 0
+
+
+@patient
+@given(
+    width=st.integers(1, 700),
+    height=st.integers(1, 700),
+    resize=st.none() | st.integers(1, 100).map(lambda n: 2 * n),
+    pixels=st.sampled_from(["rgb24", "gray"]),
+)
+def test_at_native_size_a_clip_is_the_whole_frame(
+    width: int, height: int, resize: int | None, pixels: str
+) -> None:
+    made = spec(size=None, resize=resize, pixels=pixels, crop="random", flip=True)
+    native = made.at_native_size(width, height)
+    scaled = scaled_size(width, height, resize)
+    assert (native.width, native.height) == scaled
+    assert native.shape[1:3] == (scaled[1], scaled[0])
+    assert replace(native, size=None, crop="random") == made
+    params = clip_params(native, video(100, 25, (width, height)), 7)
+    assert (params.region, params.scaled) == ((0, 0, width, height), scaled)
+    assert params.corner == (0, 0)
+
+
+def test_at_native_size_other_sizes_are_bad_videos() -> None:
+    native = spec(size=None).at_native_size(64, 48)
+    for size in ((64, 50), (66, 48), (32, 24), (48, 64)):
+        with pytest.raises(UnfitError, match="the stream's are 64x48; give resize") as caught:
+            clip_params(native, video(100, 25, size), 0)
+        assert not caught.value.dropped
+
+
+def test_a_center_crop_stands_in_the_middle() -> None:
+    made = spec(resize=128, size=(100, 112))
+    assert clip_params(made, video(size=(320, 240)), 5).corner == (29, 14)
+    odd = spec(size=(4, 4), pixels="yuv420p")
+    assert clip_params(odd, video(size=(18, 10)), 5).corner == (6, 2)
+
+
+def test_a_random_crop_stands_anywhere_with_equal_chance() -> None:
+    made = spec(crop="random", size=(8, 8))
+    corners = counted(lambda seed: clip_params(made, video(size=(12, 10)), seed).corner, 3000)
+    assert set(corners) == set(itertools.product(range(5), range(3)))
+    assert chi_square(corners, 15) < 36.1  # 14 degrees of freedom: p = 0.001
+
+
+def regions(width: int, height: int, keys: int) -> list[tuple[int, int, int, int]]:
+    made = spec(crop="resized")
+    return [clip_params(made, video(size=(width, height)), seed).region for seed in range(keys)]
+
+
+def test_a_resized_crop_has_an_area_and_a_shape_in_the_usual_ranges() -> None:
+    found = regions(2000, 1500, 1000)
+    areas = np.array([w * h / (2000 * 1500) for _, _, w, h in found])
+    ratios = np.array([w / h for _, _, w, h in found])
+    assert 0.079 < areas.min() < 0.1
+    assert 0.9 < areas.max() <= 1
+    assert 0.74 < ratios.min() < 0.78
+    assert 1.28 < ratios.max() < 1.34
+    # as many wide ones as tall ones: the shape is drawn from a logarithmic scale
+    small = ratios[areas < 0.5]
+    assert 0.42 < (small > 1).mean() < 0.58
+    assert 0.40 < (small > (4 / 3) ** 0.5).mean() / (small > 1).mean() < 0.60
+    # areas of regions that fit whatever their shape are equally likely
+    assert 0.42 < (areas[areas < 0.7] < 0.39).mean() < 0.58
+
+
+def test_a_resized_crop_reaches_all_corners_of_the_frame() -> None:
+    found = regions(200, 150, 2000)
+    assert min(x for x, _, _, _ in found) == min(y for _, y, _, _ in found) == 0
+    assert max(x + w for x, _, w, _ in found) == 200
+    assert max(y + h for _, y, _, h in found) == 150
+    middles = np.array([x + w / 2 for x, _, w, _ in found])
+    assert abs(middles.mean() - 100) < 4
+
+
+def test_a_resized_crop_of_a_small_frame_lies_inside_it() -> None:
+    for width, height in ((3, 2), (2, 3), (5, 5), (16, 9)):
+        for x, y, w, h in regions(width, height, 300):
+            assert 0 <= x <= width - w < width
+            assert 0 <= y <= height - h < height
+
+
+def test_a_resized_crop_of_a_strip_falls_back_to_the_middle() -> None:
+    assert set(regions(1000, 10, 50)) == {(492, 0, 13, 10)}
+    assert set(regions(10, 1000, 50)) == {(0, 492, 10, 13)}
+
+
+def test_a_resized_crop_of_the_smallest_frame_is_that_frame() -> None:
+    assert set(regions(1, 1, 50)) == {(0, 0, 1, 1)}
+
+
+def test_a_resized_crop_ignores_resize() -> None:
+    with_resize = clip_params(spec(crop="resized", resize=2), video(), 3)
+    assert with_resize.region == clip_params(spec(crop="resized"), video(), 3).region
+    assert with_resize.scaled == (16, 16)
+
+
+# Draws
+
+
+def test_half_of_the_clips_are_mirrored_if_the_spec_says_so() -> None:
+    flips = counted(lambda seed: clip_params(spec(flip=True), video(), seed).flip, 3000)
+    assert abs(flips[True] - 1500) < 4 * 27.4
+    assert not any(clip_params(spec(), video(), seed).flip for seed in range(50))
+
+
+def drawn(seed: int, **changes: Any) -> ClipParams:
+    random: dict[str, Any] = {"sampling": "random", "crop": "random", "flip": True}
+    return clip_params(spec(**random | changes), video(), seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_choice_does_not_move_another(seed: int) -> None:
+    base, region = drawn(seed), drawn(seed, crop="resized").region
+    not_of_windows: list[dict[str, Any]] = [
+        {"flip": False},
+        {"crop": "center"},
+        {"crop": "resized"},
+        {"pixels": "gray"},
+        {"size": (8, 8)},
+    ]
+    for changes in not_of_windows:
+        assert np.array_equal(drawn(seed, **changes).frames, base.frames), changes
+    not_of_crops: list[dict[str, Any]] = [
+        {"flip": False},
+        {"sampling": "center"},
+        {"frames": 3, "stride": 2},
+    ]
+    for changes in not_of_crops:
+        assert drawn(seed, **changes).corner == base.corner, changes
+        assert drawn(seed, **changes | {"crop": "resized"}).region == region, changes
+    for changes in ({"sampling": "center"}, {"crop": "center"}, {"crop": "resized"}):
+        assert drawn(seed, **changes).flip == base.flip, changes
+
+
+def test_choices_are_independent_of_each_other() -> None:
+    made = spec(sampling="random", crop="random", flip=True, size=(47, 63))  # 2 x 2 corners
+    many = [clip_params(made, video(9), seed) for seed in range(4000)]  # 2 windows
+    together = Counter((int(c.frames[0]), c.flip, *c.corner) for c in many)
+    assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
+
+
+@patient
+@given(seed=KEYS, crop=st.sampled_from(["random", "resized"]))
+def test_the_same_key_gives_the_same_choice(seed: int, crop: str) -> None:
+    one, two = drawn(seed, crop=crop), drawn(seed, crop=crop)
+    assert one.seed == seed  # which seeds the transform
+    assert np.array_equal(one.frames, two.frames)
+    assert one[1:] == two[1:]
+
+
+@pytest.mark.parametrize(
+    ("seed", "start", "corner", "flip", "region"),
+    [
+        (0, 78, (20, 8), False, (18, 2, 40, 42)),
+        (1, 12, (37, 8), False, (16, 6, 40, 41)),
+        (1055144352801279116, 36, (37, 17), True, (24, 12, 27, 23)),
+        (18446744073709551615, 2, (10, 20), True, (6, 2, 52, 45)),
+    ],
+)
+def test_choices_are_what_they_were_when_this_was_written(
+    seed: int, start: int, corner: tuple[int, int], flip: bool, region: tuple[int, int, int, int]
+) -> None:
+    params = drawn(seed)
+    assert (params.frames[0], params.corner, params.flip) == (start, corner, flip)
+    assert drawn(seed, crop="resized").region == region
+
+
+# As the field publishes it: the rules of the papers, and of the public configurations that cite
+# them, worked out here once more
+
+LENGTHS = [*range(1, 140), 250, 300, 1001]
+
+
+@pytest.mark.parametrize(("frames", "stride", "clips"), [(32, 2, 10), (8, 8, 10), (16, 4, 5)])
+def test_clips_for_testing_start_where_non_local_networks_take_them(
+    frames: int, stride: int, clips: int
+) -> None:
+    # Wang et al. 2018: evenly over the video; counted as in mmaction2's SampleFrames(clip_len,
+    # frame_interval, num_clips, test_mode=True), where a clip reaches frames * stride far.
+    made = spec(
+        frames=frames, stride=stride, span="strides", sampling="uniform", clips_per_video=clips
+    )
+    for length in LENGTHS:
+        reach = max(0, length - frames * stride)
+        starts = np.linspace(0, reach, clips).round().astype(int)
+        wanted = [[(s + i * stride) % length for i in range(frames)] for s in starts]
+        assert [ordinals(made, video(length), clip=i) for i in range(clips)] == wanted, length
+
+
+def test_one_clip_for_testing_stands_in_the_middle_of_the_reach() -> None:
+    made = spec(frames=32, stride=2, span="strides")
+    for length in LENGTHS:
+        start = max(0, length - 64) // 2
+        assert ordinals(made, video(length)) == [(start + 2 * i) % length for i in range(32)]
+
+
+def test_a_clip_for_training_starts_anywhere_within_the_reach_with_equal_chance() -> None:
+    # SampleFrames(clip_len=8, frame_interval=4, num_clips=1): 40 - 32 + 1 starts.
+    made = spec(frames=8, stride=4, span="strides", sampling="random")
+    starts = counted(lambda seed: ordinals(made, video(40), seed)[0], 4500)
+    assert set(starts) == set(range(9))
+    assert chi_square(starts, 9) < 26.1  # 8 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize("parts", [1, 3, 8, 16])
+def test_the_middle_frame_of_each_part_is_that_of_temporal_segment_networks(parts: int) -> None:
+    # Wang et al. 2016: the video in equal parts; SampleFrames(clip_len=1, num_clips=parts,
+    # test_mode=True) takes the frame that is shown in the middle of each.
+    made = spec(frames=parts, span="video")
+    for length in LENGTHS:
+        middles = [Fraction(length, parts) * (i + Fraction(1, 2)) for i in range(parts)]
+        assert ordinals(made, video(length)) == [int(middle) for middle in middles], length
+
+
+@pytest.mark.parametrize("length", [40, 43])  # five frames to a part, and 5 3/8
+def test_a_drawn_frame_of_each_part_is_any_of_it_with_its_share(length: int) -> None:
+    # SampleFrames(clip_len=1, num_clips=8), which leaves out what is beyond eight times five
+    # frames unless it is told keep_tail_frames=True; the paper knows no such rest.
+    made, keys = spec(frames=8, span="video", sampling="random"), 4000
+    drawn_parts = np.array([ordinals(made, video(length), seed) for seed in range(keys)])
+    part = Fraction(length, 8)
+    for i in range(8):
+        begin, end = i * part, (i + 1) * part
+        seen = Counter(drawn_parts[:, i].tolist())
+        shares = {
+            frame: (min(end, Fraction(frame + 1)) - max(begin, Fraction(frame))) / part
+            for frame in range(int(begin), -int(-end // 1))
+        }
+        assert set(seen) <= set(shares)
+        distance = sum((seen[f] - keys * p) ** 2 / (keys * p) for f, p in shares.items())
+        assert distance < 24.3  # six degrees of freedom at most, eight times: p = 0.004
+    # Each part is drawn for itself.
+    pairs = Counter((a - 5, b - 10) for a, b in drawn_parts[:, 1:3].tolist())
+    if length == 40:
+        assert chi_square(pairs, 25) < 51.2  # 24 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize(("parts", "clips"), [(8, 1), (8, 4), (16, 3)])
+def test_uniform_frames_of_each_part_are_those_of_uniformer(parts: int, clips: int) -> None:
+    # Li et al. 2022, UniFormerV2, whose rule is mmaction2's UniformSample(test_mode=True): parts of
+    # (length - 1) / parts begin at the nearest frame, and clip k lies k + 1 of clips + 1 within.
+    made = spec(frames=parts, span="video", sampling="uniform", clips_per_video=clips)
+    for length in LENGTHS:
+        begins = np.linspace(0, length - 1, parts, endpoint=False).round().astype(int)
+        within = [int((length - 1) / parts / (clips + 1) * (k + 1)) for k in range(clips)]
+        for k in range(clips):
+            got = ordinals(made, video(length), clip=k)
+            assert got == [begin + within[k] for begin in begins], length
+            assert got[-1] < length
+
+
+# The whole video in parts
+
+
+@patient
+@given(
+    parts=st.integers(1, 40),
+    length=st.integers(1, 500),
+    start=st.integers(0, 30),
+    sampling=st.sampled_from(["random", "center", "uniform"]),
+    clips=st.integers(1, 5),
+    seed=KEYS,
+    data=st.data(),
+)
+def test_frames_of_parts_rise_and_stay_in_their_segment(
+    parts: int, length: int, start: int, sampling: str, clips: int, seed: int, data: st.DataObject
+) -> None:
+    made = spec(frames=parts, span="video", sampling=sampling, clips_per_video=clips)
+    clip = data.draw(st.integers(0, clips - 1))
+    got = ordinals(made, video(600), seed, clip=clip, start=start, end=start + length)
+    assert got == sorted(got)
+    assert start <= got[0] <= got[-1] < start + length
+    if length >= parts and sampling == "center":
+        assert len(set(got)) == parts
+
+
+def test_several_drawn_clips_of_parts_differ() -> None:
+    made = spec(frames=8, span="video", sampling="random")
+    assert len({tuple(ordinals(made, video(100), seed)) for seed in range(50)}) > 45
+
+
+@pytest.mark.parametrize(("short", "dropped"), [("drop", True), ("error", False)])
+def test_a_video_with_fewer_frames_than_parts_is_refused_where_the_spec_says_so(
+    short: str, dropped: bool
+) -> None:
+    with pytest.raises(UnfitError, match="has 7 frames, a clip spans 8") as caught:
+        clip_params(spec(span="video", short=short), video(7), 0)
+    assert caught.value.dropped is dropped
+    assert len(ordinals(spec(span="video", short=short), video(8))) == 8
+
+
+# Several crops and views
+
+
+@pytest.mark.parametrize(("crop", "crops"), [("three", 3), ("five", 5)])
+def test_crops_of_a_clip_differ_in_their_corner_and_in_nothing_else(crop: str, crops: int) -> None:
+    made = spec(crop=crop, sampling="random", flip=True)
+    facts = video(size=(40, 30))
+    first, *others = (clip_params(made, facts, 7, crop=number) for number in range(crops))
+    for other in others:
+        assert np.array_equal(other.frames, first.frames)
+        assert other._replace(frames=first.frames, corner=first.corner) == first
+    assert len({clip_params(made, facts, 7, crop=n).corner for n in range(crops)}) == crops
+
+
+def test_views_are_drawn_each_for_itself_and_the_first_is_the_only_one() -> None:
+    made = spec(sampling="random", crop="random", flip=True, views=3)
+    one = replace(made, views=1)
+    for seed in range(20):
+        views = [clip_params(made, video(), seed, view=view) for view in range(3)]
+        assert repr(views[0]) == repr(clip_params(one, video(), seed))
+        assert len({view.seed for view in views}) == 3, "so a transform does other things"
+    many = [
+        [clip_params(made, video(9), seed, view=view) for view in range(2)] for seed in range(4000)
+    ]
+    together = Counter((int(a.frames[0]), int(b.frames[0]), a.flip, b.flip) for a, b in many)
+    assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
+
+
+@pytest.mark.parametrize("span", ["window", "video"])
+def test_views_of_the_same_window_differ_in_all_but_their_frames(span: str) -> None:
+    made = spec(
+        sampling="random", crop="resized", flip=True, views=4, views_share="window", span=span
+    )
+    for seed in range(20):
+        views = [clip_params(made, video(), seed, view=view) for view in range(4)]
+        assert len({tuple(view.frames.tolist()) for view in views}) == 1
+        assert len({view.region for view in views}) == 4
+
+
+# Frames that are shown otherwise than they are stored
+
+
+def test_turned_frames_are_cut_where_they_are_shown() -> None:
+    made = spec(resize=24, size=(20, 16))
+    upright = clip_params(made, video(size=(48, 64)), 0)  # 24 x 32
+    assert (upright.scaled, upright.corner, upright.size) == ((24, 32), (4, 6), (16, 20))
+    lying = video(size=(64, 48))._replace(turns=1)
+    turned = clip_params(made, lying, 0)
+    assert (turned.scaled, turned.corner, turned.size) == ((32, 24), (6, 4), (20, 16))
+    assert (turned.region, turned.turns) == ((0, 0, 64, 48), 1)
+    left_alone = clip_params(replace(made, rotate=False), lying, 0)
+    assert (left_alone.scaled, left_alone.turns) == ((32, 24), 0)
+    assert left_alone.size == (16, 20)
+
+
+@patient
+@given(
+    size=st.tuples(st.integers(8, 300), st.integers(8, 300)),
+    turns=st.integers(0, 3),
+    aspect=st.fractions(Fraction(1, 8), 8, max_denominator=50),
+    crop=st.sampled_from(["center", "random", "resized", "multiscale", "three", "five"]),
+    pixels=st.sampled_from(["rgb24", "yuv420p"]),
+    square=st.booleans(),
+    seed=KEYS,
+    number=st.integers(0, 2),
+)
+def test_whatever_is_shown_lies_in_the_frame_that_is_stored(
+    size: tuple[int, int], turns: int, aspect: Fraction, crop: str, pixels: str, square: bool,
+    seed: int, number: int,
+) -> None:  # fmt: skip
+    made = spec(
+        resize=None if crop in ("resized", "multiscale") else 24, size=(20, 16), crop=crop,
+        pixels=pixels, square_pixels=square,
+    )  # fmt: skip
+    facts = VideoInfo(9, Fraction(25), *size, turns, aspect)
+    made_of = clip_params(made, facts, seed, crop=number % made.crops)
+    x, y, width, height = made_of.region
+    assert 0 <= x < x + width <= size[0]
+    assert 0 <= y < y + height <= size[1]
+    assert x % 2 == y % 2 == 0
+    left, top = made_of.corner
+    assert 0 <= left <= left + made_of.size[0] <= made_of.scaled[0]
+    assert 0 <= top <= top + made_of.size[1] <= made_of.scaled[1]
+    assert made_of.size == ((20, 16) if turns % 2 else (16, 20))
+    if crop not in ("resized", "multiscale"):
+        assert made_of.region == (0, 0, *size)
+
+
+@pytest.mark.parametrize(("turns", "shown"), [(0, (96, 64)), (1, (64, 96)), (2, (96, 64))])
+def test_pixels_are_made_square_before_the_frame_is_turned(
+    turns: int, shown: tuple[int, int]
+) -> None:
+    facts = video(size=(72, 64))._replace(turns=turns, aspect=Fraction(4, 3))
+    assert facts.shown_size(spec(square_pixels=True)) == shown
+    assert facts.shown_size(spec(square_pixels=True, rotate=False)) == (96, 64)
+    assert facts.shown_size(spec(rotate=False)) == (72, 64)
+
+
+def test_a_region_of_square_pixels_is_as_wide_in_those_that_are_stored() -> None:
+    made = spec(crop="resized", area=(0.25, 0.25), ratio=(1, 1), square_pixels=True)
+    facts = video(size=(72, 64))._replace(aspect=Fraction(4, 3))  # 96 x 64 as it is shown
+    for seed in range(20):
+        _, _, width, height = clip_params(made, facts, seed).region
+        assert abs(width * 4 / 3 - height) <= 2

@@ -1,0 +1,205 @@
+"""What a spec may say of a clip, and what is contradictory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload.clips.clip_spec import ClipSpec
+from videoload.errors import SpecError
+
+
+def spec(**changes: Any) -> ClipSpec:
+    """Eight neighbouring frames, 16x16 pixels."""
+    default: dict[str, Any] = {"frames": 8, "size": (16, 16)}
+    return ClipSpec(**default | changes)
+
+
+# Shapes
+
+
+@pytest.mark.parametrize(
+    ("pixels", "shape", "clip_bytes"),
+    [
+        ("rgb24", (8, 20, 30, 3), 14400),
+        ("gray", (8, 20, 30, 1), 4800),
+        ("yuv420p", (8, 30, 30), 7200),
+    ],
+)
+def test_a_clip_has_the_shape_of_its_pixels(
+    pixels: str, shape: tuple[int, ...], clip_bytes: int
+) -> None:
+    made = spec(size=(20, 30), pixels=pixels)
+    assert made.shape == shape
+    assert made.clip_bytes == clip_bytes
+    assert (made.height, made.width) == (20, 30)
+
+
+def test_views_and_outputs_have_the_shapes_that_the_spec_says() -> None:
+    views = spec(views=3, flip=True)
+    assert (views.shape, views.frames_shape) == ((3, 8, 16, 16, 3), (3, 8))
+    assert (spec().frames_shape, views.clip_bytes) == ((8,), 3 * spec().clip_bytes)
+    made = spec(transform="a:f", output=([4, 2], "f4"))
+    assert (made.shape, made.dtype, made.clip_bytes) == ((4, 2), "float32", 32)
+    assert made.decoded_shape == spec().shape
+    both = replace(made, views=3)
+    assert (both.shape, both.clip_bytes) == ((3, 4, 2), 96)
+    assert both.arrays(np.zeros((5, 96), np.uint8)).shape == (5, 3, 4, 2)
+    assert hash(made) == hash(spec(transform="a:f", output=((4, 2), "float32")))
+
+
+@pytest.mark.parametrize(("crop", "crops"), [("center", 1), ("three", 3), ("five", 5)])
+def test_each_crop_is_a_row(crop: str, crops: int) -> None:
+    made = spec(crop=crop)
+    assert made.crops == crops
+    assert made.shape == spec().shape
+
+
+# Specs that are contradictory
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        *(
+            ({name: value}, f"{name} must be a whole number of at least 1, got {value!r}")
+            for name in ("frames", "stride", "clips_per_video", "resize", "views")
+            for value in (0, -1, 1.0, "1", True)
+        ),
+        (
+            {"crop": "left"},
+            "crop must be one of center, random, resized, three, five, multiscale, none, got",
+        ),
+        ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, got"),
+        ({"short": None}, "short must be one of loop, hold, drop, error, got None"),
+        ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, yuv420p, got 'bgr24'"),
+        ({"flip": 1}, "flip must be True or False, got 1"),
+        ({"flip": 0.5}, "flip must be True or False, got 0.5"),
+        *(
+            ({"fps": fps}, f"fps must be a number of at least 0.001, got {fps!r}")
+            for fps in (0, -25, 1e-9, float("nan"), float("inf"), "25", True)
+        ),
+        ({"fps": 10, "stride": 2}, "give stride or fps, not both"),
+        ({"resize": 127}, "resize must be even, got 127"),
+        ({"resize": 10**9}, "resize must be 16384 at most, got 1000000000"),
+        ({"stride": 2**31}, "stride must be 2147483647 at most, got 2147483648"),
+        ({"clips_per_video": 10**12}, "clips_per_video must be 2147483647 at most, got 1000000"),
+        ({"sampling": "dense", "hop": 10**20}, "hop must be 2147483647 at most, got 1000000"),
+        ({"size": None, "crop": "resized"}, 'crop="resized" needs a size'),
+        ({"size": 112}, "size must be (height, width), got 112"),
+        ({"size": (112,)}, "size must be (height, width), got (112,)"),
+        ({"size": (1, 2, 3)}, "size must be (height, width), got (1, 2, 3)"),
+        ({"size": (0, 16)}, "size must be a whole number of at least 1, got 0"),
+        ({"size": (16, 16.0)}, "size must be a whole number of at least 1, got 16.0"),
+        ({"size": (16, 15), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
+        ({"size": (15, 16), "pixels": "yuv420p"}, 'pixels="yuv420p" needs an even size'),
+        ({"size": (18, 18), "resize": 16}, "size (18, 18) does not fit into resize=16"),
+        ({"size": (20, 18), "resize": 16, "crop": "random"}, "does not fit into resize=16"),
+        ({"sampling": "dense", "clips_per_video": 2}, "leave clips_per_video out"),
+        ({"sampling": "dense", "fps": 12.5}, "give stride, not fps"),
+        ({"sampling": "dense", "hop": 0}, "hop must be a whole number of at least 1, got 0"),
+        ({"hop": 4}, 'hop is for sampling="dense"'),
+        ({"span": "all"}, "span must be one of window, strides, video, got 'all'"),
+        ({"span": "video", "stride": 2}, 'span="video" takes a frame of each part: leave stride'),
+        ({"span": "video", "fps": 5}, 'span="video" takes a frame of each part: leave stride and'),
+        ({"span": "video", "sampling": "dense"}, 'takes windows: leave span="video" out'),
+        ({"span": "strides", "sampling": "dense"}, 'takes windows: leave span="strides" out'),
+        ({"span": "strides", "fps": 5}, 'span="strides" counts source frames: give stride'),
+        *(
+            ({"crop": crop, "size": None}, f'crop="{crop}" needs a size')
+            for crop in ("three", "five", "multiscale")
+        ),
+        ({"crop": "three", "size": (18, 18), "resize": 16}, "does not fit into resize=16"),
+        ({"area": (0.5, 1)}, 'area is for crop="resized"'),
+        ({"ratio": (1, 1), "crop": "multiscale"}, 'ratio is for crop="resized"'),
+        ({"crop": "resized", "area": 0.5}, "area must be (least, most), got 0.5"),
+        ({"crop": "resized", "area": (0.5, 0.4)}, "area must be (least, most), got (0.5, 0.4)"),
+        ({"crop": "resized", "area": (0, 1)}, "area must be a number from 0.001 to 1, got 0"),
+        ({"crop": "resized", "area": (0.1, 2)}, "area must be a number from 0.001 to 1, got 2"),
+        ({"crop": "resized", "ratio": ("1", 2)}, "ratio must be a number from 0.001 to 1000"),
+        ({"views": 2}, "the 2 views of a sample would all be the same"),
+        ({"views": 2, "views_share": "window", "sampling": "random"}, "would all be the same"),
+        ({"views": 2, "crop": "three"}, "would all be the same"),
+        ({"views_share": "window", "flip": True}, "views_share is for views of at least 2"),
+        ({"views": 2, "flip": True, "views_share": "crop"}, "views_share must be one of nothing,"),
+        ({"rotate": 90}, "rotate must be True or False, got 90"),
+        ({"square_pixels": None}, "square_pixels must be True or False, got None"),
+        ({"output": ((2,), "f4")}, "output is what a transform returns: give transform"),
+        ({"transform": "a:f", "output": (2, "f4")}, "output[0] must be a tuple of lengths, got 2"),
+        ({"transform": "a:f", "output": ((2,), "O")}, "output[1] must be the name of a NumPy type"),
+        ({"transform": "a:f", "output": (2,)}, "output must be (shape, type), got (2,)"),
+        ({"transform": "a:f", "output": "f4"}, "output must be (shape, type), got 'f4'"),
+        ({"transform": len}, 'transform must be "package.module:function", got <built-in'),
+        ({"transform": "a.b:"}, 'transform must be "package.module:function"'),
+        ({"transform": ":f"}, 'transform must be "package.module:function"'),
+        ({"transform": "a:b:c"}, 'transform must be "package.module:function"'),
+        ({"transform": "a b:c"}, 'transform must be "package.module:function"'),
+        ({"transform": "../a:c"}, 'transform must be "package.module:function"'),
+        ({"transform": "a:b.c"}, 'transform must be "package.module:function"'),
+        ({"transform": "__main__.a:f"}, "a function of the main script cannot be imported"),
+        ({"transform": "augment"}, 'transform must be "package.module:function", got'),
+        ({"transform": "__main__:f"}, "a function of the main script cannot be imported"),
+        ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
+    ],
+)
+def test_a_spec_that_cannot_be_meant_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(words)):
+        spec(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"frames": 1},
+        {"size": (16, 16), "resize": 16},
+        {"size": (32, 32), "resize": 16, "crop": "resized"},
+        {"size": (15, 17)},
+        {"fps": 12},
+        {"fps": 0.001},
+        {"size": (16, 18), "resize": 16},
+        {"size": (18, 16), "resize": 16},
+        {"size": None},
+        {"size": None, "crop": "random", "pixels": "yuv420p"},
+        {"sampling": "dense", "hop": 1},
+        {"transform": "a:f"},
+        {"transform": "a.b_2._c:__f3"},
+        {"transform": "__main__2:f"},
+        {"span": "video", "sampling": "uniform", "clips_per_video": 3},
+        {"views": 2, "sampling": "random"},
+        {"views": 2, "transform": "a:f"},
+        {"views": 2, "views_share": "window", "crop": "multiscale"},
+        {"crop": "resized", "area": (0.3, 0.3), "ratio": (0.5, 2.0)},
+        {"size": (32, 32), "resize": 16, "crop": "multiscale"},
+        {"crop": "five"},
+        {"size": None, "transform": "a:f", "output": ((), "float16")},
+    ],
+)
+def test_a_spec_at_the_edge_is_accepted(changes: dict[str, Any]) -> None:
+    made = spec(**changes)
+    assert all(getattr(made, name) == value for name, value in changes.items())
+
+
+def test_a_size_given_as_a_list_becomes_a_tuple() -> None:
+    assert spec(size=[16, 16]) == spec(size=(16, 16))
+    assert hash(spec(size=[16, 16])) == hash(spec())
+
+
+# Native size
+
+
+def test_without_a_size_a_clip_has_no_shape_yet() -> None:
+    made = spec(size=None)
+    for name in ("height", "width", "shape", "clip_bytes"):
+        with pytest.raises(SpecError, match="known once the stream has looked at its first video"):
+            getattr(made, name)
+
+
+def test_an_odd_native_size_does_not_go_with_half_size_planes() -> None:
+    made = spec(size=None, pixels="yuv420p")
+    assert made.at_native_size(64, 48).shape == (8, 72, 64)
+    with pytest.raises(SpecError, match="needs an even size"):
+        made.at_native_size(63, 48)

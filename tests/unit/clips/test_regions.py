@@ -1,0 +1,179 @@
+"""Parts of a frame, in numbers."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.clips.regions import (
+    Rectangle,
+    corner,
+    multiscale_region,
+    resized_region,
+    scaled_size,
+    turned_back,
+)
+
+patient = settings(deadline=None, max_examples=150)
+
+
+@patient
+@given(
+    width=st.integers(1, 4000), height=st.integers(1, 4000), resize=st.integers(1, 500)
+)  # fmt: skip
+def test_the_short_side_becomes_resize_and_the_long_one_the_nearest_even_length(
+    width: int, height: int, resize: int
+) -> None:
+    resize *= 2
+    scaled = scaled_size(width, height, resize)
+    short, long = (0, 1) if width <= height else (1, 0)
+    exact = Fraction(resize * max(width, height), min(width, height))
+    assert scaled[short] == resize
+    assert scaled[long] % 2 == 0
+    assert abs(scaled[long] - exact) <= 1
+    assert scaled[long] >= resize
+
+
+def test_without_resize_frames_keep_their_size() -> None:
+    assert scaled_size(321, 243, None) == (321, 243)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "wanted"),
+    [
+        (320, 240, (170, 128)),
+        (240, 320, (128, 170)),
+        (128, 128, (128, 128)),
+        (1280, 720, (228, 128)),
+    ],
+)
+def test_usual_sizes_are_scaled_as_written_down(
+    width: int, height: int, wanted: tuple[int, int]
+) -> None:
+    assert scaled_size(width, height, 128) == wanted
+
+
+# Regions
+
+FRAME = (320, 240)
+
+
+def many(frame: tuple[int, int], keys: int) -> list[Rectangle]:
+    return [multiscale_region(frame, random.Random(key).random) for key in range(keys)]
+
+
+def test_a_multiscale_region_has_one_of_four_sides_and_one_of_five_places() -> None:
+    # Wang et al. 2016: 256, 224, 192, 168 of 256; here of a short side of 240.
+    sides = [240, 210, 180, 158]
+    seen: Counter[tuple[int, int, str]] = Counter()
+    for x, y, width, height in many(FRAME, 20_000):
+        i, j = sides.index(width), sides.index(height)
+        assert abs(i - j) <= 1, "no more distorted than by one step"
+        right, low = 320 - width, 240 - height
+        places = {
+            "top left": (0, 0), "top right": (right, 0), "bottom left": (0, low),
+            "bottom right": (right, low), "middle": (right // 2, low // 2),
+        }  # fmt: skip
+        here = [name for name, place in places.items() if place == (x, y)]
+        seen[i, j, min(here)] += 1
+    pairs = Counter[tuple[int, int]]()
+    for (i, j, _), count in seen.items():
+        pairs[i, j] += count
+    assert len(pairs) == 10
+    assert chi_square(pairs) < 27.9  # 9 degrees of freedom: p = 0.001
+    places_of = Counter({name: n for (i, j, name), n in seen.items() if (i, j) == (1, 2)})
+    assert len(places_of) == 5
+    assert chi_square(places_of) < 18.5  # 4 degrees of freedom
+
+
+def chi_square(counts: Counter[Any]) -> float:
+    expected = counts.total() / len(counts)
+    return sum((count - expected) ** 2 / expected for count in counts.values())
+
+
+@patient
+@given(
+    frame=st.tuples(st.integers(1, 3000), st.integers(1, 3000)),
+    low=st.floats(0.001, 1),
+    high=st.floats(0.001, 1),
+    flat=st.floats(0.001, 1000),
+    wide=st.floats(0.001, 1000),
+    key=st.integers(0, 2**64 - 1),
+)
+def test_whatever_is_drawn_lies_inside_the_frame(
+    frame: tuple[int, int], low: float, high: float, flat: float, wide: float, key: int
+) -> None:
+    draw = random.Random(key).random
+    area, ratio = sorted((low, high)), sorted((flat, wide))
+    for x, y, width, height in (
+        multiscale_region(frame, draw),
+        resized_region(frame, (area[0], area[1]), (ratio[0], ratio[1]), draw),
+    ):
+        assert 0 <= x < x + width <= frame[0]
+        assert 0 <= y < y + height <= frame[1]
+
+
+def test_a_resized_region_keeps_to_the_ranges_that_it_is_given() -> None:
+    for key in range(500):
+        _, _, width, height = resized_region(
+            (2000, 1500), (0.3, 0.4), (1.0, 1.2), random.Random(key).random
+        )
+        assert 0.299 < width * height / (2000 * 1500) < 0.401
+        assert 0.99 < width / height < 1.21
+
+
+# Places
+
+
+@pytest.mark.parametrize(
+    ("frame", "places"),
+    [
+        ((340, 256), [(0, 16), (58, 16), (116, 16)]),
+        ((256, 340), [(16, 0), (16, 58), (16, 116)]),
+        ((256, 256), [(0, 16), (16, 16), (32, 16)]),
+        ((341, 256), [(0, 16), (58, 16), (116, 16)]),  # an odd pixel is left at the end
+        ((224, 224), [(0, 0)] * 3),
+    ],
+)
+def test_three_crops_stand_along_the_long_side(
+    frame: tuple[int, int], places: list[tuple[int, int]]
+) -> None:
+    assert [corner("three", frame, (224, 224), number) for number in range(3)] == places
+
+
+def test_five_crops_stand_in_the_corners_and_in_the_middle() -> None:
+    found = [corner("five", (340, 256), (224, 224), number) for number in range(5)]
+    assert found == [(0, 0), (116, 0), (0, 32), (116, 32), (58, 16)]
+
+
+def test_a_center_crop_stands_in_the_middle() -> None:
+    assert corner("center", (340, 256), (224, 224), 0) == (58, 16)
+
+
+# Turned frames
+
+
+@patient
+@given(
+    whole=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    turns=st.integers(0, 3),
+    data=st.data(),
+)
+def test_a_part_of_a_turned_frame_is_found_in_the_one_that_is_stored(
+    whole: tuple[int, int], turns: int, data: st.DataObject
+) -> None:
+    across, down = whole
+    x, y = data.draw(st.integers(0, across - 1)), data.draw(st.integers(0, down - 1))
+    width, height = data.draw(st.integers(1, across - x)), data.draw(st.integers(1, down - y))
+    shown = np.arange(across * down).reshape(down, across)
+    stored = np.rot90(shown, turns)  # which turns the other way round
+    left, top, wide, tall = turned_back((x, y, width, height), whole, turns)
+    part = np.rot90(stored[top : top + tall, left : left + wide], -turns)
+    assert np.array_equal(part, shown[y : y + height, x : x + width])

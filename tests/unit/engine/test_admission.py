@@ -1,0 +1,201 @@
+"""Who is admitted: children by token and pid, others by there being room, and each only once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoload.engine.admission import (
+    Admission,
+    Admitted,
+    ConnectedWorker,
+    Refusal,
+    workers_at_most,
+)
+from videoload.stats.stats import Connected
+from videoload.transport.messages import Hello
+
+TOKEN = "5e" * 32
+CHILDREN = (11, 12)
+
+
+def hello(worker: str = "a", host: str = "here", pid: int = 11, token: str = "") -> Hello:
+    return Hello(worker, host, pid, "FFmpeg 8", token)
+
+
+def admit(
+    admission: Admission[int], peer: int, said: Hello, *, child: bool = False
+) -> Admitted[int]:
+    """Take a worker in, as the engine does."""
+    decision = admission.child(peer, said, CHILDREN) if child else admission.remote(peer, said)
+    assert isinstance(decision, Admitted)
+    for other in decision.replaces:
+        admission.workers.pop(other, None)
+    admission.workers[peer] = decision.worker
+    return decision
+
+
+@pytest.fixture
+def admission() -> Admission[int]:
+    return Admission(TOKEN, max_remote=2)
+
+
+# At the private door
+
+
+def test_a_child_with_the_token_is_admitted(admission: Admission[int]) -> None:
+    admitted = admit(admission, 1, hello(token=TOKEN), child=True)
+    assert (admitted.worker.name, admitted.worker.is_child) == ("here:11", True)
+    assert admitted.replaces == ()
+    assert not admitted.returned
+
+
+@pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "5", TOKEN.upper(), "0" * 64, "\u00e9"])
+def test_whoever_has_not_the_token_is_none_of_ours(token: str, admission: Admission[int]) -> None:
+    refusal = Refusal("this address is for the trainer's own workers")
+    assert admission.child(1, hello(token=token), CHILDREN) == refusal
+    assert not admission.workers
+
+
+def test_the_last_words_of_a_child_that_is_reaped_come_too_late(admission: Admission[int]) -> None:
+    said = hello(pid=99, token=TOKEN)
+    assert admission.child(1, said, CHILDREN) == Refusal("this trainer has no such child")
+
+
+def test_a_child_that_dials_again_takes_its_own_place_alone(admission: Admission[int]) -> None:
+    admit(admission, 1, hello(pid=11, token=TOKEN), child=True)
+    admit(admission, 2, hello(pid=12, token=TOKEN), child=True)
+    admit(admission, 3, hello(pid=11))  # of another host, with the same pid
+    again = admit(admission, 4, hello(pid=11, token=TOKEN), child=True)
+    assert again.replaces == (1,)
+    assert not again.returned, "what it had not answered is no fault of a line"
+    assert sorted(admission.workers) == [2, 3, 4]
+
+
+def test_a_child_that_greets_twice_replaces_nobody(admission: Admission[int]) -> None:
+    for _ in range(2):
+        assert admit(admission, 1, hello(token=TOKEN), child=True).replaces == ()
+
+
+# At the addresses where others dial in
+
+
+def test_whoever_dials_in_is_admitted_and_no_child(admission: Admission[int]) -> None:
+    admitted = admit(admission, 1, hello(host="there", pid=7))
+    assert (admitted.worker.name, admitted.worker.is_child) == ("there:7", False)
+
+
+def test_no_more_may_dial_in_than_there_is_room_for(admission: Admission[int]) -> None:
+    full = Refusal(
+        "2 workers have dialled in, and that is the most that this trainer takes: 4096, or fewer "
+        "where it may not open as many files (ulimit -Hn)",
+        is_full=True,
+    )
+    admit(admission, 0, hello(token=TOKEN), child=True)  # children do not count
+    admit(admission, 1, hello("a"))
+    admit(admission, 2, hello("b"))
+    assert admission.remote(3, hello("c")) == full
+    admit(admission, 2, hello("b"))  # one that is known may say it again
+    admit(admission, 4, hello("b"))  # ... and come back under another name
+    assert admission.remote(3, hello("c")) == full
+    del admission.workers[1]
+    admit(admission, 3, hello("c"))
+
+
+def test_a_refused_worker_is_not_kept_in_mind(admission: Admission[int]) -> None:
+    admit(admission, 1, hello("a"))
+    admit(admission, 2, hello("b"))
+    assert isinstance(admission.remote(3, hello("c")), Refusal)
+    del admission.workers[1]
+    assert not admit(admission, 4, hello("c")).returned
+
+
+def test_a_worker_that_was_cut_off_is_known_again(admission: Admission[int]) -> None:
+    admit(admission, 1, hello("a", "there", 7))
+    back = admit(admission, 2, hello("a", "there", 7))
+    assert (back.replaces, back.returned) == ((1,), True)
+    assert not admit(admission, 2, hello("a", "there", 7)).returned, "it never went"
+
+
+@pytest.mark.parametrize("other", [hello("b"), hello(host="there"), hello(pid=12)])
+def test_a_worker_is_known_by_all_that_it_says_of_itself(
+    other: Hello, admission: Admission[int]
+) -> None:
+    admit(admission, 1, hello())
+    assert admit(admission, 2, other).replaces == ()
+
+
+PEERS = st.integers(0, 7)
+WORKERS = st.sampled_from("abcd")
+
+
+@given(st.lists(st.tuples(st.sampled_from(["remote", "child", "leaves"]), PEERS, WORKERS)))
+def test_whatever_comes_each_worker_is_here_once_and_there_is_room(
+    events: list[tuple[str, int, str]],
+) -> None:
+    # A peer is one worker's connection to one address for as long as it lives: the name of the
+    # peer tells which, and each coming of a worker has a new one.
+    admission: Admission[tuple[str, int, str]] = Admission(TOKEN, max_remote=2)
+    for what, number, name in events:
+        pid = "abcd".index(name) + 11
+        if what == "leaves":
+            admission.workers.pop(("remote", number, name), None)
+            continue
+        peer = (what, number, name)
+        token = TOKEN if what == "child" else ""
+        said = Hello(name, "here", pid, "FFmpeg 8", token)
+        decision = (
+            admission.child(peer, said, CHILDREN)
+            if what == "child"
+            else admission.remote(peer, said)
+        )
+        room = {w for kind, _, w in admission.workers if kind == "remote"}
+        if isinstance(decision, Refusal):
+            assert pid not in CHILDREN if what == "child" else len(room - {name}) == 2
+            continue
+        assert peer not in decision.replaces
+        assert all(other[0] == what and other[2] == name for other in decision.replaces)
+        for other in decision.replaces:
+            admission.workers.pop(other, None)
+        admission.workers[peer] = decision.worker
+        here = [(kind, w) for kind, _, w in admission.workers]
+        assert len(here) == len(set(here)), "a worker is here once"
+        assert sum(kind == "remote" for kind, _ in here) <= 2
+
+
+# What else is known of a worker
+
+
+def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
+    admission: Admission[int],
+) -> None:
+    other = Hello("c", "there", 7, "FFmpeg 9", "")
+    admit(admission, 1, other)
+    admission.software = "FFmpeg 8"
+    assert admission.remote(2, other) == Refusal(
+        "it decodes with FFmpeg 9, this trainer with FFmpeg 8: pixels would differ "
+        "(any_software=True of the client admits it)",
+        is_other=True,
+    )
+    admit(admission, 3, hello("b"))
+    admit(admission, 4, Hello("a", "here", 11, "", TOKEN), child=True)  # it has the same
+
+
+def test_a_worker_is_idle_decoding_or_silent() -> None:
+    worker = ConnectedWorker("there", 7, is_child=False)
+    assert worker.state(100.0) == Connected("there:7", "there", 7, False, "idle", "")
+    worker.account.granted(100.0)
+    worker.heard, worker.last_error = 100.0, "is not a video"
+    assert worker.state(102.0).state == "decoding"
+    assert worker.state(102.1)[-2:] == ("silent", "is not a video")
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "used", "workers"),
+    [(1 << 16, 100, 4096), (4096, 50, 3502), (1024, 50, 686), (256, 40, 120), (256, 250, 1)],
+)
+def test_as_many_may_dial_in_as_there_are_descriptors_beside_the_trainers_own(
+    descriptors: int, used: int, workers: int
+) -> None:
+    assert workers_at_most(descriptors, used) == workers

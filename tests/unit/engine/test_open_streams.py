@@ -1,0 +1,119 @@
+"""The queue between the I/O thread and a consumer: no batch is lost, doubled or read out of order,
+whatever meets with what."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tests.support.waiting import SECOND
+from videoload import ClosedError
+from videoload.engine.open_streams import ReaderQueue
+from videoload.leases.commands import Ready
+
+pytestmark = pytest.mark.timeout(40 * SECOND)
+
+NO_FRAMES = np.empty((0, 0), np.int64)
+
+
+def batch(step: int) -> Ready:
+    return Ready(1, step, step % 8, (), NO_FRAMES)
+
+
+def steps(batches: list[Ready]) -> list[int]:
+    return [got.step for got in batches]
+
+
+def next_step(queue: ReaderQueue, timeout_s: float = 0) -> int | None:
+    got = queue.take(timeout_s)
+    return None if got is None else got.step
+
+
+@pytest.fixture
+def _threads_take_turns_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("_threads_take_turns_often")
+def test_what_is_taken_back_all_comes_after_what_the_consumer_took() -> None:
+    # One that the consumer takes from their midst would be read before those, and then waited for.
+    for _ in range(2000):
+        queue = ReaderQueue()
+        for step in range(8):
+            queue.put(batch(step))
+        taken: list[Ready] = []
+        go = threading.Event()
+
+        def consume(
+            queue: ReaderQueue = queue, taken: list[Ready] = taken, go: threading.Event = go
+        ) -> None:
+            go.wait()
+            while (got := queue.take(0)) is not None:
+                taken.append(got)
+
+        consumer = threading.Thread(target=consume)
+        consumer.start()
+        go.set()
+        back = queue.take_back()
+        consumer.join()
+        assert steps([*taken, *back]) == list(range(8))
+
+
+def test_a_batch_that_was_taken_and_not_handed_over_is_given_back_at_the_end() -> None:
+    queue = ReaderQueue()
+    for step in range(3):
+        queue.put(batch(step))
+    assert next_step(queue) == 0
+    queue.handed_over()
+    assert next_step(queue) == 1  # and then a Ctrl-C
+    assert sorted(steps(queue.never_handed_over())) == [1, 2]
+
+
+def test_an_error_comes_after_the_batches_and_again_to_those_who_ask_again() -> None:
+    queue = ReaderQueue()
+    queue.put(batch(0))
+    queue.fail(ClosedError("the client is closed"))
+    queue.fail(ClosedError("a later one"))
+    assert next_step(queue) == 0
+    for _ in range(2):
+        with pytest.raises(ClosedError, match="the client is closed"):
+            queue.take(10 * SECOND)
+
+
+def test_a_wait_ends_with_the_batch_that_comes_or_with_its_time() -> None:
+    queue = ReaderQueue()
+    for step in range(3):
+        queue.put(batch(step))
+    assert len(queue.take_back()) == 3  # it has rung three times for nothing
+    began = time.monotonic()
+    assert queue.take(0.1) is None
+    assert time.monotonic() - began >= 0.1
+    later = threading.Timer(0.05, queue.put, (batch(7),))
+    later.start()
+    assert next_step(queue, 20 * SECOND) == 7
+    later.join()
+
+
+def test_how_long_a_batch_lay_ready_is_known_when_it_is_taken() -> None:
+    queue = ReaderQueue()
+    began = time.monotonic()
+    for step in range(3):
+        queue.put(batch(step))
+    assert queue.ready == 3
+    queue.take(0)
+    first_s = queue.lay_s
+    assert 0 <= first_s <= time.monotonic() - began
+    queue.take_back()
+    assert queue.ready == 0
+    queue.put(batch(1))
+    put = time.monotonic()
+    assert queue.take(0) is not None
+    assert queue.lay_s <= time.monotonic() - put + first_s, "not since it was put the first time"

@@ -1,0 +1,287 @@
+"""Ctrl-C is noted when it comes, wherever the main thread is, and ends what it is to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.waiting import SECOND, wait_until
+from videoload.frameworks import interrupts
+
+
+@pytest.fixture(autouse=True)
+def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody has listened yet."""
+    monkeypatch.setattr(interrupts, "_pipe", None)
+    monkeypatch.setattr(interrupts, "_behind", -1)
+    monkeypatch.setattr(interrupts, "_came", float("-inf"))
+    monkeypatch.setattr(interrupts, "_handled", float("-inf"))
+    monkeypatch.setattr(interrupts, "_GRACE_S", 0.0)
+    before = signal.set_wakeup_fd(-1)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    threads = {*threading.enumerate()}
+    yield
+    signal.signal(signal.SIGINT, handler)
+    signal.set_wakeup_fd(before)
+    if interrupts._pipe is not None:
+        os.close(interrupts._pipe[1])  # which ends its thread
+        for thread in {*threading.enumerate()} - threads:
+            thread.join(5 * SECOND)
+        os.close(interrupts._pipe[0])
+
+
+def press_ctrl_c() -> None:
+    """And wait until it is noted."""
+    noted = interrupts._came
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    wait_until(lambda: interrupts._came > noted or interrupts._pipe is None, 5 * SECOND)
+
+
+def test_who_waits_when_ctrl_c_comes_gives_up_and_who_began_later_does_not() -> None:
+    interrupts.listen()
+    before = time.monotonic()
+    assert not interrupts.is_due(before, before)
+    press_ctrl_c()
+    assert interrupts.is_due(before, before)
+    assert interrupts.is_due(before, before), "whoever else waits is told as well"
+    after = time.monotonic()
+    assert not interrupts.is_due(after, after)
+
+
+def test_one_that_came_long_before_anybody_looks_counts_from_when_it_came() -> None:
+    # As in a notebook: it hit another cell, and nobody waited for a batch then.
+    interrupts.listen()
+    press_ctrl_c()
+    began = time.monotonic()
+    looked = threading.Event()
+    found: list[bool] = []
+
+    def wait() -> None:
+        found.append(interrupts.is_due(began, began))
+        looked.set()
+
+    threading.Thread(target=wait).start()
+    assert looked.wait(5 * SECOND)
+    assert found == [False]
+
+
+def test_who_begins_to_wait_just_after_it_gives_up_as_well() -> None:
+    # The main thread has its KeyboardInterrupt, and waits in a destructor for who still reads.
+    interrupts.listen()
+    began = time.monotonic()
+    press_ctrl_c()
+    now = time.monotonic()
+    assert interrupts.is_due(began, now)
+    assert not interrupts.is_due(began, now + 60), "but not who goes on with it another day"
+
+
+def test_what_began_before_the_main_thread_could_raise_it_gives_up_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # It came while TensorFlow was making an iterator, which begins, and is then destroyed.
+    interrupts.listen()
+    now = time.monotonic()
+    monkeypatch.setattr(interrupts, "_came", now - 1)
+    monkeypatch.setattr(interrupts, "_handled", now - 30)  # another one, long ago
+    assert interrupts.is_due(now - 0.9, now - 0.9)
+    monkeypatch.setattr(interrupts, "_handled", now - 0.8)
+    assert interrupts.is_due(now - 0.9, now - 0.9)
+    assert not interrupts.is_due(now - 0.7, now - 0.7), "that is the next one"
+
+
+def test_a_batch_that_comes_soon_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "_GRACE_S", 60.0)
+    interrupts.listen()
+    before = time.monotonic()
+    press_ctrl_c()
+    assert not interrupts.is_due(before, before)
+
+
+def test_a_handler_of_the_users_own_may_mean_something_else() -> None:
+    came = threading.Event()
+    for at_first in (True, False):
+        if at_first:
+            signal.signal(signal.SIGINT, lambda *_: came.set())
+        interrupts.listen()
+        if at_first:
+            assert signal.getsignal(signal.SIGINT) is not interrupts._on_ctrl_c, "it stays"
+        signal.signal(signal.SIGINT, lambda *_: came.set())
+        before = time.monotonic()
+        came.clear()
+        signal.raise_signal(signal.SIGINT)
+        wait_until(lambda: interrupts._came > before, 5 * SECOND)  # noqa: B023
+        assert came.is_set()
+        assert not interrupts.is_due(before, before)
+
+
+def test_another_signal_is_none() -> None:
+    told: list[int] = []
+    interrupts.listen()
+    interrupts.tell(told.append)
+    before = time.monotonic()
+    handler = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+        wait_until(lambda: told == [signal.SIGUSR1], 5 * SECOND)
+    finally:
+        signal.signal(signal.SIGUSR1, handler)
+        interrupts.tell(None)
+    assert not interrupts.is_due(before, before)
+
+
+@pytest.mark.no_cover  # who traces is left alone
+@pytest.mark.parametrize("file", ["framework/errors_impl.py", "tensorflow/python/eager/core.py"])
+def test_it_is_not_raised_where_tensorflow_makes_an_exception_but_right_behind(file: str) -> None:
+    # C++ would find it in the place of that exception, and raise a RuntimeError about it.
+    source = """
+class Error(Exception):
+    def __init__(self, press):
+        press()
+        self.made = sum(range(3))
+"""
+    names: dict[str, type] = {}
+    exec(compile(source, f"/anywhere/{file}", "exec"), names)
+    interrupts.listen()
+
+    def make() -> None:
+        names["Error"](lambda: signal.raise_signal(signal.SIGINT))
+        for _ in range(1000):
+            pass
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        make()
+    made = [entry.name for entry in caught.traceback]
+    assert "__init__" not in made
+
+
+def test_the_descriptor_of_somebody_else_is_told_as_well() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        signal.set_wakeup_fd(ours.fileno())
+        interrupts.listen()
+        interrupts.listen()  # of the next dataset
+        began = time.monotonic()
+        press_ctrl_c()
+        assert interrupts.is_due(began, began)
+        theirs.settimeout(5 * SECOND)
+        assert theirs.recv(1) == bytes([signal.SIGINT])
+
+
+@pytest.mark.timeout(20 * SECOND)
+def test_an_event_loop_has_its_signals() -> None:
+    async def main() -> None:
+        told = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
+        interrupts.listen()
+        signal.raise_signal(signal.SIGUSR1)
+        await told.wait()
+
+    asyncio.run(main())
+    interrupts.listen()  # the loop is closed
+    assert interrupts._behind == -1
+    press_ctrl_c()
+
+
+def test_no_other_thread_may_listen() -> None:
+    listening = threading.Thread(target=interrupts.listen)
+    listening.start()
+    listening.join()
+    assert interrupts._pipe is None
+    assert not interrupts.is_due(float("-inf"), float("-inf")), "and then nothing is noted"
+
+
+@pytest.mark.no_cover
+def test_it_is_not_raised_in_what_tensorflow_calls_in_the_main_thread_but_right_behind() -> None:
+    # It would become an error of the dataset's, or leave a lock taken.
+    names: dict[str, Callable[[Callable[[], None]], None]] = {}
+    source = "def call(function):\n    function()\n    function()\n"
+    exec(compile(source, "/anywhere/ops/script_ops.py", "exec"), names)
+    interrupts.listen()
+    steps: list[str] = []
+
+    def note() -> None:
+        if not steps:
+            signal.raise_signal(signal.SIGINT)
+        steps.append("noted")
+
+    def wait_for_batch() -> None:
+        names["call"](note)
+        steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        wait_for_batch()
+    assert steps == ["noted", "noted"]
+
+
+@pytest.mark.no_cover
+def test_it_is_not_raised_where_keras_would_pass_over_it_but_right_behind() -> None:
+    names: dict[str, Callable[[Callable[[], None]], None]] = {}
+    source = "def pythonify_logs(value):\n    try:\n        value()\n    except:\n        pass\n"
+    exec(compile(source, "/anywhere/utils/python_utils.py", "exec"), names)
+    interrupts.listen()
+    steps: list[str] = []
+
+    def value() -> None:
+        signal.raise_signal(signal.SIGINT)
+        steps.append("is a number")
+
+    def fit() -> None:
+        names["pythonify_logs"](value)
+        steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        fit()
+    assert steps == ["is a number"]
+
+
+class Finalized:
+    """Its end is told, by either of Python's two ways, and Ctrl-C comes just then."""
+
+    def __init__(self, how: str, at_end: Callable[[], None]) -> None:
+        self._at_end = at_end if how == "__del__" else lambda: None
+        if how == "finalize":
+            weakref.finalize(self, at_end)
+
+    def __del__(self) -> None:
+        self._at_end()
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("how", ["finalize", "__del__"])
+@pytest.mark.parametrize("where", ["in the midst", "as its owner returns"])
+def test_one_that_comes_while_something_is_finalized_is_not_lost(how: str, where: str) -> None:
+    # Python prints what a finalizer raises, and goes on: pytest makes an error of that warning.
+    interrupts.listen()
+    steps = []
+
+    def at_end() -> None:
+        signal.raise_signal(signal.SIGINT)
+        steps.append("finalized")
+
+    def owner() -> None:
+        owned = Finalized(how, at_end)
+        if where == "in the midst":
+            del owned
+            steps.append("went on")
+
+    def main() -> None:
+        owner()
+        steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        main()
+    assert steps == ["finalized"], "to its end, and nothing after it"
+    assert sys.gettrace() is None
+    steps.append("and is")
+    assert steps == ["finalized", "and is"], "nobody is traced any more"

@@ -1,0 +1,113 @@
+"""Datasets of Python functions: what they give, how they end, and that a wait ends with them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.waiting import SECOND, wait_until
+from videoload.frameworks.python_datasets import PythonDatasets, itself
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+
+@pytest.fixture
+def python(tf: Any) -> PythonDatasets:
+    return PythonDatasets()
+
+
+def numbers(dataset: Any) -> list[int]:
+    return [int(number) for number in dataset]
+
+
+def test_a_map_gives_what_its_function_returns_until_it_stops(
+    tf: Any, python: PythonDatasets
+) -> None:
+    def square(number: np.int64) -> dict[str, Any]:
+        if number == 4:
+            raise StopIteration
+        return {"it": number * number, "all": np.arange(number, dtype=np.float32)}
+
+    into = {"it": tf.TensorSpec((), tf.int64), "all": tf.TensorSpec((None,), tf.float32)}
+    made = python.map(tf.data.Dataset.range(9), square, into)
+    assert made.element_spec == into
+    assert [(int(each["it"]), each["all"].shape[0]) for each in made] == [
+        (0, 0), (1, 1), (4, 2), (9, 3),
+    ]  # fmt: skip
+
+
+def test_what_returns_nothing_is_called_again(tf: Any, python: PythonDatasets) -> None:
+    calls: list[int] = []
+
+    def third_time(number: np.int64) -> np.int64 | None:
+        calls.append(int(number))
+        return None if len(calls) % 3 else number
+
+    into = tf.TensorSpec((), tf.int64)
+    assert numbers(python.map(tf.data.Dataset.range(2), third_time, into, again=True)) == [0, 1]
+    assert calls == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_an_iterator_is_freed_while_its_function_waits(
+    tf: Any, python: PythonDatasets, ahead: int
+) -> None:
+    # Nobody answers any more: only TensorFlow can break that off.
+    waits = threading.Event()
+
+    def wait(number: np.int64) -> np.int64 | None:
+        if number:
+            waits.set()
+            return None
+        return number
+
+    made = python.map(tf.data.Dataset.range(9), wait, tf.TensorSpec((), tf.int64), again=True)
+    made = made.prefetch(1)
+    iterator = iter(made.prefetch(ahead) if ahead else made)
+    assert int(next(iterator)) == 0
+    assert waits.wait(10 * SECOND)
+    del iterator  # or the test runs out of time
+
+
+def test_a_generator_begins_and_ends_with_each_iteration(tf: Any, python: PythonDatasets) -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+    left: dict[int, Iterator[int]] = {}
+
+    def begin(count: np.int64) -> int:
+        begun.append(len(begun))
+        left[begun[-1]] = iter(range(int(count)))
+        return begun[-1]
+
+    def end(which: np.int64) -> np.int64:
+        ended.append(int(which))
+        return which
+
+    made = python.generator(
+        [tf.constant(3, tf.int64)], begin, lambda which: next(left[int(which)]), end,
+        tf.TensorSpec((), tf.int64),
+    )  # fmt: skip
+    assert numbers(made) == [0, 1, 2]
+    assert numbers(made.take(1)) == [0]
+    iterator = iter(made)
+    assert int(next(iterator)) == 0
+    assert begun == [0, 1, 2]
+    del iterator
+    wait_until(lambda: ended == [0, 1, 2], 10 * SECOND)
+
+
+def test_what_a_generator_raises_reaches_the_user_in_its_own_words(
+    tf: Any, python: PythonDatasets
+) -> None:
+    def fail(number: np.int64) -> None:
+        raise OSError("no such thing")
+
+    made = python.generator(
+        [tf.constant(3, tf.int64)], itself, fail, itself, tf.TensorSpec((), tf.int64)
+    )
+    with pytest.raises(tf.errors.UnknownError, match=r"^[^\n]*OSError: no such thing"):
+        numbers(made)

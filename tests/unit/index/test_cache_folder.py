@@ -1,0 +1,31 @@
+"""Where indexes are kept: what the caller says, then the environment, then the user's cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from videoload.index.cache_folder import cache_folder
+
+
+def test_a_caller_is_heeded_before_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cache_folder(False) is None
+    monkeypatch.setenv("VIDEOLOAD_CACHE", "")
+    assert cache_folder(None) is None
+    assert cache_folder(tmp_path) == str(tmp_path)
+    monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "told"))
+    assert cache_folder(None) == str(tmp_path / "told")
+
+
+def test_the_users_cache_is_where_they_are_kept_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIDEOLOAD_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder(None) == str(tmp_path / ".cache" / "videoload")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    assert cache_folder(None) == str(tmp_path / "elsewhere" / "videoload")

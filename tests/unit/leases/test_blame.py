@@ -1,0 +1,750 @@
+"""Clips that cannot be decoded or kill their workers, and whom to believe."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.desk import Desk, Given, Seen, given, grants, passed_over
+from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoError
+from videoload.leases.commands import (
+    Dismiss,
+    Grant,
+    Pause,
+    Stop,
+)
+
+# Clips that cannot be decoded
+
+
+def test_a_failed_clip_is_replaced_and_its_piece_granted_again() -> None:
+    desk = Desk("A")
+    [first] = grants(desk.start(steps=range(1)))
+    planned = desk.plans[0][0]
+    other = desk.plans[0].substitute(planned[2])
+    [again] = grants(desk.fail(first, at=2))
+    assert again == Grant("A", 2, 0, 0, 0, (planned[0], planned[1], other, planned[3]))
+    assert desk.answer(again) == [Given(10, 0, 0)]
+    assert desk.ready[10, 0].samples == again.samples
+    assert desk.quarantines[0].videos == [("v2.avi", "broken")]
+
+
+def test_a_failed_piece_may_go_to_another_worker() -> None:
+    desk = Desk("A", credit=1)
+    [first] = grants(desk.start(steps=range(1)))
+    desk.leave("A")
+    [first] = grants(desk.join("B"))
+    desk.join("C")
+    [again] = grants(desk.fail(first))
+    assert again.worker == "C"
+    assert desk.leave("C") == [Grant("B", 4, 0, 0, 0, again.samples)]
+
+
+def test_known_bad_videos_are_replaced_before_they_are_granted() -> None:
+    desk = Desk("A", credit=1)
+    [first] = grants(desk.start(steps=range(2)))
+    desk.quarantines[0].add(5, "found elsewhere")
+    [second] = grants(desk.answer(first))
+    planned = desk.plans[0][1]
+    other = desk.plans[0].substitute(planned[1])
+    assert second.samples == (planned[0], other, planned[2], planned[3])
+
+
+def test_all_known_bad_videos_of_a_failed_piece_are_replaced_at_once() -> None:
+    desk = Desk("A")
+    [first] = grants(desk.start(steps=range(1)))
+    desk.quarantines[0].add(1, "found elsewhere")
+    [again] = grants(desk.fail(first, at=3))
+    assert [sample.attempt for sample in again.samples] == [0, 1, 0, 1]
+
+
+def test_known_bad_videos_are_replaced_before_their_piece_is_granted_again() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    desk.leave("A")
+    desk.quarantines[0].add(1, "found elsewhere")
+    [again] = grants(desk.join("B"))
+    assert [sample.attempt for sample in again.samples] == [0, 1, 0, 0]
+
+
+def test_what_a_silent_worker_decodes_is_not_changed_behind_its_back() -> None:
+    desk = Desk("a")
+    [first] = grants(desk.start(steps=range(1)))
+    desk.wait(3)
+    desk.quarantines[0].add(1, "found elsewhere")
+    [again] = grants(desk.join("b"))
+    assert again.samples == first.samples
+    assert desk.answer(first) == [Given(10, 0, 0)]
+    assert desk.ready[10, 0].samples == first.samples
+
+
+def test_a_dropped_video_is_replaced_but_not_counted() -> None:
+    desk = Desk("A")
+    [first] = grants(desk.start(steps=range(1)))
+    [again] = grants(desk.fail(first, at=0, dropped=True))
+    assert again.samples[0] == desk.plans[0].substitute(first.samples[0])
+    assert desk.quarantines[0].videos == []
+
+
+@pytest.mark.parametrize("at", [4, -1, 99])
+def test_a_failure_of_no_clip_of_the_lease_is_put_on_its_first(at: int) -> None:
+    desk = Desk("A")
+    [first] = grants(desk.start(steps=range(1)))
+    [again] = grants(desk.fail(first, at=at))
+    assert [sample.attempt for sample in again.samples] == [1, 0, 0, 0]
+    assert desk.quarantines[0].videos == [("v0.avi", f"worker named clip {at} of 4: broken")]
+
+
+def test_a_failure_makes_other_leases_of_the_piece_void() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    [third] = grants(desk.fail(first))
+    assert third.samples != again.samples
+    assert desk.is_void(again)
+    assert desk.answer(again) == []
+    assert desk.answer(third) == [Given(10, 0, 0)]
+
+
+def stop_of(commands: list[Seen]) -> Stop:
+    [stop] = [command for command in commands if isinstance(command, Stop)]
+    return stop
+
+
+def test_too_many_bad_videos_stop_the_stream() -> None:
+    desk = Desk("A", videos=100)
+    lease, other = grants(desk.start())
+    desk.start(11)
+    for _ in range(3):
+        lease = grants(desk.fail(lease))[0]
+    commands = desk.fail(lease)
+    stop = stop_of(commands)
+    assert commands == [stop]
+    assert stop.stream == 0
+    assert isinstance(stop.error, TooManyBadVideos)
+    assert len(stop.error.videos) == 4
+    assert desk.is_void(other)
+    assert desk.answer(other) == desk.want() == desk.wait(1, "A") == []
+
+
+def test_a_stopped_stream_passes_no_turns() -> None:
+    desk = Desk("a", credit=9, on_error="raise")
+    first = grants(desk.start(10, steps=range(3)))
+    desk.answer(first[0])
+    other, last = grants(desk.start(11, steps=range(2)))
+    desk.want(10)
+    desk.answer(other)  # so it would be the turn of reader 10
+    stop_of(desk.fail(last))
+    assert desk.wait(1, "a") == []
+
+
+def test_a_fatal_failure_stops_the_stream_and_blames_no_video() -> None:
+    desk = Desk("A", "b")
+    desk.stream(1)
+    leases = grants(desk.start())
+    assert desk.start(20, stream=1) == []
+    failure = "m:f: division by zero"
+    desk._seen(desk.table.failed("A", leases[0].lease, 0, failure, fatal=True))
+    commands = desk.answer(*(lease for lease in leases if (lease.slot, lease.first) == (0, 2)))
+    error = stop_of(commands).error
+    assert isinstance(error, TransformError)
+    assert str(error) == failure
+    assert {lease.stream for lease in grants(commands)} == {1}
+    assert all(map(desk.is_void, leases))
+    assert desk.quarantines[0].videos == []
+
+
+@pytest.mark.parametrize("what", ["bad, raise", "too many bad", "fatal"])
+def test_what_fails_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(what: str) -> None:
+    on_error = "raise" if what == "bad, raise" else "substitute"
+    desk = Desk("A", credit=4, on_error=on_error, videos=100)
+    first, second, third, fourth = grants(desk.start(steps=range(4)))
+    commands: list[Seen] = []
+    if what == "fatal":
+        commands += desk._seen(desk.table.failed("A", third.lease, 0, "1 / 0", fatal=True))
+    failing = third
+    for _ in range(0 if what == "fatal" else 4):  # 3 may be bad
+        commands += (seen := desk.fail(failing))
+        failing = grants(seen)[0]
+    assert not given(commands)
+    assert not any(isinstance(command, Stop) for command in commands)
+    commands = desk.decode_and_see(first, second, failing, fourth)
+    assert given(commands) == [Given(10, 0, first.slot), Given(10, 1, second.slot)]
+    error = stop_of(commands).error
+    expected = {"bad, raise": VideoError, "too many bad": TooManyBadVideos, "fatal": TransformError}
+    assert type(error) is expected[what]
+    if isinstance(error, VideoError):
+        assert error.path == "v8.avi"
+
+
+def test_of_two_bad_clips_of_a_batch_the_first_one_is_named() -> None:
+    desk = Desk("A", "B", "C", "D", credit=1, on_error="raise")
+    leases = {lease.first: lease for lease in grants(desk.start(steps=range(1)))}
+    commands = desk.fail(leases[3])
+    commands += desk.fail(leases[1])
+    assert not any(isinstance(command, Stop) for command in commands)
+    error = stop_of(desk.answer(leases[0]) + desk.answer(*grants(commands), leases[2])).error
+    assert isinstance(error, VideoError)
+    assert error.path == "v1.avi"
+
+
+# Clips that are left out
+
+
+def test_a_skipped_clip_leaves_its_row_empty() -> None:
+    desk = Desk("A", on_error="skip")
+    [first] = grants(desk.start(steps=range(1)))
+    again = grants(desk.fail(first, at=1))
+    planned = desk.plans[0][0]
+    assert [(lease.first, lease.samples) for lease in again] == [
+        (0, (planned[0],)), (2, (planned[2], planned[3])),
+    ]  # fmt: skip
+    assert desk.answer(*again) == [Given(10, 0, 0)]
+    ready = desk.ready[10, 0]
+    assert ready.samples == (planned[0], planned[2], planned[3])
+    assert ready.rows == (0, 2, 3)
+
+
+def test_what_is_known_to_be_bad_is_left_out_from_the_start() -> None:
+    desk = Desk("A", on_error="skip")
+    desk.quarantines[0].add(2, "broken")
+    [lease] = grants(desk.start(steps=range(1)))
+    planned = desk.plans[0][0]
+    assert lease.samples == (planned[0], planned[1], planned[3])
+    assert desk.answer(lease) == [Given(10, 0, 0)]
+    assert desk.ready[10, 0].rows is None
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_batch_of_which_all_is_left_out_is_handed_over_in_its_turn(known: bool) -> None:
+    desk = Desk("A", on_error="skip", batch=1, credit=3)
+    if known:
+        desk.quarantines[0].add(1, "broken")
+    leases = grants(desk.start(steps=range(3)))
+    if not known:
+        assert desk.fail(leases.pop(1)) == []
+    first, third = leases
+    assert [lease.samples[0].video for lease in leases] == [0, 2]
+    assert desk.answer(third) == []
+    assert [ready.step for ready in given(desk.answer(first))] == [0, 1, 2]
+    assert desk.ready[10, 1].samples == ()
+
+
+def test_a_stream_that_only_skips_hands_over_empty_batches_and_idles() -> None:
+    desk = Desk("A", on_error="skip", videos=8, batch=4)
+    for video in range(3):
+        desk.quarantines[0].add(video, "broken")
+    desk.quarantines[0].add(3, "short", dropped=True)
+    [lease] = grants(seen := desk.start(steps=range(1, 3)))
+    assert lease.samples == tuple(desk.plans[0][1])
+    assert given(seen) == []
+    assert [ready.step for ready in given(desk.answer(lease))] == [1, 2]
+
+
+def test_a_fatal_failure_of_a_void_lease_stops_nothing() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    desk.answer(again)
+    assert desk.table.failed("a", first.lease, 0, "no", fatal=True) == []
+
+
+def test_on_error_raise_stops_the_stream_at_the_first_bad_video() -> None:
+    desk = Desk("A", on_error="raise")
+    lease, _ = grants(desk.start())
+    [again] = grants(desk.fail(lease, at=1))  # whether clip 0 is good is not known yet
+    error = stop_of(desk.answer(again)).error
+    assert isinstance(error, VideoError)
+    assert (error.path, error.reason) == ("v1.avi", "broken")
+
+
+def test_a_stream_of_only_short_videos_stops() -> None:
+    desk = Desk("A", videos=1, batch=1)
+    [lease] = grants(desk.start())[:1]
+    assert isinstance(stop_of(desk.fail(lease, dropped=True)).error, SpecError)
+
+
+def test_a_stopped_stream_leaves_the_others_alone() -> None:
+    desk = Desk("A", credit=1, on_error="raise")
+    desk.stream(1)
+    [lease] = grants(desk.start(10))
+    assert desk.start(20, stream=1) == []
+    commands = desk.fail(lease)
+    assert grants(commands) == [desk.lease("A", 2, stream=1, slot=0, step=0)]
+    assert stop_of(commands).stream == 0
+
+
+def test_a_stopped_stream_gets_its_slots_back() -> None:
+    desk = Desk("A", "B", on_error="raise", slots=4)
+    first, second, third, fourth = grants(desk.start())
+    desk.fail(first)
+    free = desk.table._streams[0].free
+    assert len(free) == 2  # those that nobody had begun
+    desk.answer(third)
+    assert len(free) == 2
+    desk.answer(fourth)
+    assert len(free) == 3
+    desk.die("B")  # was at the second
+    assert second.slot in free
+    assert sorted(free) == [0, 1, 2, 3]
+
+
+# Videos that kill
+
+
+def test_the_piece_that_a_worker_died_over_is_granted_again_clip_by_clip() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(2))
+    desk.die("A")
+    leases = desk.decode_all(*desk.join("B"))
+    assert [(g.slot, g.first, len(g.samples)) for g in leases] == [
+        (0, 0, 1), (0, 1, 1), (0, 2, 1), (0, 3, 1),
+        (1, 0, 4),  # that was waiting, not at work
+    ]  # fmt: skip
+    assert [desk.ready[10, step].samples for step in range(2)] == [
+        tuple(desk.plans[0][step]) for step in range(2)
+    ]
+
+
+def kill_over_and_over(desk: Desk, times: int) -> list[Seen]:
+    """So many local workers come, begin with the chunk that is first in line, and die."""
+    commands: list[Seen] = []
+    for i in range(times):
+        desk.join(f"W{i}")
+        commands = desk.die(f"W{i}")
+    return commands
+
+
+def test_a_clip_that_killed_two_workers_is_taken_for_bad() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == [("v0.avi", "2 workers died while decoding it")]
+    [again] = grants(desk.join("A"))
+    assert again.samples == (desk.plans[0].substitute(desk.plans[0][0][0]),)
+
+
+def test_in_a_piece_of_many_only_the_clip_that_kills_is_taken_for_bad() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    for turn in range(20):
+        worker = f"W{turn}"
+        queue = grants(desk.join(worker))
+        while queue and not any(s.video == 2 for s in queue[0].samples):
+            queue += grants(desk.answer(queue.pop(0)))
+        if not queue:
+            break
+        desk.die(worker)
+    assert turn == 3  # one for the whole chunk, which proves nothing, and two for the clip alone
+    assert desk.quarantines[0].videos == [("v2.avi", "2 workers died while decoding it")]
+    assert [s.attempt for s in desk.ready[10, 0].samples] == [0, 0, 1, 0]
+
+
+def test_a_stand_in_is_not_blamed_for_the_deaths_before_it() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, 3)
+    assert len(desk.quarantines[0].videos) == 1
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 2
+
+
+def test_what_stands_in_for_a_video_found_bad_elsewhere_is_not_blamed_either() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, 1)
+    desk.quarantines[0].add(0, "found elsewhere")
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == [("v0.avi", "found elsewhere")]
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 2
+
+
+def test_workers_that_say_bye_blame_nothing() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for i in range(9):
+        desk.join(f"W{i}")
+        desk.leave(f"W{i}")
+    assert desk.quarantines[0].videos == []
+
+
+def test_only_the_lease_at_work_is_blamed_for_a_death() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(2))
+    kill_over_and_over(desk, 2)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(2))
+    for number in range(2):
+        first, second = grants(desk.join(f"W{number}"))
+        assert [lease.samples[0].video for lease in (first, second)] == [0, 1]
+        desk.table.worker_left(f"W{number}", died=True, crashed=True, at_work=second.lease)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v1.avi"]
+
+
+def test_a_worker_that_dies_between_two_leases_blames_neither() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(2))
+    for number in range(4):
+        assert len(grants(desk.join(f"W{number}"))) == 2
+        desk.table.worker_left(f"W{number}", died=True, crashed=True, at_work=0)
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_death_over_a_void_lease_blames_nothing() -> None:
+    desk = Desk("W", batch=1)
+    desk.start(10)
+    desk.end(10)
+    desk.start(11)
+    kill_over_and_over(desk, 1)
+    desk.die("W")  # it was at work for reader 10
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_death_over_a_void_lease_does_not_blame_the_next_one_either() -> None:
+    desk = Desk("W")
+    desk.start(10, steps=range(1))
+    desk.end(10)
+    assert len(grants(desk.start(11))) == 1
+    desk.die("W")
+    assert [len(lease.samples) for lease in grants(desk.join("A"))] == [4, 4]
+
+
+def test_a_piece_that_another_worker_has_as_well_is_not_blamed() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for i in range(4):
+        desk.join(f"w{i}")
+        desk.wait(3)
+    assert [desk.die(f"w{i}") for i in range(3)] == [[], [], []]
+    assert desk.quarantines[0].videos == []
+
+
+def crash_over_and_over(desk: Desk, times: int) -> None:
+    """As above, but the deaths look like a decoder's doing."""
+    for i in range(times):
+        desk.join(f"C{i}")
+        desk.table.worker_left(f"C{i}", died=True, crashed=True)
+
+
+def test_two_crashes_are_enough_whatever_is_allowed_of_other_deaths() -> None:
+    desk = Desk(batch=1, deaths=4)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 1)
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    crash_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == [("v0.avi", "3 workers died while decoding it")]
+
+
+def test_a_crash_is_a_death_as_well() -> None:
+    desk = Desk(batch=1, deaths=3)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 1)
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_a_stand_in_is_not_blamed_for_the_crashes_before_it() -> None:
+    desk = Desk(batch=1, deaths=9)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 3)
+    assert len(desk.quarantines[0].videos) == 1
+    desk.quarantines[0].add(394, "the stand-in, found elsewhere")
+    crash_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 2
+    crash_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 3
+
+
+def test_a_crash_over_many_clips_proves_nothing() -> None:
+    desk = Desk(credit=9, deaths=9)
+    desk.start(steps=range(1))
+    crash_over_and_over(desk, 2)  # the first over all four of them
+    assert desk.quarantines[0].videos == []
+    crash_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def cut_off(desk: Desk, worker: str) -> None:
+    """A remote worker takes the first chunk, and then it cannot be reached any more."""
+    desk.join(worker)
+    desk.die(worker)
+
+
+def test_a_clip_is_not_blamed_for_a_line_that_broke() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for i in range(10):
+        cut_off(desk, f"w{i}")
+        desk.table.worker_returned(f"w{i}")
+    assert desk.quarantines[0].videos == []
+    cut_off(desk, "x")
+    assert desk.quarantines[0].videos == []
+    cut_off(desk, "y")
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_a_worker_that_returns_takes_no_more_than_its_own_death_back() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    cut_off(desk, "a")
+    desk.table.worker_returned("a")
+    desk.table.worker_returned("a")
+    desk.table.worker_returned("z")
+    cut_off(desk, "b")
+    assert desk.quarantines[0].videos == []
+    desk.table.worker_returned("a")
+    cut_off(desk, "c")
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_a_worker_that_returns_too_late_blames_the_stand_in_no_less() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    cut_off(desk, "a")
+    cut_off(desk, "b")
+    assert len(desk.quarantines[0].videos) == 1
+    desk.table.worker_returned("a")  # there is nothing to take back any more
+    cut_off(desk, "c")
+    assert len(desk.quarantines[0].videos) == 1
+    cut_off(desk, "d")
+    assert len(desk.quarantines[0].videos) == 2
+
+
+def test_of_two_deaths_only_the_one_that_was_none_is_taken_back() -> None:
+    desk = Desk(batch=1, deaths=3)
+    desk.start(steps=range(1))
+    cut_off(desk, "a")
+    cut_off(desk, "b")
+    desk.table.worker_returned("a")
+    kill_over_and_over(desk, 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_what_was_answered_takes_no_blame_from_others() -> None:
+    desk = Desk(batch=1, credit=1)
+    desk.start(steps=range(2))
+    cut_off(desk, "a")  # over step 0
+    [first] = grants(desk.join("c"))
+    desk.join("b")  # over step 1
+    desk.wait(3, "b", "c")  # not as soon as it is started
+    desk.die("b")
+    [second] = grants(desk.answer(first))
+    assert list(desk.table._blame._blamed) == ["b"]  # step 0 killed nobody
+    desk.table.worker_returned("b")
+    assert second.worker == "c"
+    desk.die("c")
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_local_worker_does_not_return() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, 1)
+    desk.table.worker_returned("W0")
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_so_many_deaths_as_the_table_is_told_blame_a_clip(deaths: int) -> None:
+    desk = Desk(deaths=deaths, batch=1)
+    desk.start(steps=range(1))
+    kill_over_and_over(desk, deaths - 1)
+    assert desk.quarantines[0].videos == []
+    kill_over_and_over(desk, 1)
+    assert len(desk.quarantines[0].videos) == 1
+
+
+def test_too_many_deaths_stop_the_stream() -> None:
+    desk = Desk(batch=1, on_error="raise")
+    desk.start()
+    commands = kill_over_and_over(desk, 2)
+    assert isinstance(stop_of(commands).error, VideoError)
+    assert sorted(desk.table._streams[0].free) == list(range(8))
+
+
+# One worker's word
+
+
+def test_what_one_worker_cannot_decode_another_is_asked_for() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=4, lease_clips=4, slots=2)
+    first, _ = grants(desk.start())
+    asked = grants(desk.fail(first, 1))
+    assert not desk.quarantines[0].videos
+    # The rest of the lease may go to anybody, the doubted clip to others only.
+    doubted = first.samples[1]
+    assert all(doubted not in lease.samples for lease in asked if lease.worker == "a:1")
+    leases = desk.decode_all(*asked)
+    assert not desk.quarantines[0].videos
+    assert all(lease.worker == "b:2" for lease in leases if doubted in lease.samples) or not leases
+
+
+def test_two_copies_that_say_the_same_have_the_last_word() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    desk.fail(one)
+    commands = desk.answer(two)
+    again = next(lease for lease in grants(commands) if lease.samples == one.samples)
+    assert again.worker == "b:2"
+    desk.fail(again)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_a_worker_of_the_same_copy_is_asked_only_where_there_is_no_other() -> None:
+    desk = Desk("a:1", "b:1", "c:2", credit=1, batch=1, slots=3)
+    one, two, three = grants(desk.start())
+    assert [lease.worker for lease in (one, two, three)] == ["a:1", "b:1", "c:2"]
+    desk.fail(one)
+    assert all(lease.samples != one.samples for lease in grants(desk.answer(two)))
+    again = grants(desk.answer(three))
+    assert [lease.worker for lease in again if lease.samples == one.samples] == ["c:2"]
+
+    desk = Desk("a:1", "b:1", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    desk.fail(one)
+    again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
+    assert [lease.worker for lease in again] == ["b:1"]
+    desk.fail(again[0])
+    desk.wait(3.0, "a:1", "b:1")
+    assert desk.quarantines[0].videos, "nobody is left to ask"
+
+
+def test_alone_a_worker_is_believed() -> None:
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    desk.wait(3.0, "a:1")
+    [one] = grants(desk.start())
+    desk.fail(one)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_who_is_quicker_than_the_others_to_dial_in_has_not_the_only_word() -> None:
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [one] = grants(desk.start())
+    desk.fail(one)
+    desk.wait(2.75, "a:1")
+    assert not desk.quarantines[0].videos
+    [again] = [lease for lease in grants(desk.join("b:2")) if lease.samples == one.samples]
+    desk.answer(again)
+    desk.wait(3.0, "a:1", "b:2")
+    assert not desk.quarantines[0].videos
+
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [one] = grants(desk.start())
+    desk.fail(one)
+    desk.wait(3.0, "a:1")
+    assert desk.quarantines[0].videos, "nobody came"
+
+
+def test_the_trainers_own_copy_has_the_last_word_at_once() -> None:
+    desk = Desk("A", "b:2", credit=1, batch=1, slots=2)
+    one, _ = grants(desk.start())
+    assert one.worker == "A"
+    desk.fail(one)
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_when_nobody_is_left_to_ask_it_is_decided() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, _ = grants(desk.start())
+    desk.fail(one)
+    desk.leave("b:2")
+    assert not desk.quarantines[0].videos
+    desk.wait(3.0, "a:1")
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_nobody_is_asked_while_nobody_is_there() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, _ = grants(desk.start())
+    desk.fail(one)
+    desk.leave("a:1")
+    desk.leave("b:2")
+    desk.wait(1)
+    assert not desk.quarantines[0].videos
+    assert any(lease.samples == one.samples for lease in grants(desk.join("c:3")))
+
+
+def fails_at_everything(desk: Desk, worker: str, seconds: float) -> list[Seen]:
+    """A worker that fails at all it gets, beside one that can decode all."""
+    seen: list[Seen] = []
+    open_leases = grants(desk.start(steps=range(10_000)))
+    for _ in range(round(seconds * 4)):
+        for lease in open_leases:
+            if desk.is_void(lease):
+                continue
+            seen += desk.fail(lease) if lease.worker == worker else desk.answer(lease)
+        for step in [step for _, step in desk.ready]:
+            batch = desk.ready.pop((10, step))
+            seen += desk._seen(desk.table.slot_back(0, batch.slot))
+        seen += desk.wait(0.25, "good:1", worker)
+        open_leases = [lease for lease in grants(seen) if not desk.is_void(lease)]
+    return seen
+
+
+def test_who_fails_where_others_do_not_is_paused_and_in_the_end_dismissed() -> None:
+    desk = Desk("bad:2", "good:1", credit=2, batch=1, slots=4)
+    seen = fails_at_everything(desk, "bad:2", seconds=90)
+    pauses = [command for command in seen if isinstance(command, Pause)]
+    assert [pause.seconds for pause in pauses] == [2, 4, 8, 16, 32]
+    assert {pause.worker for pause in pauses} == {"bad:2"}
+    dismissed = [command for command in seen if isinstance(command, Dismiss)]
+    assert dismissed[:1] == [Dismiss("bad:2", "broken")]
+    assert not desk.quarantines[0].videos
+
+
+def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    seen = desk._seen(desk.table.failed(one.worker, one.lease, 0, "not allowed", fatal=True))
+    assert not any(isinstance(command, Stop) for command in seen)
+    again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
+    seen = desk._seen(desk.table.failed("b:2", again[0].lease, 0, "not allowed", fatal=True))
+    assert any(isinstance(command, Stop) for command in seen)
+
+
+def test_where_a_local_worker_can_be_asked_no_number_of_others_condemns_a_file() -> None:
+    # Hosts and copies are what a worker says of itself: one liar can be as many as it likes.
+    desk = Desk("A", "b:2", "c:3", credit=1, batch=1, slots=3)
+    leases = {lease.worker: lease for lease in grants(desk.start())}
+    doubted = leases["b:2"].samples
+    desk.fail(leases["b:2"])
+    asked = [lease for lease in grants(desk.answer(leases["c:3"])) if lease.samples == doubted]
+    assert [lease.worker for lease in asked] == ["c:3"]
+    desk.fail(asked[0])
+    assert not desk.quarantines[0].videos
+    asked = [lease for lease in grants(desk.answer(leases["A"])) if lease.samples == doubted]
+    assert [lease.worker for lease in asked] == ["A"]
+    desk.answer(asked[0])
+    assert not desk.quarantines[0].videos
+
+
+def test_an_answer_that_is_not_taken_is_asked_of_others_and_counts_against_its_worker() -> None:
+    desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
+    one, two = grants(desk.start())
+    desk._seen(desk.table.refused(one.worker, one.lease, 0, "another copy"))
+    again = [lease for lease in grants(desk.answer(two)) if lease.samples == one.samples]
+    assert [lease.worker for lease in again] == ["b:2"]
+    desk.answer(again[0])
+    assert not desk.quarantines[0].videos
+
+
+def test_alone_a_worker_whose_answers_are_not_taken_is_asked_three_times() -> None:
+    desk = Desk("a:1", credit=1, batch=1, slots=2)
+    [lease] = grants(desk.start())
+    first = lease.samples
+    for _ in range(2):
+        [lease] = grants(desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy")))
+        assert lease.samples == first
+    desk._seen(desk.table.refused("a:1", lease.lease, 0, "another copy"))
+    assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]

@@ -1,0 +1,261 @@
+"""Which worker is granted which lease, and how large."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.support.desk import HALF, OTHER_HALF, Desk, Given, grants
+
+# Who gets what
+
+
+def test_nothing_is_granted_before_somebody_reads() -> None:
+    assert Desk().join("A", "b") == []
+
+
+def test_nothing_is_granted_without_a_worker() -> None:
+    assert Desk().start() == []
+
+
+def test_a_worker_gets_two_leases_one_to_work_on_and_one_to_wait() -> None:
+    desk = Desk("A")
+    assert desk.start() == [
+        desk.lease("A", 1, slot=0, step=0),
+        desk.lease("A", 2, slot=1, step=1),
+    ]
+
+
+def test_a_worker_that_comes_later_is_given_work_at_once() -> None:
+    desk = Desk()
+    desk.start()
+    assert desk.join("a") == [
+        desk.lease("a", 1, slot=0, step=0),
+        desk.lease("a", 2, slot=1, step=1),
+    ]
+
+
+def test_idle_workers_get_one_lease_each_before_anybody_gets_a_second() -> None:
+    desk = Desk("A", "b")
+    assert desk.start() == [
+        desk.lease("A", 1, slot=0, step=0, rows=HALF),
+        desk.lease("b", 2, slot=0, step=0, rows=OTHER_HALF),
+        desk.lease("A", 3, slot=1, step=1, rows=HALF),
+        desk.lease("b", 4, slot=1, step=1, rows=OTHER_HALF),
+    ]
+
+
+def test_of_idle_workers_the_one_that_has_waited_longest_is_first() -> None:
+    desk = Desk("A", "b", "c", credit=1, batch=1)
+    first, second, third = grants(desk.start(steps=range(3)))
+    desk.answer(second, third, first)
+    assert [lease.worker for lease in grants(desk.start(11))] == ["b", "c", "A"]
+
+
+def test_an_answer_makes_room_for_the_next_lease() -> None:
+    desk = Desk("A", "b")
+    first = grants(desk.start())
+    assert desk.answer(first[0]) == [desk.lease("A", 5, slot=2, step=2, rows=HALF)]
+    assert desk.answer(first[3]) == [desk.lease("b", 6, slot=2, step=2, rows=OTHER_HALF)]
+
+
+def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer() -> None:
+    desk = Desk(slots=2)
+    assert not desk.table.has_credit, "nobody is there"
+    desk.join("a")
+    assert desk.table.has_credit, "nobody reads"
+    first, second = grants(desk.start())
+    assert not desk.table.has_credit
+    desk.answer(first)
+    assert desk.table.has_credit, "the reader holds one slot, the other is being filled"
+    assert grants(desk.slot_back(first.slot))
+    assert not desk.table.has_credit
+    desk.answer(second)
+    assert desk.table.has_credit
+
+
+def test_a_worker_holds_two_more_leases_where_files_are_fetched_before_their_turn() -> None:
+    desk = Desk("a:bucket//", "b:folder", slots=64)
+    held = [lease.worker for lease in grants(desk.start())]
+    assert (held.count("a:bucket//"), held.count("b:folder")) == (4, 2)
+    # A local one has them from where the streams have them.
+    desk = Desk("A", slots=64, fetched=True)
+    desk.join("B")
+    held = [lease.worker for lease in grants(desk.start())]
+    assert (held.count("A"), held.count("B")) == (4, 4)
+    desk = Desk("A", slots=64)
+    assert len(grants(desk.start())) == 2
+    desk.stream(1, slots=64, fetched=True)
+    assert len(grants(desk.start(11, stream=1))) == 2
+
+
+def test_of_the_last_long_leases_none_waits_behind_another() -> None:
+    desk = Desk("A", "B", batch=1, slots=16)
+    first, second, third, fourth = grants(desk.start(steps=range(9)))
+    [fifth] = grants(desk.answer(first, clip_s=1.0))
+    assert fifth == desk.lease("A", 5, slot=4, step=4), "five are left, of two workers"
+    assert desk.answer(second, clip_s=1.0) == [Given(10, 1, 1)]
+    assert grants(desk.answer(fourth, clip_s=1.0)) == [desk.lease("B", 6, slot=5, step=5)]
+    assert not grants(desk.answer(third, clip_s=1.0)), "A is at its second one"
+    assert grants(desk.answer(fifth, clip_s=1.0)) == [desk.lease("A", 7, slot=6, step=6)]
+    assert grants(desk.join("C")) == [desk.lease("C", 8, slot=7, step=7)]
+
+
+@pytest.mark.parametrize(
+    ("clip_s", "fetched"), [(0.02, False), (1.0, True)], ids=["short", "from afar"]
+)
+def test_the_last_leases_wait_behind_others_where_that_spares_time(
+    clip_s: float, fetched: bool
+) -> None:
+    desk = Desk("A", "B", batch=1, slots=16, fetched=fetched)
+    held = grants(desk.start(steps=range(12)))
+    while held:
+        assert len(held) == min(8 if fetched else 4, 12 - held[0].lease + 1)
+        held += grants(desk.answer(held.pop(0), clip_s=clip_s))
+
+
+def test_of_one_worker_s_leases_all_wait_behind_others() -> None:
+    desk = Desk("A", batch=1, slots=16)
+    held = grants(desk.start(steps=range(6)))
+    while held:
+        assert len(held) == min(2, 6 - held[0].lease + 1)
+        held += grants(desk.answer(held.pop(0), clip_s=1.0))
+
+
+@pytest.mark.parametrize("credit", [1, 3])
+def test_credit_is_the_number_of_leases_that_a_worker_holds(credit: int) -> None:
+    desk = Desk("a", "b", credit=credit)
+    assert [lease.worker for lease in grants(desk.start())] == ["a", "b"] * credit
+
+
+@pytest.mark.parametrize(
+    ("batch", "workers", "longest"),
+    [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 14), (33, 1, 11), (7, 9, 1), (32, 2, 16)],
+)
+def test_pieces_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
+    batch: int, workers: int, longest: int
+) -> None:
+    desk = Desk(*(f"w{i}" for i in range(workers)), batch=batch)
+    leases = desk.decode_all(*desk.start(steps=range(3)))
+    places = sorted((g.slot, g.first + i) for g in leases for i in range(len(g.samples)))
+    assert places == [(slot, row) for slot in range(3) for row in range(batch)]
+    assert max(len(lease.samples) for lease in leases) == longest
+    assert [desk.ready[10, step].samples for step in range(3)] == [
+        tuple(desk.plans[0][step]) for step in range(3)
+    ]
+
+
+def test_pieces_get_smaller_when_more_workers_are_there() -> None:
+    desk = Desk("a")
+    first = grants(desk.start())
+    desk.join("b", "c", "d")
+    more = grants(desk.answer(*first))
+    assert [len(lease.samples) for lease in (*first, *more)] == [4, 4, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("clip_s", "slots", "size"),
+    [
+        (0.05, 8, 2),  # spread over the workers
+        (0.02, 8, 4),  # 50 ms a lease at least, and all alike
+        (0.001, 4, 4),  # no more than keeps all workers at work with half of the slots
+        (0.001, 32, 8),  # never more than the batch
+        (5e-324, 4, 4),
+        (math.inf, 8, 2),
+    ],
+)
+def test_leases_are_longer_where_clips_are_quickly_made(
+    clip_s: float, slots: int, size: int
+) -> None:
+    desk = Desk("a", "b", "c", "d", batch=8, slots=slots, credit=1)
+    first = grants(desk.start())
+    assert [len(lease.samples) for lease in first] == [2, 2, 2, 2]
+    later = [grant for lease in first for grant in grants(desk.answer(lease, clip_s=clip_s))]
+    assert len(later[0].samples) == size
+
+
+@pytest.mark.parametrize(("lease_clips", "most"), [(3, 3), (1, 1), (0, 1), (99, 14)])
+def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, most: int) -> None:
+    desk = Desk("a", batch=40, lease_clips=lease_clips)
+    sizes = [len(lease.samples) for lease in desk.decode_all(*desk.start(steps=range(1)))]
+    assert max(sizes) == most
+    assert sum(sizes) == 40
+
+
+def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
+    """Clips of each lease of a batch, after one whose clips told how long they take."""
+    left = grants(desk.start(10, steps=range(1)))
+    while left:
+        left += grants(desk.answer(left.pop(0), clip_s=clip_s))
+    return [len(lease.samples) for lease in desk.decode_all(*desk.start(11, steps=range(1, 2)))]
+
+
+@pytest.mark.parametrize(
+    ("clips", "lease_clips", "clip_s", "sizes"),
+    [
+        (30, 99, 0.002, [30]),  # of one video, in one pass over it
+        (10, 99, 0.004, [20, 10]),  # 14 would be a half of the second one
+        (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
+        (30, 99, 0.2, [15, 15]),  # far apart: a worker alone would take 6 s
+    ],
+)
+def test_the_clips_of_a_video_are_one_lease(
+    clips: int, lease_clips: int, clip_s: float, sizes: list[int]
+) -> None:
+    desk = Desk("a", "b", videos=30, batch=30, lease_clips=lease_clips, clips=clips)
+    assert sizes_once_known(desk, clip_s) == sizes
+
+
+@pytest.mark.parametrize(
+    ("clip_s", "lease_clips", "sizes"),
+    [
+        (0.001, 99, [40]),  # 60 would take as long as a lease may
+        (0.001, 30, [20, 20]),  # no more fit into a message
+        (0.0025, 99, [20, 20]),
+        (0.01, 99, [14, 14, 12]),
+    ],
+)
+def test_a_lease_holds_more_clips_where_they_are_made_quickly(
+    clip_s: float, lease_clips: int, sizes: list[int]
+) -> None:
+    assert sizes_once_known(Desk("a", batch=40, lease_clips=lease_clips), clip_s) == sizes
+
+
+def test_nobody_waits_for_one_worker_where_it_is_not_known_how_long_clips_take() -> None:
+    desk = Desk("a", "b", videos=30, batch=30, clips=30)
+    assert [len(lease.samples) for lease in grants(desk.start(steps=range(1)))] == [15, 15]
+
+
+def test_the_last_smaller_batch_is_decoded_as_it_is() -> None:
+    desk = Desk("A", videos=6)
+    leases = grants(desk.start(steps=range(2)))
+    assert [len(lease.samples) for lease in leases] == [4, 2]
+    desk.answer(*leases)
+    assert desk.ready[10, 1].frames.shape == (2, 2)
+
+
+def test_a_run_begins_and_ends_where_it_is_told() -> None:
+    desk = Desk("A", credit=9)
+    leases = [desk.lease("A", i + 1, slot=i, step=7 + i) for i in range(3)]
+    assert desk.start(steps=range(7, 10)) == leases
+    assert desk.answer(*leases) == [Given(10, 7, 0), Given(10, 8, 1), Given(10, 9, 2)]
+    assert desk.want() == desk.slot_back(0) == []
+
+
+def test_no_more_batches_are_open_than_there_are_slots() -> None:
+    desk = Desk("A", credit=9, slots=2)
+    leases = grants(desk.start())
+    assert len(leases) == 2
+    assert desk.answer(*leases) == [Given(10, 0, 0), Given(10, 1, 1)]
+    assert desk.want() == []
+    assert desk.slot_back(1) == [desk.lease("A", 3, slot=1, step=2)]
+    assert desk.slot_back(0) == [desk.lease("A", 4, slot=0, step=3)]
+
+
+def test_a_worker_that_says_hello_twice_is_one_worker() -> None:
+    desk = Desk("a")
+    leases = grants(desk.start())
+    assert desk.join("a") == []
+    assert desk.table.workers == 1
+    assert len(grants(desk.answer(*leases))) == 2

@@ -1,0 +1,423 @@
+"""Workers that leave, are silent, or lose messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import repeat
+
+import pytest
+
+from tests.support.desk import STALL_S, Desk, Given, Seen, grants, passed_over, rest
+from videoload.leases.commands import (
+    AskStorage,
+    Command,
+    Evict,
+)
+from videoload.leases.silence import Look
+
+# Workers that go
+
+
+def test_a_dead_workers_lease_goes_to_another() -> None:
+    desk = Desk("A", "b", batch=2)
+    first, second = grants(desk.start(steps=range(1)))
+    assert desk.die("A") == [desk.lease("b", 3, slot=0, step=0, rows=slice(0, 1))]
+    assert desk.answer(first) == []
+    assert rest(desk.answer(second)) == []
+    assert desk.decode_all(desk.lease("b", 3, slot=0, step=0, rows=slice(0, 1)))
+    assert desk.ready[10, 0].samples == tuple(desk.plans[0][0])
+
+
+def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are() -> None:
+    desk = Desk("A")
+    first, second = grants(desk.start(steps=range(2)))
+    assert desk.leave("A") == []
+    assert desk.join("B") == [
+        desk.lease("B", 3, slot=0, step=0),
+        desk.lease("B", 4, slot=1, step=1),
+    ]
+    assert desk.answer(first, second) == []
+
+
+def test_a_worker_that_leaves_twice_or_was_never_there_is_no_event() -> None:
+    desk = Desk("A")
+    desk.start()
+    assert desk.leave("z") == desk.die("z") == []
+    assert not desk.table.heard("z", 1.0)
+    desk.leave("A")
+    assert desk.die("A") == []
+    assert not desk.table.heard("A", 1.0)
+    assert desk.table.workers == 0
+
+
+def test_earlier_steps_are_granted_again_before_later_ones_are_begun() -> None:
+    desk = Desk("A", "B", batch=2)
+    desk.start()
+    assert desk.leave("B") == []
+    freed = desk.leave("A")
+    assert freed == []
+    assert desk.join("C", "D") == [
+        desk.lease("C", 5, slot=0, step=0, rows=slice(1, 2)),
+        desk.lease("C", 6, slot=0, step=0, rows=slice(0, 1)),
+        desk.lease("D", 7, slot=1, step=1, rows=slice(1, 2)),
+        desk.lease("D", 8, slot=1, step=1, rows=slice(0, 1)),
+    ]
+
+
+def test_a_silent_local_worker_is_killed_once_and_its_lease_waits_for_its_death() -> None:
+    desk = Desk("A", batch=1)
+    [first] = grants(desk.start(steps=range(1)))
+    desk.join("B")
+    assert desk.wait(STALL_S, "B") == []
+    assert desk.wait(5, "B") == [Evict("A")]  # and nothing is granted: A may still write
+    assert desk.table.place("A", first.lease) is not None
+    assert desk.die("A") == [desk.lease("B", 2, slot=0, step=0)]
+    assert desk.wait(5, "B") == []
+
+
+def test_a_worker_that_beats_is_never_killed() -> None:
+    desk = Desk("A", "b")
+    desk.start(steps=range(1))
+    assert desk.wait(60, "A", "b") == []
+
+
+def test_a_worker_under_sentence_gets_no_leases() -> None:
+    desk = Desk("A")
+    assert desk.wait(11) == [Evict("A")]
+    assert desk.table.workers == 0
+    assert desk.start() == []
+    assert [lease.worker for lease in grants(desk.join("B"))] == ["B", "B"]
+
+
+def test_a_local_worker_that_was_only_slow_keeps_its_lease() -> None:
+    desk = Desk("A")
+    [first] = grants(desk.start(steps=range(1)))
+    assert desk.wait(11) == [Evict("A")]
+    assert desk.answer(first) == [Given(10, 0, 0)]  # its answer came before the signal
+
+
+def test_a_silent_remote_worker_is_passed_over_at_once() -> None:
+    desk = Desk()
+    desk.start(steps=range(2))
+    first, second = grants(desk.join("a"))
+    desk.wait(1)
+    desk.join("B")
+    assert desk.wait(1, "B") == []
+    assert desk.table.workers == 2
+    assert desk.wait(0.25, "B") == [
+        desk.lease("B", 3, slot=0, step=0),
+        desk.lease("B", 4, slot=1, step=1),
+    ]
+    assert desk.table.workers == 1
+    assert desk.wait(60, "B") == []
+    assert desk.is_void(first)
+    assert desk.is_void(second)
+
+
+def test_a_remote_worker_that_is_heard_again_is_given_work_again() -> None:
+    desk = Desk("a")
+    desk.wait(5)
+    assert desk.start() == []
+    desk.table.heard("a", desk.now)
+    assert desk.table.workers == 1
+    assert [lease.worker for lease in grants(desk.wait(0.25, "a"))] == ["a", "a"]
+
+
+def test_a_piece_goes_on_as_long_as_one_of_its_workers_is_heard_of() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    desk.join("c")
+    assert desk.leave("a") == []  # b is at it
+    [third] = grants(desk.leave("b"))
+    assert third == desk.lease("c", 3, slot=0, step=0)
+    assert desk.is_void(first)
+    assert desk.is_void(again)
+
+
+def test_a_piece_stays_where_it_is_if_one_that_was_silent_is_heard_again() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    passed_over(desk)
+    desk.join("c")
+    assert desk.wait(3, "a", "c") == []  # b falls silent, a is at it again
+    assert desk.wait(3, "b", "c") == []  # and the other way round
+    assert desk.leave("b") == [desk.lease("c", 3, slot=0, step=0)]  # now nobody is
+
+
+def test_a_piece_stays_where_it_is_if_another_who_had_it_leaves() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    passed_over(desk)
+    desk.join("c")
+    [third] = grants(desk.wait(3, "c"))
+    assert third.worker == "c"
+    desk.join("d")
+    assert desk.leave("b") == []  # a is silent, but c is at it
+    assert desk.leave("c") == [desk.lease("d", 4, slot=0, step=0)]
+
+
+def test_a_piece_whose_silent_worker_leaves_waits_once() -> None:
+    desk = Desk("a")
+    desk.start(steps=range(1))
+    desk.wait(3)
+    desk.leave("a")
+    assert desk.join("B") == [desk.lease("B", 2, slot=0, step=0)]
+    assert desk.join("C") == []
+
+
+def test_a_piece_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> None:
+    desk = Desk("a", credit=9)
+    desk.start(steps=range(1))
+    desk.wait(3)
+    desk.die("a")
+    assert [(g.first, len(g.samples)) for g in grants(desk.join("B"))] == [
+        (0, 1), (1, 1), (2, 1), (3, 1),
+    ]  # fmt: skip
+
+
+def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    passed_over(desk)
+    desk.join("c")
+    assert grants(desk.wait(10, "c")) == [desk.lease("c", 3, slot=0, step=0)]
+
+
+# Silence that the kernel tells more of
+
+
+class Kernel:
+    """What it tells of silent workers: the ``share`` of a core that they take, and their state."""
+
+    def __init__(self, desk: Desk, share: float, *, blocked: bool = False) -> None:
+        self.desk, self.share, self.blocked = desk, share, blocked
+
+    def wait(self, seconds: float, *beating: str) -> list[Seen]:
+        """As `Desk.wait`, with a look at those that are silent before each tick."""
+        commands: list[Seen] = []
+        for _ in range(round(seconds * 4)):
+            for worker in self.desk.table.silent(self.desk.now + 0.25):
+                if worker not in beating:
+                    cpu_s = 7.0 + self.share * self.desk.now
+                    self.desk.table.look(worker, Look(cpu_s, blocked=self.blocked))
+            commands += self.desk.wait(0.25, *beating)
+        return commands
+
+
+def test_where_all_are_silent_and_blocked_nobody_is_killed() -> None:
+    desk = Desk("A", "B")
+    desk.start()
+    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 59) == []
+    assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
+
+
+def test_who_is_silent_for_a_minute_is_killed_and_nothing_is_blamed_for_it() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    for worker in "ABCD":
+        desk.join(worker)
+        assert Evict(worker) in Kernel(desk, 0.0, blocked=True).wait(STALL_S + 62)
+        desk.die(worker)
+    assert desk.quarantines[0].videos == []
+
+
+def test_storage_that_does_not_answer_is_waited_for_though_its_reader_can_be_interrupted() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    kernel = Kernel(desk, 0.0)
+    assert kernel.wait(STALL_S + 50) == [AskStorage("A", 0, (0, 1, 2, 3))]
+    assert kernel.wait(1, "A") == []
+    assert kernel.wait(STALL_S) == [AskStorage("A", 0, (0, 1, 2, 3))], "it is asked anew"
+
+
+def test_who_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> None:
+    desk = Desk(deaths=9, batch=1)
+    desk.start(steps=range(1))
+    for worker in "AB":
+        desk.join(worker)
+        assert Kernel(desk, 0.0).wait(STALL_S - 1) == [AskStorage(worker, 0, (0,))]
+        desk.table.storage_answered(worker)
+        assert Kernel(desk, 0.0).wait(2) == [Evict(worker)]
+        desk.die(worker)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_what_the_storage_answered_in_an_earlier_silence_does_not_count() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    kernel = Kernel(desk, 0.0)
+    kernel.wait(STALL_S - 1)
+    desk.table.storage_answered("A")
+    kernel.wait(1, "A")
+    desk.table.storage_answered("A")
+    desk.table.storage_answered("Z")
+    assert Evict("A") not in kernel.wait(STALL_S + 50)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_who_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
+    desk = Desk(deaths=9, batch=1)
+    desk.start(steps=range(1))
+    for worker in "AB":
+        desk.join(worker)
+        assert Evict(worker) in Kernel(desk, share).wait(STALL_S + 1)
+        desk.die(worker)
+    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+
+
+def test_who_burns_little_on_a_busy_host_is_found_later_and_not_before() -> None:
+    desk = Desk("A", "B")
+    desk.start()
+    kernel = Kernel(desk, 0.05)
+    assert Evict("A") not in kernel.wait(STALL_S + 10, "B")
+    assert Evict("A") in kernel.wait(10, "B")
+
+
+def test_who_is_blocked_alone_is_killed_and_its_clip_is_not_blamed() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    for worker in "BCDE":
+        desk.join(worker)
+        desk.join("A")  # has nothing to do, and says so
+        assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 1, "A") == [Evict(worker)]
+        desk.leave("A")
+        desk.die(worker)
+    assert desk.quarantines[0].videos == []
+
+
+def test_of_those_that_stood_still_together_none_is_killed_when_one_is_heard_of_first() -> None:
+    desk = Desk("A", "B")
+    desk.start()
+    Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5)
+    assert Kernel(desk, 0.0, blocked=True).wait(0.25, "A") == []
+    assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
+
+
+def test_a_blocked_worker_with_nothing_to_do_is_waited_for_like_the_others() -> None:
+    desk = Desk("A")
+    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5) == []
+    assert Kernel(desk, 0.0).wait(0.5) == [Evict("A")], "and if it sleeps, it is not the storage"
+
+
+def test_who_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    for worker in "AB":
+        desk.join(worker)
+        desk.table.heard(worker, desk.now, 0, importing=True)
+        assert Evict(worker) not in Kernel(desk, 1.0).wait(STALL_S + 59)
+        assert Evict(worker) in Kernel(desk, 1.0).wait(2)
+        desk.die(worker)
+    assert desk.quarantines[0].videos == []
+    desk.join("C")
+    desk.table.heard("C", desk.now, 0, importing=True)
+    desk.table.heard("C", desk.now, 0)
+    assert Evict("C") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
+
+
+def test_a_message_that_was_lost_is_no_clips_fault() -> None:
+    desk = Desk(deaths=1, batch=1)
+    desk.start(steps=range(1))
+    desk.join("A")
+    assert beat(desk, "A", ticks=IDLE + 1, frames=repeat(7)) == [Evict("A")]
+    desk.die("A")
+    assert desk.quarantines[0].videos == []
+
+
+# Messages that are lost on the way
+
+
+IDLE = 12  # so many ticks are too many
+
+
+def beat(desk: Desk, worker: str, *, ticks: int, frames: Iterable[int]) -> list[Seen]:
+    """So many ticks, before each of which the worker tells how many frames it has decoded."""
+    commands: list[Command] = []
+    for _, count in zip(range(ticks), frames, strict=False):
+        desk.now += 0.25
+        assert desk.table.heard(worker, desk.now, count)
+        commands += desk.table.tick(desk.now)
+    return desk._seen(commands)
+
+
+@pytest.mark.parametrize("worker", ["A", "a"])
+def test_a_worker_that_idles_though_it_has_a_lease_starts_afresh(worker: str) -> None:
+    desk = Desk(worker)
+    desk.start(steps=range(1))
+    assert beat(desk, worker, ticks=IDLE, frames=repeat(7)) == []  # the first tells nothing
+    assert beat(desk, worker, ticks=1, frames=repeat(7)) == [Evict(worker)]
+    assert desk.join("B") == []
+    assert desk.leave(worker) == [desk.lease("B", 2, slot=0, step=0)]
+
+
+def test_a_worker_that_makes_progress_does_not_idle() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    for frames in range(5):
+        assert beat(desk, "A", ticks=IDLE, frames=repeat(frames)) == []
+
+
+def test_a_worker_that_answers_does_not_idle() -> None:
+    desk = Desk("A", batch=1)
+    lease, _ = grants(desk.start())
+    for _ in range(5):
+        assert beat(desk, "A", ticks=IDLE - 1, frames=repeat(7)) == []
+        desk.table.heard("A", desk.now)
+        lease = grants(desk.answer(lease))[0]
+        desk.slot_back(0)
+
+
+def test_a_worker_without_a_lease_may_idle() -> None:
+    desk = Desk("A")
+    assert beat(desk, "A", ticks=100, frames=repeat(7)) == []
+    desk.start(steps=range(1))
+    assert beat(desk, "A", ticks=IDLE - 1, frames=repeat(7)) == []
+
+
+def test_a_worker_that_says_nothing_between_two_ticks_does_not_idle_in_that_time() -> None:
+    desk = Desk("A")
+    desk.start(steps=range(1))
+    beat(desk, "A", ticks=7, frames=repeat(7))  # six of them idle
+    assert desk.wait(9) == []
+    assert beat(desk, "A", ticks=IDLE - 7, frames=repeat(7)) == []
+    assert beat(desk, "A", ticks=1, frames=repeat(7)) == [Evict("A")]
+
+
+# This process slept
+
+
+def test_a_pause_of_this_process_kills_nobody() -> None:
+    desk = Desk("A", "b")
+    desk.start()
+    desk.wait(1, "A", "b")
+    desk.now += 3600
+    assert rest(desk.wait(1)) == []
+    assert desk.table.workers == 2
+
+
+def test_a_pause_gives_no_more_than_its_own_length() -> None:
+    desk = Desk("A", "b")
+    desk.wait(1, "A", "b")
+    desk.now += 3600
+    assert desk.wait(2.25) == []
+    assert desk.table.workers == 2
+    assert desk.wait(0.25) == []
+    assert desk.table.workers == 1  # b is passed over
+    assert desk.wait(8) == [Evict("A")]
+
+
+def test_many_short_pauses_hide_no_stall() -> None:
+    desk = Desk("A")
+    commands = []
+    for _ in range(20):
+        desk.now += 0.75
+        commands += desk.wait(0.25)
+    assert commands == [Evict("A")]
+
+
+def test_the_first_tick_may_be_late() -> None:
+    desk = Desk()
+    desk.now = 1000.0
+    desk.join("A")
+    assert desk.wait(1) == []

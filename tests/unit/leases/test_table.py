@@ -1,0 +1,251 @@
+"""Answers: which count, which come too late, and who may write into a slot.
+
+What no single example can show is played at random in `test_leases_at_random`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.desk import Desk, Given, Seen, given, grants, ordinals, passed_over, rest
+from videoload.leases.commands import (
+    Evict,
+    Pause,
+)
+
+# Answers that do not count
+
+
+def test_an_answer_of_nobody_is_dropped() -> None:
+    desk = Desk("A", "b")
+    first, second, *_ = grants(desk.start())
+    frames = ordinals(first.samples)
+    assert desk.table.result("b", first.lease, frames) == []
+    assert desk.table.result("z", first.lease, frames) == []
+    assert desk.table.result("A", 99, frames) == []
+    assert desk.table.failed("b", first.lease, 0, "broken", dropped=False) == []
+    assert desk.table.place("b", first.lease) is None
+    assert desk.table.place("z", first.lease) is None
+    assert desk.table.place("A", first.lease) == (0, 0, 0, 2)
+    assert desk.table.place("b", second.lease) == (0, 0, 2, 2)
+    assert desk.quarantines[0].videos == []
+
+
+def test_a_second_answer_to_a_lease_is_dropped() -> None:
+    desk = Desk("A", "b")
+    first, second, *_ = grants(desk.start(steps=range(1)))
+    desk.answer(first)
+    assert desk.is_void(first)
+    assert desk.answer(first) == []
+    assert desk.fail(first) == []
+    assert desk.answer(second) == [Given(10, 0, 0)]
+
+
+def test_the_first_answer_wins_and_the_later_one_is_void() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    assert desk.answer(again) == [Given(10, 0, 0)]
+    assert desk.is_void(first)
+    assert desk.answer(first) == []
+
+
+def test_a_late_answer_of_a_remote_worker_counts_if_it_is_the_first() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    assert desk.table.place("a", first.lease) == (0, 0, 0, 4)
+    assert desk.answer(first) == [Given(10, 0, 0)]
+    assert desk.is_void(again)
+    assert desk.answer(again) == []
+
+
+def test_a_late_answer_makes_the_piece_no_longer_wanted() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    [first] = grants(desk.join("a"))
+    assert desk.wait(3) == []  # the chunk waits for another worker
+    assert desk.answer(first) == [Given(10, 0, 0)]
+    assert desk.join("b") == []
+
+
+def test_a_void_lease_counts_as_work_until_it_is_answered() -> None:
+    desk = Desk(credit=1)
+    desk.start(10, steps=range(1))
+    first, again = passed_over(desk)
+    desk.answer(again)
+    desk.wait(0.25, "a", "b")
+    assert desk.table.workers == 2
+    assert [lease.worker for lease in grants(desk.start(11))] == ["b"]  # a is still busy
+    assert [lease.worker for lease in grants(desk.answer(first))] == ["a"]
+
+
+def test_a_failure_of_a_void_lease_blames_no_video() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    first, again = passed_over(desk)
+    desk.answer(again)
+    assert desk.fail(first) == []
+    assert desk.quarantines[0].videos == []
+
+
+# The fence
+
+
+def test_a_lease_that_writes_into_shared_memory_makes_the_remote_ones_void() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    [first] = grants(desk.join("a"))
+    desk.wait(3)
+    [local] = grants(desk.join("B"))
+    assert local == desk.lease("B", 2, slot=0, step=0)
+    assert desk.is_void(first)  # its pixels must not be received over B's
+    assert desk.answer(first) == []
+    assert desk.answer(local) == [Given(10, 0, 0)]
+
+
+def test_a_piece_in_local_hands_is_never_in_a_second_pair() -> None:
+    desk = Desk()
+    desk.start(steps=range(1))
+    desk.join("a")
+    desk.wait(3)
+    desk.join("B")  # has the chunk now
+    assert desk.join("c", "D") == []
+    assert desk.wait(15, "a", "c", "D") == [Evict("B")]
+    assert desk.leave("a") == desk.leave("c") == []
+    assert [g.worker for g in grants(desk.die("B"))] == ["D", "D"]
+
+
+def test_a_slot_is_not_reused_while_a_local_worker_may_still_write_into_it() -> None:
+    desk = Desk("A", slots=1)
+    [first] = grants(desk.start(10))
+    assert desk.end(10) == []
+    assert desk.start(11, steps=range(5, 9)) == []  # the only slot waits for A
+    assert desk.is_void(first)
+    assert desk.answer(first) == [desk.lease("A", 2, slot=0, step=5)]
+
+
+def test_a_dead_local_worker_frees_the_slot_that_waited_for_it() -> None:
+    desk = Desk("A", slots=1)
+    desk.start(10)
+    desk.end(10)
+    desk.start(11, steps=range(5, 9))
+    assert desk.join("B") == []
+    assert desk.die("A") == [desk.lease("B", 2, slot=0, step=5)]
+
+
+def test_a_slot_waits_for_a_worker_under_sentence_as_well() -> None:
+    desk = Desk("A", slots=1)
+    desk.start(10)
+    assert desk.wait(11) == [Evict("A")]
+    desk.end(10)
+    desk.join("B")
+    assert desk.start(11, steps=range(5, 9)) == []
+    assert desk.die("A") == [desk.lease("B", 2, slot=0, step=5)]
+
+
+def test_a_slot_waits_for_all_its_local_writers_and_comes_back_once() -> None:
+    desk = Desk("A", "B", "C", slots=1, batch=3)
+    leases = grants(desk.start(10))
+    desk.end(10)
+    desk.start(11, steps=range(5, 9))
+    assert desk.answer(leases[1]) == []
+    assert desk.die("A") == []
+    assert len(grants(desk.answer(leases[2]))) == 2
+    free = desk.table._streams[0].free
+    assert free == []
+
+
+def test_a_slot_does_not_wait_for_remote_workers() -> None:
+    desk = Desk("a", slots=1)
+    [first] = grants(desk.start(10))
+    assert desk.end(10) == []
+    assert desk.start(11, steps=range(5, 9)) == [desk.lease("a", 2, slot=0, step=5)]
+    assert desk.is_void(first)
+
+
+# Answers that receivers write
+
+
+def test_what_lands_is_nobody_elses_until_it_has_landed() -> None:
+    desk = Desk("a", "b")
+    first, *_ = grants(desk.start(steps=range(1)))
+    desk.land(first)
+    assert grants(desk.wait(3, "b")) == []  # a is silent, and b idle but for its own half
+    assert desk.is_void(first)  # nothing more is taken for it
+    assert desk.fail(first) == []
+    assert desk.landed(first) == []
+    assert not desk.is_void(first)
+
+
+def test_what_does_not_land_is_granted_again() -> None:
+    desk = Desk("a")
+    first, *_ = grants(desk.start(steps=range(1)))
+    desk.land(first)
+    [again] = grants(desk.landed(first, whole=False))
+    assert again.samples == first.samples
+    assert given(desk.answer(again)) == [Given(10, 0, 0)]
+
+
+def test_what_lands_of_a_worker_that_has_left_is_granted_again_only_then() -> None:
+    desk = Desk("a", "B")
+    lease = next(g for g in grants(desk.start(steps=range(1))) if g.worker == "a")
+    desk.land(lease)
+    assert grants(desk.leave("a")) == []
+    [again] = grants(desk.landed(lease))
+    assert (again.worker, again.samples) == ("B", lease.samples)
+
+
+def test_who_left_and_came_back_under_its_name_is_another_one() -> None:
+    desk = Desk("a")
+    first, *_ = grants(desk.start(steps=range(1)))
+    desk.land(first)
+    desk.leave("a")
+    assert desk.join("a") == []
+    [again] = grants(desk.landed(first))
+    assert given(desk.answer(again)) == [Given(10, 0, 0)]
+
+
+def test_a_batch_that_was_cancelled_keeps_its_slot_until_all_of_it_has_landed() -> None:
+    desk = Desk("a", slots=2)
+    first, second = grants(desk.start(steps=range(2)))
+    desk.land(first)
+    desk.end()
+    assert desk.table._streams[0].free == [second.slot]
+    desk.landed(first)
+    assert desk.answer(first) == []
+    assert sorted(desk.table._streams[0].free) == [0, 1]
+
+
+def test_who_announces_pixels_that_never_come_has_a_pause() -> None:
+    desk = Desk("a", "b")
+    asked = [g for g in grants(desk.start()) if g.worker == "a"]
+    told: list[Seen] = []
+    for _ in range(31):
+        desk.land(asked[0])
+        told += (commands := desk.landed(asked.pop(0), whole=False, blame=True))
+        asked += [g for g in grants(commands) if g.worker == "a"]
+        if not asked:
+            break
+    [pause] = rest(told)
+    assert isinstance(pause, Pause)
+    assert (pause.worker, pause.reason) == ("a", "the pixels that it announced did not come")
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_doubted_clip_is_not_given_up_while_somebody_writes_it(lands: bool) -> None:
+    desk = Desk("a:x", "b:x", credit=1, slots=1, batch=1, on_error="skip")
+    first, *_ = grants(desk.start(steps=range(2)))
+    other = "b:x" if first.worker == "a:x" else "a:x"
+    [second] = grants(desk.fail(first))
+    assert second.worker == other
+    if lands:
+        desk.land(second)
+    seen = desk.wait(3, str(first.worker))  # the other one is silent, and nobody else may judge
+    if lands:
+        assert seen == []
+        assert desk.landed(second) == []
+        assert given(desk.answer(second)) == [Given(10, 0, 0)]
+    else:
+        assert given(seen) == [Given(10, 0, 0)]
+        assert desk.is_void(second), "the slot is the consumer's"
+        assert given(desk.answer(second)) == []

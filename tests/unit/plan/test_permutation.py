@@ -1,0 +1,90 @@
+"""A permutation by random access: one to one, and as good as drawn."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.plan.permutation import Permutation, hash64
+
+patient = settings(deadline=None, max_examples=100)
+
+
+def chi_square(counts: Iterable[int], expected: float) -> float:
+    return sum((count - expected) ** 2 / expected for count in counts)
+
+
+@pytest.mark.parametrize("seed", [b"key", b"\0" * 8])
+def test_a_permutation_is_one_to_one_for_every_small_size(seed: bytes) -> None:
+    for size in range(1, 301):
+        permutation = Permutation(size, seed)
+        assert sorted(permutation[at] for at in range(size)) == list(range(size)), size
+
+
+@patient
+@given(
+    size=st.integers(1, 10**12),
+    seed=st.binary(min_size=1, max_size=16),
+    data=st.data(),
+)
+def test_no_two_places_of_a_large_permutation_hold_the_same(
+    size: int, seed: bytes, data: st.DataObject
+) -> None:
+    permutation = Permutation(size, seed)
+    places = data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=50))
+    values = {permutation[at] for at in places}
+    assert len(values) == len(places)
+    assert all(0 <= value < size for value in values)
+
+
+@pytest.mark.parametrize("at", [-1, 10, 11])
+def test_a_place_outside_of_a_permutation_is_an_index_error(at: int) -> None:
+    with pytest.raises(IndexError, match=rf"{at} is not in 0\.\.9"):
+        Permutation(10, b"key")[at]
+
+
+def test_each_place_gets_each_value_about_equally_often() -> None:
+    size, keys = 20, 2000
+    hits = Counter[tuple[int, int]]()
+    for seed in range(keys):
+        permutation = Permutation(size, seed.to_bytes(4, "little"))
+        hits.update((at, permutation[at]) for at in range(size))
+    # 361 degrees of freedom: mean 361, deviation 27
+    statistic = chi_square(
+        (hits[at, value] for at in range(size) for value in range(size)), keys / size
+    )
+    assert 361 - 4 * 27 < statistic < 361 + 4 * 27
+
+
+def test_neighbours_do_not_stay_neighbours() -> None:
+    size, keys = 30, 500
+    together = 0
+    for seed in range(keys):
+        permutation = Permutation(size, seed.to_bytes(4, "little"))
+        values = [permutation[at] for at in range(size)]
+        together += sum(b - a == 1 for a, b in itertools.pairwise(values))
+    # (size - 1) / size a permutation in the mean, if all orders are equally likely
+    assert together / keys == pytest.approx((size - 1) / size, abs=0.2)
+
+
+def test_all_orders_of_four_samples_occur() -> None:
+    orders = {
+        tuple(permutation[at] for at in range(4))
+        for permutation in (Permutation(4, seed.to_bytes(4, "little")) for seed in range(500))
+    }
+    assert len(orders) == 24
+
+
+def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
+    permutation = Permutation(10, b"key")
+    assert [permutation[at] for at in range(10)] == [5, 3, 1, 6, 2, 0, 4, 9, 8, 7]
+
+
+def test_a_hash_is_what_it_was_when_this_was_written_and_tells_its_parts_apart() -> None:
+    assert hash64(7, "order", 0) == 18042727324854650925
+    assert hash64(7, "order", 1) != hash64(7, "order", 0) != hash64(70, "order")

@@ -1,0 +1,614 @@
+"""The plan: every sample of an epoch once, by random access, the same for ever."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
+from videoload.errors import SpecError
+from videoload.plan.plan import Plan, Sample, StreamOptions
+
+patient = settings(deadline=None, max_examples=100)
+
+
+def options(**changes: Any) -> StreamOptions:
+    """What a stream is by default, but shuffled and in batches of 4."""
+    default: dict[str, Any] = {
+        "batch_size": 4,
+        "shuffle": True,
+        "seed": 0,
+        "shard": (0, 1),
+        "drop_remainder": True,
+        "ordered": True,
+        "on_error": "substitute",
+        "max_bad": 0.01,
+    }
+    return StreamOptions(**default | changes)
+
+
+def epoch(plan: Plan, number: int = 0) -> list[list[Sample]]:
+    """The batches of one epoch."""
+    return [plan[step] for step in range(number * len(plan), (number + 1) * len(plan))]
+
+
+def origins(batches: Iterable[list[Sample]]) -> list[int]:
+    return [sample.origin for batch in batches for sample in batch]
+
+
+def chi_square(counts: Iterable[int], expected: float) -> float:
+    return sum((count - expected) ** 2 / expected for count in counts)
+
+
+# An epoch
+
+
+@patient
+@given(
+    videos=st.integers(1, 40),
+    clips=st.integers(1, 4),
+    batch=st.integers(1, 50),
+    shuffle=st.booleans(),
+    seed=st.integers(-3, 2**70),
+    number=st.integers(0, 5),
+)
+def test_an_epoch_has_every_clip_of_every_video_once(
+    videos: int, clips: int, batch: int, shuffle: bool, seed: int, number: int
+) -> None:
+    plan = Plan(
+        videos, clips, options(batch_size=batch, shuffle=shuffle, seed=seed, drop_remainder=False)
+    )
+    batches = epoch(plan, number)
+    samples = [sample for batch in batches for sample in batch]
+    assert sorted((s.video, s.clip) for s in samples) == [
+        (video, clip) for video in range(videos) for clip in range(clips)
+    ]
+    assert [len(batch) for batch in batches[:-1]] == [batch] * (len(plan) - 1)
+    assert {s.epoch for s in samples} == {number}
+    assert all(s.origin == s.video * clips + s.clip and s.attempt == 0 for s in samples)
+
+
+@patient
+@given(videos=st.integers(1, 60), batch=st.integers(1, 20), drop=st.booleans())
+def test_only_the_remainder_is_dropped(videos: int, batch: int, drop: bool) -> None:
+    wanted = videos // batch if drop else -(-videos // batch)
+    if not wanted:
+        with pytest.raises(SpecError, match="do not fill one batch"):
+            Plan(videos, 1, options(batch_size=batch, drop_remainder=drop))
+        return
+    plan = Plan(videos, 1, options(batch_size=batch, drop_remainder=drop))
+    assert len(plan) == wanted
+    seen = origins(epoch(plan))
+    assert len(set(seen)) == len(seen) == (wanted * batch if drop else videos)
+
+
+def test_without_shuffle_the_order_is_the_catalogs_in_every_epoch() -> None:
+    plan = Plan(9, 2, options(shuffle=False, batch_size=3, drop_remainder=False))
+    assert origins(epoch(plan)) == origins(epoch(plan, 4)) == list(range(18))
+
+
+def test_with_shuffle_each_epoch_has_an_order_of_its_own() -> None:
+    plan = Plan(50, 1, options(batch_size=5))
+    orders = {tuple(origins(epoch(plan, number))) for number in range(20)}
+    assert len(orders) == 20
+    assert tuple(range(50)) not in orders
+
+
+def test_the_seed_decides_the_order() -> None:
+    orders = {tuple(origins(epoch(Plan(50, 1, options(seed=seed))))) for seed in range(-10, 10)}
+    assert len(orders) == 20
+
+
+def test_the_order_does_not_depend_on_the_batch_size() -> None:
+    orders = {
+        tuple(origins(epoch(Plan(60, 1, options(batch_size=batch))))) for batch in (1, 3, 4, 60)
+    }
+    assert len(orders) == 1
+
+
+@patient
+@given(
+    videos=st.integers(4, 10**6),
+    steps=st.lists(st.integers(0, 10**9), min_size=1, max_size=8),
+    seed=st.integers(0, 100),
+)
+def test_a_batch_is_the_same_in_whatever_order_the_plan_is_read(
+    videos: int, steps: list[int], seed: int
+) -> None:
+    plan = Plan(videos, 1, options(seed=seed))
+    first = {step: plan[step] for step in steps}
+    again = Plan(videos, 1, options(seed=seed))
+    assert {step: again[step] for step in reversed(steps)} == first
+    assert {step: plan[step] for step in sorted(steps)} == first
+
+
+def test_a_negative_step_is_an_index_error() -> None:
+    with pytest.raises(IndexError, match="at least 0, got -1"):
+        Plan(8, 1, options())[-1]
+
+
+def test_a_plan_over_a_billion_samples_is_instant_and_small() -> None:
+    tracemalloc.start()
+    began = time.process_time()
+    plan = Plan(10**9, 1, options())
+    batches = [plan[step] for step in (0, 10**8, 10**12)]
+    spent_s = time.process_time() - began
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(plan) == 250_000_000
+    assert len(set(origins(batches))) == 12
+    assert spent_s < 0.5
+    assert most_bytes < 100_000
+
+
+# Keys
+
+
+def test_each_sample_of_each_epoch_has_a_key_of_its_own() -> None:
+    plan = Plan(100, 2, options())
+    keys = [s.seed for number in range(10) for batch in epoch(plan, number) for s in batch]
+    assert len(set(keys)) == len(keys) == 2000
+    assert all(0 <= seed < 2**64 for seed in keys)
+    assert max(keys) > 2**63 > min(keys)
+
+
+def test_a_key_follows_from_seed_epoch_and_sample_alone() -> None:
+    def keys(videos: int, **changes: Any) -> dict[int, int]:
+        return {s.origin: s.seed for b in epoch(Plan(videos, 1, options(**changes)), 1) for s in b}
+
+    shuffled = keys(40)
+    assert keys(40, shuffle=False) == keys(40, batch_size=10) == shuffled
+    assert keys(80, shuffle=False).items() > shuffled.items()
+    assert keys(40, shard=(1, 2)).items() < shuffled.items()
+    assert not set(keys(40, seed=1).values()) & set(shuffled.values())
+
+
+# Shards
+
+
+@patient
+@given(
+    videos=st.integers(1, 60),
+    world=st.integers(1, 7),
+    batch=st.integers(1, 9),
+    drop=st.booleans(),
+    shuffle=st.booleans(),
+    number=st.integers(0, 3),
+)
+def test_shards_are_disjoint_equally_long_and_complete_up_to_the_remainder(
+    videos: int, world: int, batch: int, drop: bool, shuffle: bool, number: int
+) -> None:
+    def plan(rank: int) -> Plan:
+        return Plan(
+            videos,
+            1,
+            options(batch_size=batch, shard=(rank, world), drop_remainder=drop, shuffle=shuffle),
+        )
+
+    if videos // world < (batch if drop else 1):
+        for rank in range(world):
+            with pytest.raises(SpecError, match=f"over {world} shard"):
+                plan(rank)
+        return
+    shards = [epoch(plan(rank), number) for rank in range(world)]
+    assert len({len(shard) for shard in shards}) == 1
+    seen = origins(itertools.chain.from_iterable(shards))
+    assert len(set(seen)) == len(seen)
+    left_out = videos - len(seen)
+    for step, batches in enumerate(zip(*shards, strict=True)):
+        sizes = [len(batch) for batch in batches]
+        if drop or step < len(shards[0]) - 1:
+            assert set(sizes) == {batch}
+        else:
+            assert max(sizes) - min(sizes) <= 1
+            assert min(sizes) >= 1
+    if drop:
+        assert left_out < world * batch
+    else:
+        assert left_out < world
+        # left out only where there is no room for it in the batches that all ranks have
+        assert not left_out or all(len(shard[-1]) == batch for shard in shards)
+
+
+@patient
+@given(videos=st.integers(1, 60), world=st.integers(1, 5), batch=st.integers(1, 9))
+def test_batch_k_of_all_ranks_together_is_a_contiguous_part_of_the_epoch(
+    videos: int, world: int, batch: int
+) -> None:
+    if videos < world:
+        return
+    ranks = [
+        Plan(videos, 1, options(batch_size=batch, shard=(rank, world), drop_remainder=False))
+        for rank in range(world)
+    ]
+    whole = origins(epoch(Plan(videos, 1, options(drop_remainder=False))))
+    for step in range(len(ranks[0])):
+        together = set(origins(plan[step] for plan in ranks))
+        first = step * batch * world
+        assert together == set(whole[first : first + len(together)])
+
+
+def test_a_shard_takes_every_worldth_sample() -> None:
+    plan = Plan(10, 1, options(batch_size=2, shard=(1, 3), shuffle=False))
+    assert origins(epoch(plan)) == [1, 4]
+    rest = Plan(10, 1, options(batch_size=2, shard=(0, 3), shuffle=False, drop_remainder=False))
+    assert origins(epoch(rest)) == [0, 3, 6, 9]
+
+
+def test_too_few_samples_say_what_to_do() -> None:
+    with pytest.raises(SpecError, match=r"^3 clips over 1 shard\(s\) do not fill one batch of 4: "):
+        Plan(3, 1, options())
+    with pytest.raises(SpecError, match=r"or set drop_remainder=False$"):
+        Plan(3, 1, options())
+    with pytest.raises(SpecError, match=r"lower batch_size$"):
+        Plan(3, 1, options(shard=(0, 4)))
+
+
+# A number of clips from each video
+
+
+@patient
+@given(
+    counts=st.lists(st.integers(0, 5), min_size=1, max_size=30).filter(any),
+    number=st.integers(0, 3),
+    shuffle=st.booleans(),
+)
+def test_an_epoch_has_all_clips_of_each_video_however_many_it_has(
+    counts: list[int], number: int, shuffle: bool
+) -> None:
+    clips = np.array(counts, np.int64)
+    plan = Plan(len(counts), clips, options(drop_remainder=False, shuffle=shuffle))
+    samples = sorted(s for batch in epoch(plan, number) for s in batch)
+    wanted = [(video, clip) for video, count in enumerate(counts) for clip in range(count)]
+    assert [(s.video, s.clip) for s in samples] == wanted
+    assert [s.origin for s in samples] == list(range(len(wanted)))
+    assert plan.samples == len(wanted)
+    assert plan.videos == sum(count > 0 for count in counts)
+
+
+def test_equal_numbers_of_clips_are_the_same_plan_in_either_form() -> None:
+    one = Plan(20, 3, options())
+    other = Plan(20, np.full(20, 3), options())
+    assert epoch(one) == epoch(other)
+    assert [one.substitute(s) for s in one[0]] == [other.substitute(s) for s in other[0]]
+    assert one.videos == other.videos == 20
+
+
+def test_only_what_has_clips_stands_in() -> None:
+    plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
+    stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
+    assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
+
+
+def catalog(*lengths: int | None, **columns: Any) -> Catalog:
+    names = [f"v{i}.avi" for i in range(len(lengths))]
+    return Catalog(names, [0] * len(names), ["class"], frames=lengths, **columns)
+
+
+DENSE = ClipSpec(frames=4, stride=2, size=(8, 8), sampling="dense", hop=5)  # a clip spans 7
+
+
+def test_dense_takes_all_windows_of_each_video() -> None:
+    plan = Plan.of(catalog(7, 11, 12, 100, 3), DENSE, options(drop_remainder=False))
+    counts = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert counts == {0: 1, 1: 1, 2: 2, 3: 19, 4: 1}
+
+
+def test_dense_takes_the_windows_of_a_segment() -> None:
+    videos = catalog(100, 100, None, starts=[90, 0, 10], ends=[None, 12, 24])
+    plan = Plan.of(videos, DENSE, options(batch_size=1))
+    counts = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert counts == {0: 1, 1: 2, 2: 2}
+
+
+def test_dense_leaves_out_short_videos_if_they_are_dropped() -> None:
+    spec = replace(DENSE, short="drop")
+    plan = Plan.of(catalog(6, 7, 6), spec, options(batch_size=1))
+    assert (plan.samples, plan.videos) == (1, 1)
+    assert plan[0][0].video == 1
+    with pytest.raises(SpecError, match='short="drop" leaves none of the 2 videos'):
+        Plan.of(catalog(6, 6), spec, options(batch_size=1))
+
+
+def test_dense_needs_to_know_how_many_frames_there_are() -> None:
+    with pytest.raises(SpecError, match=r"v1\.avi has none: .*videoload scan"):
+        Plan.of(catalog(7, None), DENSE, options())
+
+
+def test_what_is_not_dense_needs_no_frame_counts() -> None:
+    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
+    plan = Plan.of(catalog(None, 5), spec, options(batch_size=6))
+    assert sorted((s.video, s.clip) for s in plan[0]) == [
+        (video, clip) for video in range(2) for clip in range(3)
+    ]
+
+
+# Several crops of a clip
+
+
+def rows(plan: Plan) -> list[tuple[int, int, int]]:
+    return [(s.video, s.clip, s.crop) for batch in epoch(plan) for s in batch]
+
+
+@patient
+@given(
+    videos=st.integers(1, 20),
+    clips=st.integers(1, 4),
+    crops=st.integers(1, 5),
+    world=st.integers(1, 4),
+    batch_size=st.integers(1, 9),
+    shuffle=st.booleans(),
+)
+def test_crops_of_a_clip_follow_each_other_on_one_rank_and_none_is_left_out(
+    videos: int, clips: int, crops: int, world: int, batch_size: int, shuffle: bool
+) -> None:
+    assume(videos * clips >= world)
+    how: dict[str, Any] = {"batch_size": batch_size, "shuffle": shuffle, "drop_remainder": False}
+    plans = [
+        Plan(videos, clips, options(**how, shard=(rank, world)), crops=crops)
+        for rank in range(world)
+    ]
+    assert len({len(plan) for plan in plans}) == 1
+    seen: list[tuple[int, int, int]] = []
+    for plan in plans:
+        samples = [sample for batch in epoch(plan) for sample in batch]
+        assert [sample.crop for sample in samples] == [i % crops for i in range(len(samples))]
+        for i in range(0, len(samples), crops):
+            assert len({sample._replace(crop=0) for sample in samples[i : i + crops]}) == 1
+        seen += rows(plan)
+    assert len(seen) == len(set(seen))
+    assert len(seen) > (videos * clips - world) * crops
+    if world == 1:
+        assert sorted(seen) == list(itertools.product(range(videos), range(clips), range(crops)))
+
+
+def test_clips_of_several_crops_come_in_the_order_and_with_the_seeds_of_one() -> None:
+    one = [s for batch in epoch(Plan(10, 2, options())) for s in batch]
+    three = [s for batch in epoch(Plan(10, 2, options(), crops=3)) for s in batch]
+    assert [s for s in three if s.crop == 0] == one
+
+
+def test_the_stand_ins_of_all_crops_are_crops_of_one_clip() -> None:
+    plan = Plan(1000, 3, options(), crops=3)
+    instead = [plan.substitute(sample) for sample in plan[0][:3]]
+    assert [sample.crop for sample in instead] == [0, 1, 2]
+    assert len({sample._replace(crop=0) for sample in instead}) == 1
+
+
+def test_a_spec_says_how_many_rows_there_are() -> None:
+    spec = ClipSpec(4, size=(8, 8), sampling="uniform", clips_per_video=10, crop="three")
+    plan = Plan.of(catalog(None, None), spec, options(batch_size=30))
+    assert len(plan) == 2
+    dense = replace(DENSE, crop="five")
+    one, five = (Plan.of(catalog(11, 20), s, options(batch_size=1)) for s in (DENSE, dense))
+    assert len(five) == 5 * len(one)
+
+
+# Stand-ins
+
+
+def test_a_stand_in_is_another_clip_in_the_same_place() -> None:
+    plan = Plan(1000, 3, options())
+    sample = plan[0][0]
+    other = plan.substitute(sample)
+    assert (other.epoch, other.origin, other.attempt) == (sample.epoch, sample.origin, 1)
+    assert (other.video, other.clip) != (sample.video, sample.clip)
+    assert other.seed != sample.seed
+
+
+def test_a_chain_of_stand_ins_moves_on_and_is_the_same_in_every_run() -> None:
+    def chain(plan: Plan) -> list[Sample]:
+        sample, found = plan[3][1], []
+        for _ in range(20):
+            sample = plan.substitute(sample)
+            found.append(sample)
+        return found
+
+    first = chain(Plan(1000, 1, options()))
+    assert chain(Plan(1000, 1, options())) == first
+    assert [sample.attempt for sample in first] == list(range(1, 21))
+    assert len({sample.video for sample in first}) > 15
+    assert len({sample.seed for sample in first}) == 20
+
+
+def test_stand_ins_differ_from_sample_to_sample_and_epoch_to_epoch() -> None:
+    plan = Plan(10**6, 1, options())
+    others = [plan.substitute(s) for step in (0, len(plan)) for s in plan[step]]
+    assert len({other.video for other in others}) == 8
+    seeded = Plan(10**6, 1, options(seed=1))
+    assert seeded.substitute(plan[0][0]) != plan.substitute(plan[0][0])
+
+
+def test_a_stand_in_may_be_any_clip_with_equal_chance() -> None:
+    videos, clips, tries = 5, 2, 4000
+    plan = Plan(videos, clips, options(batch_size=1))
+    hits = Counter[tuple[int, int]]()
+    for origin in range(tries):
+        other = plan.substitute(Sample(0, origin, 0, 0, 0, 0))
+        hits[other.video, other.clip] += 1
+    # 9 degrees of freedom: below 27.9 with probability 0.999
+    assert len(hits) == 10
+    assert chi_square(hits.values(), tries / 10) < 27.9
+
+
+# What a release must not change
+
+
+def test_the_order_and_the_keys_are_what_they_were_when_this_was_written() -> None:
+    plan = Plan(10, 1, options())
+    assert [origins([plan[step]]) for step in range(3)] == [
+        [7, 6, 3, 2],
+        [0, 4, 9, 5],
+        [0, 5, 9, 4],
+    ]
+    assert plan[0][0] == Sample(0, 7, 0, 7, 0, 1055144352801279116)
+    assert plan[2][0] == Sample(1, 0, 0, 0, 0, 3645061807790173498)
+
+
+def test_shards_and_stand_ins_are_what_they_were_when_this_was_written() -> None:
+    plan = Plan(1000, 3, options(seed=7, shard=(1, 3), batch_size=2))
+    assert len(plan) == 500
+    assert plan[499] == [
+        Sample(0, 2419, 0, 806, 1, 1527648844766625377),
+        Sample(0, 1773, 0, 591, 0, 9100577261158761474),
+    ]
+    first = plan.substitute(plan[0][0])
+    assert first == Sample(0, 184, 1, 649, 1, 12662769747936514976)
+    assert plan.substitute(first) == Sample(0, 184, 2, 604, 1, 353175189214674244)
+
+
+# Options that contradictory
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("batch_size", 0, "batch_size must be a whole number of at least 1, got 0"),
+        ("batch_size", -3, "batch_size must be a whole number of at least 1, got -3"),
+        ("batch_size", 2.0, r"batch_size must be a whole number of at least 1, got 2\.0"),
+        ("batch_size", "8", "batch_size must be a whole number of at least 1, got '8'"),
+        ("batch_size", True, "batch_size must be a whole number of at least 1, got True"),
+        ("seed", 1.5, r"seed must be a whole number, got 1\.5"),
+        ("seed", None, "seed must be a whole number, got None"),
+        ("seed", True, "seed must be a whole number, got True"),
+        ("shard", (1, 1), r"0 <= rank < world, got \(1, 1\)"),
+        ("shard", (-1, 2), r"0 <= rank < world, got \(-1, 2\)"),
+        ("shard", (0, 0), r"0 <= rank < world, got \(0, 0\)"),
+        ("shard", (0, 1, 2), r"0 <= rank < world, got \(0, 1, 2\)"),
+        ("shard", (0.0, 2), r"0 <= rank < world, got \(0\.0, 2\)"),
+        ("shard", (0, 2.0), r"0 <= rank < world, got \(0, 2\.0\)"),
+        ("shard", 1, "0 <= rank < world, got 1"),
+        ("on_error", "pass", "on_error must be .*, got 'pass'"),
+        ("max_bad", 1.01, r"max_bad must be a share from 0 to 1, got 1\.01"),
+        ("max_bad", -0.1, r"max_bad must be a share from 0 to 1, got -0\.1"),
+        ("max_bad", "x", "max_bad must be a share from 0 to 1, got 'x'"),
+        ("ordered", 1, "ordered must be True or False, got 1"),
+        ("max_bad", float("nan"), "max_bad must be a share from 0 to 1, got nan"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused(field: str, value: object, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        options(**{field: value})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"batch_size": 1}, {"seed": -1}, {"shard": (2, 3)}, {"max_bad": 0}, {"max_bad": 1.0}],
+)
+def test_options_at_the_edge_are_accepted(changes: dict[str, Any]) -> None:
+    made = options(**changes)
+    assert all(getattr(made, name) == value for name, value in changes.items())
+
+
+# Balance
+
+
+def classes(*sizes: int) -> Catalog:
+    labels = [label for label, size in enumerate(sizes) for _ in range(size)]
+    names = [f"class {label}" for label in range(len(sizes) + 1)]  # one of them has no videos
+    return Catalog([f"{i}.avi" for i in range(len(labels))], labels, names)
+
+
+def balanced(catalog: Catalog, clips: int = 1, **changes: Any) -> Plan:
+    spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=clips)
+    return Plan.of(catalog, spec, options(balance="class", **changes))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_every_class_comes_equally_often_in_an_epoch(shuffle: bool) -> None:
+    catalog = classes(50, 7, 3)
+    plan = balanced(catalog, batch_size=9, shuffle=shuffle)
+    assert len(plan) == 60 // 9
+    everything = balanced(catalog, batch_size=9, shuffle=shuffle, drop_remainder=False)
+    for number in range(3):
+        drawn = [catalog.labels[s.video] for b in epoch(everything, number) for s in b]
+        assert Counter(drawn) == {0: 20, 1: 20, 2: 20}
+    counts = Counter(catalog.labels[s.video] for b in epoch(plan, 1) for s in b)
+    assert max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_what_repeats_is_drawn_without_replacement() -> None:
+    plan = balanced(classes(50, 7, 3), drop_remainder=False, batch_size=6)
+    seen = Counter(s.video for batch in epoch(plan) for s in batch)
+    assert {seen[video] for video in range(50)} == {0, 1}
+    assert {seen[video] for video in range(50, 57)} <= {2, 3}
+    assert {seen[video] for video in range(57, 60)} <= {6, 7}
+    later = Counter(s.video for n in range(5) for batch in epoch(plan, n) for s in batch)
+    assert {later[video] for video in range(50)} == {2}, "it goes on in the next epoch"
+
+
+def test_the_videos_of_a_class_are_drawn_alike() -> None:
+    first: Counter[int] = Counter()
+    for seed in range(600):
+        plan = balanced(classes(9, 1), batch_size=5, seed=seed)
+        first.update(s.video for s in epoch(plan)[0] if s.video < 9)
+    assert chi_square(first.values(), sum(first.values()) / 9) < 26.1, "8 degrees of freedom"
+
+
+@patient
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_ranks_are_balanced_and_have_other_clips(
+    sizes: list[int], clips: int, world: int, shuffle: bool
+) -> None:
+    catalog = classes(*sizes)
+    every: list[tuple[int, int]] = []
+    for rank in range(world):
+        plan = balanced(
+            catalog, clips, shard=(rank, world), batch_size=3, drop_remainder=False, shuffle=shuffle
+        )
+        mine = [(s.video, s.clip) for batch in epoch(plan) for s in batch]
+        counts = Counter(int(catalog.labels[video]) for video, _ in mine)
+        assert len(set(counts.values())) == 1
+        assert set(counts) == set(range(len(sizes)))
+        every += mine
+    seen = Counter(every)
+    for label in range(len(sizes)):
+        of_class = [
+            seen[video, clip]
+            for video in np.flatnonzero(catalog.labels == label).tolist()
+            for clip in range(clips)
+        ]
+        assert max(of_class) - min(of_class) <= 1, "no clip again before all had their turn"
+
+
+def test_a_substitute_is_of_the_same_class() -> None:
+    catalog = classes(20, 5)
+    for sample in balanced(catalog)[2]:
+        other = replace_all(balanced(catalog), sample)
+        assert {catalog.labels[video] for video in other} == {catalog.labels[sample.video]}
+
+
+def replace_all(plan: Plan, sample: Sample) -> list[int]:
+    found = []
+    for _ in range(8):
+        sample = plan.substitute(sample)
+        found.append(sample.video)
+    return found
+
+
+def test_a_balanced_stream_is_the_same_in_every_release() -> None:
+    plan = balanced(classes(5, 2, 1), batch_size=6)
+    assert [s.video for s in plan[0]] == [6, 7, 3, 5, 7, 4]
+
+
+def test_a_balance_of_anything_else_is_refused() -> None:
+    with pytest.raises(SpecError, match='balance must be "class"'):
+        options(balance="video")
+    assert options(balance=None) == options()
+    assert repr(options(balance="class")) == repr(options()), "what names a stream stays"

@@ -1,0 +1,81 @@
+"""What Prometheus is told of a client follows from its figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from videoload import BadVideo, StreamStats, WorkerStats
+from videoload.stats.metrics import StreamFigures, families, workers_wanted
+from videoload.transport.metrics_port import Metric
+
+
+def worker(pid: int, rate: float, host: str = "a") -> WorkerStats:
+    return WorkerStats(f"{host}:{pid}", host, pid, 100, rate)
+
+
+def stats(rate: float, waited: float) -> StreamStats:
+    bad = (BadVideo("x.avi", "cut"),)
+    return StreamStats(5, 40, rate, waited, 1, (), 0, 0, bad, "all is well")
+
+
+def told(*streams: StreamFigures) -> dict[str, Metric]:
+    workers = [worker(1, 50), worker(2, 50), worker(3, 20, "b")]
+    return {metric.name: metric for metric in families(streams, workers, 2, 330)}
+
+
+def test_every_figure_of_a_stream_is_told_with_its_number() -> None:
+    found = told(
+        StreamFigures("0", stats(50, 0.2), stats(60, 0.25), 3.5, 0.75),
+        StreamFigures("4", stats(50, 0.2), stats(60, 0.25), 0.0, None),
+    )
+    first = {"stream": "0"}
+    for name, value in {
+        "batches_total": 5, "clips_total": 40, "copied_batches_total": 1,
+        "iter_blocked_seconds_total": 3.5, "wait_ratio": 0.25, "clips_per_second": 60,
+        "bad_videos": 1,
+    }.items():  # fmt: skip
+        assert found[f"videoload_{name}"].samples[0] == (first, value)
+        assert found[f"videoload_{name}"].samples[1][0] == {"stream": "4"}
+    assert found["videoload_time_to_first_batch_seconds"].samples == [(first, 0.75)]
+
+
+def test_workers_are_told_by_host_and_those_that_are_gone_are_not_forgotten() -> None:
+    found = told()
+    assert found["videoload_workers"].samples == [({"host": "a"}, 2), ({"host": "b"}, 1)]
+    assert found["videoload_decoded_clips_total"].samples == [({}, 330)]
+    assert found["videoload_workers_departed_total"].samples == [({}, 2)]
+    (*_, (labels, rate)) = found["videoload_worker_clips_per_second"].samples
+    assert (labels, rate) == ({"worker": "b:3", "host": "b"}, 20)
+
+
+def test_names_are_those_that_prometheus_asks_for() -> None:
+    for name, metric in told(StreamFigures("0", stats(5, 0), stats(5, 0), 0, 0)).items():
+        assert re.fullmatch(r"videoload_[a-z]+(_[a-z]+)*", name)
+        assert name.endswith("_total") == (metric.kind == "counter")
+        assert metric.help.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("told", "workers", "wanted"),
+    [
+        ([2], 4, 2),
+        ([4], 2, 4),
+        ([9], 2, 4),  # no more than twice as many at once
+        ([None], 3, 3),  # nothing is known yet
+        ([2, 1], 4, 3),  # streams share the workers
+        ([None], 0, 1),
+    ],
+)
+def test_as_many_workers_are_wanted_as_the_verdicts_say(
+    told: list[int | None], workers: int, wanted: int
+) -> None:
+    streams = [replace(stats(100, 0.5), workers_wanted=number) for number in told]
+    assert workers_wanted(streams, workers) == wanted
+
+
+def test_no_worker_is_wanted_where_nobody_reads() -> None:
+    assert workers_wanted([], 1) == 0
+    assert workers_wanted([stats(0, 0)], 1) == 0

@@ -1,0 +1,217 @@
+"""What a stream did, in numbers and in one sentence."""
+
+from __future__ import annotations
+
+import platform
+from types import SimpleNamespace
+
+import pytest
+
+import videoload.stats.stats
+from videoload.errors import BadVideo
+from videoload.stats.stats import ClipTimes, Connected, Meter, SlowFile, StreamStats
+from videoload.stats.work import Work
+
+HERE = platform.node()
+WORKERS = [Connected(f"host:{n}", "host", n, False, "idle", "") for n in (1, 2)]
+OWN = [Connected(f"{HERE}:{n}", HERE, n, True, "idle", "") for n in (1, 2)]
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(videoload.stats.stats, "time", SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(videoload.stats.stats, "cores", lambda: 2)
+    return made
+
+
+def take(meter: Meter, clock: Clock, *, wait_s: float, clips: int = 8, reader: int = 0) -> None:
+    meter.asked(reader)
+    clock.now += wait_s
+    meter.got(reader, clips)
+
+
+def read(
+    meter: Meter, workers: list[Connected] = WORKERS, window_s: float = float("inf")
+) -> StreamStats:
+    return meter.read(workers, 0, (), window_s)
+
+
+def test_a_stream_that_was_not_read_says_so() -> None:
+    stats = read(Meter())
+    assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)
+    assert stats.verdict == "nothing was read"
+
+
+def test_rates_and_waiting_are_over_the_time_from_the_first_question_to_the_last_batch(
+    clock: Clock,
+) -> None:
+    meter = Meter()
+    clock.now += 50  # made long before it is read
+    take(meter, clock, wait_s=2.0)
+    clock.now += 6.0  # the trainer trains
+    take(meter, clock, wait_s=0.0)
+    clock.now += 1.0
+    take(meter, clock, wait_s=1.0, clips=4)
+    clock.now += 100  # and then does something else
+    stats = read(meter)
+    assert (stats.batches, stats.clips) == (3, 20)
+    assert stats.clips_per_s == pytest.approx(2.0)
+    assert stats.wait_share == pytest.approx(0.3)
+
+
+def test_batches_of_which_nothing_was_left_have_no_clips(clock: Clock) -> None:
+    meter = Meter()
+    take(meter, clock, wait_s=1.0, clips=0)
+    stats = read(meter)
+    assert (stats.batches, stats.clips, stats.steps_per_s) == (1, 0, 0.0)
+
+
+def test_a_wait_that_goes_on_counts_and_one_that_was_given_up_does_not(clock: Clock) -> None:
+    meter = Meter()
+    take(meter, clock, wait_s=0.0)
+    clock.now += 4
+    meter.asked(0)
+    clock.now += 12
+    assert read(meter).wait_share == pytest.approx(0.75)
+    assert read(meter, []).verdict.endswith("waiting for 12 s: no worker is connected")
+    meter.left(0)
+    meter.left(0)
+    assert read(meter).wait_share == 0.0
+
+
+def test_a_window_counts_what_was_handed_over_in_it(clock: Clock) -> None:
+    meter = Meter()
+    for _ in range(10):
+        take(meter, clock, wait_s=1.0)
+    for _ in range(5):
+        take(meter, clock, wait_s=0.0)
+        clock.now += 1.0
+    assert (read(meter).batches, read(meter).clips) == (15, 120)
+    recent = read(meter, window_s=4.5)
+    assert (recent.batches, recent.clips, recent.wait_share) == (4, 32, 0.0)
+
+
+def test_what_was_taken_long_ago_counts_in_the_totals_only(clock: Clock) -> None:
+    meter = Meter()
+    for _ in range(1000):
+        take(meter, clock, wait_s=1.0)
+    for _ in range(4096):
+        clock.now += 1.0
+        take(meter, clock, wait_s=0.0)
+    stats = read(meter)
+    assert (stats.batches, stats.wait_share) == (5096, 0.0)
+
+
+def test_workers_on_this_host_are_told_from_others(clock: Clock) -> None:
+    def told(workers: list[Connected]) -> str:
+        meter = Meter()
+        for _ in range(9):
+            take(meter, clock, wait_s=1.0)
+            clock.now += 0.1
+        for worker in workers:
+            meter.did(worker.name, Work(clips=40, busy_s=5.0, core_s=5.0), (), clock.now)
+        return read(meter, workers).bottleneck
+
+    assert told(WORKERS) == "decoding"
+    assert told(OWN) == "cores"
+    assert told(OWN[:1]) == "decoding"
+
+
+def test_a_streams_workers_are_told_with_what_they_did_for_it(clock: Clock) -> None:
+    meter = Meter()
+    meter.did("host:1", Work(clips=30, busy_s=2.0, free_s=1.0, wire_s=1.0), (), clock.now)
+    meter.did("gone:9", Work(clips=50, busy_s=2.0), (), clock.now)
+    stats = read(meter)
+    one, two = stats.workers
+    assert (one.name, one.clips, one.clips_per_s) == ("host:1", 30, 15.0)
+    assert (one.busy_share, one.wire_share) == (0.5, 0.25)
+    assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0), "not another stream's"
+    assert stats.departed_clips == 50, "what those did that are gone does not vanish"
+    clock.now += 60
+    assert read(meter, window_s=30).workers[0].clips == 0
+    assert WORKERS[0].stats(Work(clips=6, busy_s=3.0), 10.0).busy_share == pytest.approx(0.3)
+
+
+def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> None:
+    meter = Meter(lambda video: f"{video}.avi")
+    work = Work(
+        clips=10, busy_s=0.45, free_s=1.0, wire_s=0.5, open_s=0.1, index_s=0.02, seek_s=0.03,
+        decode_s=0.2, scale_s=0.05, transform_s=0.05,
+    )  # fmt: skip
+    lies = [(5, 1e9), (5, float("nan")), (5, -1.0), (5, float("inf"))]
+    meter.did("host:1", work, [(3, 0.4), *lies, *[(4, 0.01)] * 9], clock.now)
+    stats = read(meter)
+    assert stats.clip_times == ClipTimes(*(0.01, 0.002, 0.003, 0.02, 0.005, 0.005, 0.1, 0.05))
+    assert isinstance(stats.slowest_files[0], SlowFile)
+    assert {file.path: file.clips for file in stats.slowest_files} == {"3.avi": 1, "4.avi": 9}
+
+
+def test_a_batchs_time_is_split_into_who_waited_for_whom(clock: Clock) -> None:
+    meter = Meter()
+    for lay_s in (0.0, 0.3, 0.6):
+        meter.lay(lay_s)
+        take(meter, clock, wait_s=0.5)
+        clock.now += 1.5
+    stats = read(meter)
+    assert stats.batch_waited_s == pytest.approx(0.3)
+    assert stats.trainer_waited_s == pytest.approx(0.5)
+    assert (stats.steps_per_s, stats.ceiling_steps_per_s) == pytest.approx((3 / 4.5, 1.0))
+    meter.ceiling = 1.25
+    assert read(meter).ceiling_steps_per_s == 1.25
+
+
+def test_a_mark_tells_how_long_ago_it_was_made(clock: Clock) -> None:
+    meter = Meter()
+    assert meter.since("stats") == float("inf")
+    clock.now += 3
+    assert (meter.since("stats"), meter.since("epoch")) == (3.0, float("inf"))
+
+
+def test_how_many_workers_are_kept_busy_is_told_for_a_window(clock: Clock) -> None:
+    meter = Meter()
+    assert meter.need(OWN, 10.0) is None
+    for _ in range(200):
+        take(meter, clock, wait_s=0.0)
+        clock.now += 0.1
+        meter.did(OWN[0].name, Work(clips=8, busy_s=0.04), (), clock.now)
+    assert meter.need(OWN, 10.0) == pytest.approx(0.95 * 0.4, rel=0.02)
+
+
+def test_bad_videos_and_copies_are_passed_on(clock: Clock) -> None:
+    meter = Meter()
+    take(meter, clock, wait_s=1.0)
+    meter.copied += 2
+    bad = (BadVideo("a.avi", "broken"),)
+    stats = meter.read(WORKERS, 3, bad)
+    assert (stats.copied, stats.departed, stats.bad_videos) == (2, 3, bad)
+
+
+def test_a_person_reads_one_line(clock: Clock) -> None:
+    meter = Meter()
+    take(meter, clock, wait_s=0.5)
+    assert str(read(meter)) == (
+        "8 clips in 1 batch, 16 clips/s, 2 workers busy 0%; decoding keeps up, but the trainer "
+        "waits 100% of the time, nearly all of it for the first batches, 0.5 s"
+    )
+    meter.copied = 3
+    bad = (BadVideo("a.avi", "broken"),)
+    assert ", 3 batches copied, 1 bad video; " in str(meter.read(WORKERS, 0, bad))
+
+
+def test_reading_changes_nothing(clock: Clock) -> None:
+    meter = Meter()
+    take(meter, clock, wait_s=1.0)
+    first = read(meter)
+    clock.now += 10
+    assert read(meter) == first

@@ -1,0 +1,186 @@
+"""What workers did: what is believed of what they say, and what is remembered how long."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from videoload.stats.work import Account, FileTimes, Ledger, SlowFiles, Work, total
+from videoload.transport.messages import Result, Spent
+
+
+def result(busy_s: float, idle_s: float = 0.0, **spent: float) -> Result:
+    return Result(1, [[0]], busy_s, spent=Spent(idle=idle_s, **spent))
+
+
+def started(now: float = 0.0) -> Account:
+    """A worker that has answered its first lease, and has none."""
+    account = Account()
+    account.granted(now - 1)
+    account.answered(result(0.5), 1, 0, now)
+    return account
+
+
+# One worker
+
+
+def test_time_without_a_lease_is_waiting_for_a_slot() -> None:
+    account = started(10.0)
+    assert account.is_free
+    account.granted(10.4)
+    assert not account.is_free
+    work = account.answered(result(0.5, 0.401, decode=0.3, scale=0.2), 8, 0, 10.9)
+    assert (work.clips, work.leases, work.busy_s) == (8, 1, 0.5)
+    assert (work.free_s, work.wire_s) == pytest.approx((0.4, 0.001))
+    assert (work.decode_s, work.scale_s) == (0.3, 0.2)
+
+
+def test_idleness_of_one_that_has_leases_is_its_lines() -> None:
+    """Two leases are answered at once, and their pixels take two seconds each."""
+    account = started(0.0)
+    account.granted(0.0)
+    account.granted(0.0)
+    account.answered(result(0.1), 1, 100, 2.1)
+    account.granted(2.1)
+    account.answered(result(0.1), 1, 100, 4.1)
+    work = account.answered(result(0.1, 1.9), 1, 100, 6.1)
+    assert (work.free_s, work.wire_s, work.sent_bytes) == pytest.approx((0, 1.9, 100))
+
+
+def test_a_pause_is_no_waiting_for_a_slot() -> None:
+    account = started(0.0)
+    account.granted(3600.0)
+    work = account.answered(result(0.1, 3600.0), 1, 0, 3600.1)
+    assert (work.free_s, work.wire_s) == (1.0, 0.0)
+
+
+def test_what_comes_before_the_first_answer_is_setting_up() -> None:
+    account = Account()
+    account.granted(100.0)
+    work = account.answered(result(3.0, 60.0, importing=2.5), 4, 0, 103.0)
+    assert (work.busy_s, work.free_s, work.wire_s) == (0.5, 0.0, 0.0)
+
+
+def test_a_failure_ends_a_lease_and_counts_for_nothing() -> None:
+    account = started(0.0)
+    account.granted(1.0)
+    account.failed(2.0)
+    assert account.is_free
+    account.failed(2.0)  # of a lease that was void
+    account.granted(2.5)
+    assert account.answered(result(0.5, 0.5), 1, 0, 3.0).free_s == 0.5
+
+
+@given(st.lists(st.floats(), min_size=3, max_size=3))
+def test_no_more_is_believed_than_passed(lies: list[float]) -> None:
+    account = started(0.0)
+    account.granted(1.0)
+    busy_s, idle_s, core_s = lies
+    said = Result(1, [[0]], busy_s, spent=Spent(idle=idle_s, core=core_s, decode=core_s))
+    work = account.answered(said, 1, 0, 3.0)
+    for seconds in (work.busy_s, work.wire_s, work.core_s, work.decode_s):
+        assert 0 <= seconds <= 3
+
+
+# All of them
+
+
+def test_windows_have_what_was_in_them() -> None:
+    ledger = Ledger()
+    for second in range(100):
+        ledger.add(float(second), "a", Work(clips=1, busy_s=0.5))
+    ledger.add(99.5, "b", Work(clips=7))
+    assert ledger.all["a"].clips == 100
+    assert {name: work.clips for name, work in ledger.read(97.0).items()} == {"a": 3, "b": 7}
+    assert ledger.read(200.0) == {}
+    assert total(ledger.all.values()).clips == 107
+
+
+def test_old_windows_are_met_to_an_eighth_and_hours_take_few_buckets() -> None:
+    ledger, all_s = Ledger(), 16_000
+    for second in range(all_s):
+        ledger.add(float(second), "a", Work(clips=1))
+    for window_s in (30, 300, 3000, 10_000):
+        clips = ledger.read(float(all_s - window_s))["a"].clips
+        assert clips == pytest.approx(window_s, rel=0.25)
+    assert ledger.all["a"].clips == ledger.read(-math.inf)["a"].clips == all_s
+    assert len(ledger._buckets) < 120
+
+
+# Files
+
+
+def test_a_few_files_that_take_long_are_seen() -> None:
+    files = FileTimes()
+    for turn in range(3):
+        for video in range(60):
+            files.add(f"worker{(turn + video) % 2}", [(video, 0.06 if video < 4 else 0.01)])
+    found = files.read()
+    assert (found.slow, found.met) == (4, 60)
+    assert found.share == pytest.approx(0.24 / 0.80, rel=0.15)
+    assert {file.video for file in found.slowest[:4]} == {0, 1, 2, 3}
+
+
+@given(st.randoms(use_true_random=False))
+def test_slow_files_are_seen_whoever_meets_them_first(rng: Random) -> None:
+    """The first clip of all may be slow, and a worker may meet no other ones for long."""
+    files = FileTimes()
+    free_at = {f"worker{number}": 0.0 for number in range(4)}
+    answers = []
+    for video in [video for _ in range(4) for video in rng.sample(range(40), 40)]:
+        worker = min(free_at, key=lambda worker: free_at[worker])
+        free_at[worker] += (took_s := 0.3 if video < 2 else rng.uniform(0.005, 0.010))
+        answers.append((free_at[worker], worker, video, took_s))
+    for _, worker, video, took_s in sorted(answers):
+        files.add(worker, [(video, took_s)])
+    found = files.read()
+    assert (found.slow, found.met) == (2, 40)
+    assert found.share == pytest.approx(0.6 / (0.6 + 38 * 0.0075), rel=0.3)
+    assert {file.video for file in found.slowest[:2]} == {0, 1}
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.floats()), max_size=4), max_size=20))
+def test_whatever_workers_say_they_took_is_taken(said: list[list[tuple[int, float]]]) -> None:
+    files = FileTimes()
+    for clips in said:
+        files.add("a", clips)
+        files.read()
+
+
+def test_the_files_of_a_slow_worker_are_not_slow() -> None:
+    files = FileTimes()
+    for video in [*range(200), *range(200)]:
+        slow = video % 10 == 0
+        files.add("slow" if slow else "quick", [(video, 0.2 if slow else 0.01)])
+    assert files.read().share < 0.05, "that of the first one, before its worker was known"
+
+
+def test_what_is_slow_now_and_then_is_no_files_doing() -> None:
+    """A request to a bucket, or the generator of a batch: another clip each time."""
+    files = FileTimes()
+    for turn in range(5):
+        for video in range(60):
+            files.add("a", [(video, 0.3 if (video + turn) % 30 == 0 else 0.01)])
+        assert files.read().slow == 0
+
+
+def test_files_that_are_alike_are_not_slow_and_none_are_none() -> None:
+    files = FileTimes()
+    assert files.read() == SlowFiles()
+    files.add("a", [(1, 0.0)])
+    assert files.read() == SlowFiles()
+    for video in range(100):
+        files.add("a", [(video, 0.01 * (1 + video % 3))])
+    assert files.read().slow == 0
+
+
+def test_of_very_many_files_the_heavy_ones_are_kept() -> None:
+    files = FileTimes()
+    for video in range(40_000):
+        files.add("a", [(video, 5.0 if video == 7 else 0.001)])
+    assert len(files._files) <= 1 << 14
+    assert files.read().slowest[0].video == 7

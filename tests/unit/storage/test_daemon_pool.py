@@ -1,0 +1,86 @@
+"""Threads that do what they are given, and that nobody has to wait for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+
+import pytest
+
+from tests.support.waiting import SECOND, wait_until
+from videoload.storage.daemon_pool import DaemonPool
+
+TIMEOUT_S = 10 * SECOND
+
+
+@pytest.fixture
+def pool() -> Iterator[DaemonPool]:
+    made = DaemonPool("pool", 3)
+    yield made
+    made.stop()
+
+
+def running() -> int:
+    return sum(thread.name == "pool" for thread in threading.enumerate())
+
+
+def test_what_comes_of_it_or_what_it_raises(pool: DaemonPool) -> None:
+    assert pool.start(lambda: 7).result(TIMEOUT_S) == 7
+    with pytest.raises(ZeroDivisionError):
+        pool.start(lambda: 1 // 0).result(TIMEOUT_S)
+    assert pool.start(lambda: 8).result(TIMEOUT_S) == 8
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is Linux's")
+def test_its_threads_interrupt_nobody(pool: DaemonPool) -> None:
+    assert pool.start(lambda: os.sched_getscheduler(0)).result(TIMEOUT_S) == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_no_more_threads_than_are_needed_nor_than_are_allowed(pool: DaemonPool) -> None:
+    for _ in range(5):
+        pool.start(lambda: None).result(TIMEOUT_S)
+        wait_until(lambda: pool._free._value == 1, TIMEOUT_S)
+    assert running() == 1
+    gate = threading.Event()
+    began: list[int] = []
+
+    def work(number: int) -> None:
+        began.append(number)
+        gate.wait(TIMEOUT_S)
+
+    asked = [pool.start(lambda number=number: work(number)) for number in range(9)]  # type: ignore[misc]
+    wait_until(lambda: len(began) == 3, TIMEOUT_S)
+    assert running() == 3
+    gate.set()
+    wait(asked, TIMEOUT_S)
+    assert sorted(began[:3]) == [0, 1, 2]
+    assert sorted(began) == list(range(9))
+    assert running() == 3
+
+
+def test_after_the_end_nothing_is_begun_and_no_thread_is_left(pool: DaemonPool) -> None:
+    gate = threading.Event()
+    going = [pool.start(lambda: gate.wait(TIMEOUT_S)) for _ in range(3)]
+    waiting: Future[int] = pool.start(lambda: 1)
+    wait_until(lambda: all(future.running() for future in going), TIMEOUT_S)
+    began = time.monotonic()
+    pool.stop()
+    assert time.monotonic() - began < 1
+    assert waiting.cancelled()
+    gate.set()
+    wait_until(lambda: running() == 0, TIMEOUT_S)
+
+
+def test_python_ends_while_a_thread_waits() -> None:
+    text = (
+        "import threading\n"
+        "from videoload.storage.daemon_pool import DaemonPool\n"
+        "DaemonPool('pool', 1).start(threading.Event().wait)\n"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=TIMEOUT_S)

@@ -1,0 +1,215 @@
+"""Files by their paths: inside the root and nowhere else, and told apart when they change."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from videoload.errors import VideoError
+from videoload.storage.files import Storage
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with files in it, and others around it."""
+    for path in ("root/a.avi", "root/deep/er/b.avi", "outside/c.avi", "root-too/d.avi"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(path.encode())
+    return tmp_path / "root"
+
+
+# Inside the root
+
+
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("a.avi", "a.avi"),
+        ("deep/er/b.avi", "deep/er/b.avi"),
+        ("deep/../a.avi", "a.avi"),
+        ("./a.avi", "a.avi"),
+        ("deep//er/b.avi", "deep/er/b.avi"),
+        ("{root}/a.avi", "a.avi"),
+    ],
+)
+def test_a_path_leads_to_the_file_that_it_means(path: str, file: str, root: Path) -> None:
+    found = Storage(root).resolve(path.format(root=root))
+    assert found.path == str(root / file)
+    assert found.status.st_size == (root / file).stat().st_size
+
+
+def test_links_that_stay_inside_are_followed(root: Path) -> None:
+    (root / "link.avi").symlink_to("deep/er/b.avi")
+    (root / "folder").symlink_to("deep")
+    for path in ("link.avi", "folder/er/b.avi"):
+        assert Storage(root).resolve(path).path == str(root / "deep/er/b.avi")
+
+
+def test_a_root_that_is_a_link_is_its_target(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    storage = Storage(tmp_path / "link")
+    assert storage.root == str(root)
+    assert storage.resolve("a.avi").path == str(root / "a.avi")
+
+
+def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root.parent)
+    assert Storage("root").resolve("a.avi").path == str(root / "a.avi")
+
+
+# Nowhere else
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside/c.avi", "deep/../../outside/c.avi", "{tmp}/outside/c.avi", "/etc/passwd", "..",
+        "../root-too/d.avi", "deep/../..",
+    ],
+)  # fmt: skip
+def test_a_path_that_leads_out_is_refused(path: str, root: Path) -> None:
+    with pytest.raises(VideoError, match="lies outside of the root"):
+        Storage(root).resolve(path.format(tmp=root.parent))
+
+
+@pytest.mark.parametrize("target", ["outside/c.avi", "root-too/d.avi"])
+def test_a_link_that_leads_out_is_refused(target: str, root: Path) -> None:
+    (root / "file.avi").symlink_to(root.parent / target)
+    (root / "folder").symlink_to((root.parent / target).parent)
+    for path in ("file.avi", f"folder/{Path(target).name}"):
+        with pytest.raises(VideoError, match="lies outside of the root"):
+            Storage(root).resolve(path)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.lists(
+        st.sampled_from(["a.avi", "deep", "er", "b.avi", "..", ".", "", "out", "in", "/"]),
+        min_size=1, max_size=7,
+    ).map("/".join)
+)  # fmt: skip
+@example(path="out/c.avi")
+def test_whatever_the_path_what_is_found_lies_inside(path: str, root: Path) -> None:
+    for name, target in (("out", "../outside"), ("in", "deep")):
+        if not (root / name).is_symlink():
+            (root / name).symlink_to(target)
+    meant = os.path.realpath(root / path)
+    inside = (str(root / "a.avi"), str(root / "deep/er/b.avi"))
+    if meant in inside and (root / path).is_file():
+        assert Storage(root).resolve(path).path == meant
+    elif meant not in inside:
+        with pytest.raises(VideoError) as caught:
+            Storage(root).resolve(path)
+        assert caught.value.path == path
+
+
+# What is no file to be opened
+
+
+def test_what_is_not_there_is_named(root: Path) -> None:
+    with pytest.raises(VideoError, match="cannot be opened: No such file or directory") as caught:
+        Storage(root).resolve("deep/none.avi")
+    assert caught.value.path == "deep/none.avi"
+
+
+@pytest.mark.parametrize("path", ["go\0od.avi", "\ud800.avi", "deep/\0"])
+def test_what_cannot_be_a_name_is_refused(path: str, root: Path) -> None:
+    with pytest.raises(VideoError, match="cannot be a file name"):
+        Storage(root).resolve(path)
+
+
+@pytest.mark.parametrize("path", ["", ".", "deep", "deep/er/", "a.avi/../deep"])
+def test_a_folder_is_no_video(path: str, root: Path) -> None:
+    with pytest.raises(VideoError, match=r"is not a file|Not a directory|No such file"):
+        Storage(root).resolve(path)
+
+
+def test_a_pipe_or_a_socket_would_be_waited_for_and_is_refused(root: Path) -> None:
+    os.mkfifo(root / "pipe.avi")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(root / "socket.avi"))
+        for path in ("pipe.avi", "socket.avi"):
+            with pytest.raises(VideoError, match="is not a file"):
+                Storage(root).resolve(path)
+
+
+def test_a_loop_of_links_is_refused(root: Path) -> None:
+    (root / "one").symlink_to("two")
+    (root / "two").symlink_to("one")
+    with pytest.raises(VideoError, match=r"cannot be opened|is not a file"):
+        Storage(root).resolve("one")
+
+
+def test_a_name_that_is_too_long_is_refused(root: Path) -> None:
+    with pytest.raises(VideoError, match="cannot be opened: File name too long"):
+        Storage(root).resolve(300 * "a")
+
+
+# Which file it is
+
+
+def test_a_file_that_changed_or_was_replaced_is_another(root: Path) -> None:
+    storage = Storage(root)
+    first = storage.resolve("a.avi").identity
+    assert storage.resolve("./a.avi").identity == first
+    (root / "a.avi").write_bytes(b"more than there was")
+    changed = storage.resolve("a.avi").identity
+    os.utime(root / "a.avi", (5, 5))
+    touched = storage.resolve("a.avi").identity
+    (root / "new.avi").write_bytes(b"more than there was")
+    os.utime(root / "new.avi", (5, 5))
+    (root / "new.avi").replace(root / "a.avi")
+    replaced = storage.resolve("a.avi").identity
+    assert len({first, changed, touched, replaced}) == 4
+
+
+@given(data=st.binary(max_size=40_000), at=st.integers(0, 2**40))
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_copies_agree_in_their_fingerprint(data: bytes, at: int, root: Path) -> None:
+    (root / "one.avi").write_bytes(data)
+    (root / "other.avi").write_bytes(data)
+    os.utime(root / "other.avi", (at % 10**9, at % 10**9))
+    storage = Storage(root)
+    fingerprint = storage.fingerprint("one.avi")
+    assert fingerprint == storage.fingerprint("other.avi") == Storage(root).fingerprint("one.avi")
+    assert 0 < fingerprint < 2**63
+
+
+@pytest.mark.parametrize("size", [1, 100, 5_000, 1_000_000])
+def test_a_file_of_another_size_beginning_or_end_is_another_copy(size: int, root: Path) -> None:
+    made = bytearray(number * number % 251 for number in range(size))
+    kinds = [bytes(made), bytes(made) + b"\0", bytes(made[:-1])]
+    for at in (0, size - 1):
+        other = made.copy()
+        other[at] ^= 1
+        kinds.append(bytes(other))
+    storage, found = Storage(root), []
+    for number, data in enumerate(dict.fromkeys(kinds)):
+        (root / f"{number}.avi").write_bytes(data)
+        found.append(storage.fingerprint(f"{number}.avi"))
+    assert len(set(found)) == len(found)
+
+
+def test_a_file_that_changed_has_another_fingerprint(root: Path) -> None:
+    storage = Storage(root)
+    before = storage.fingerprint("a.avi")
+    assert storage.fingerprint("a.avi") == before
+    (root / "a.avi").write_bytes(b"something else")
+    assert storage.fingerprint("a.avi") != before
+
+
+def test_a_file_that_cannot_be_read_is_named_as_it_was_asked_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, flags: int) -> int:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(VideoError, match="cannot be read: Permission denied") as caught:
+        Storage(root).fingerprint("deep/er/b.avi")
+    assert caught.value.path == "deep/er/b.avi"

@@ -1,0 +1,496 @@
+"""Files below a URL: the same index, fingerprints and frames as of the same bytes in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchmarks.long import make as make_long
+from benchmarks.object_server import ObjectServer
+from tests.support.servers import bucket
+from tests.support.videos import Videos, make_avi
+from tests.support.waiting import SECOND, wait_until
+from videoload.catalog.catalog import Catalog
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec
+from videoload.decoding.decoder import Decoder, Request, ShortVideoError
+from videoload.errors import StorageError, TransformError, VideoError
+from videoload.storage import fetching
+from videoload.storage.files import Storage, open_storage
+from videoload.storage.keep import Keep
+from videoload.storage.kept_files import KeptFiles
+from videoload.storage.remote import RemoteStorage
+
+pytest.importorskip("obstore", reason="needs videoload[remote]")
+
+SPEC = ClipSpec(frames=6, stride=2, resize=40, size=(32, 32), sampling="random", short="hold")
+
+
+@pytest.fixture
+def folder(videos: Videos, tmp_path: Path) -> Path:
+    """Good videos, and bad ones."""
+    shutil.copytree(videos.root, tmp_path / "data")
+    whole = (videos.root / "jump/long.avi").read_bytes()
+    bad = tmp_path / "data/bad"
+    bad.mkdir()
+    (bad / "cut.avi").write_bytes(whole[: len(whole) // 2])
+    (bad / "damaged.avi").write_bytes(whole[:40_000] + bytes(500) + whole[40_500:])
+    (bad / "empty.avi").touch()
+    (bad / "text.avi").write_bytes(b"no video at all " * 100)
+    make_avi(bad / "palette.avi", frames=20, codec="cinepak", pixels="rgb24", size=(64, 64))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[ObjectServer]:
+    with ObjectServer(folder) as made:
+        yield made
+
+
+def decoded(decoder: Decoder, path: str, seed: int) -> tuple[bytes, bytes] | str:
+    """Pixels and frames of a clip, or what is wrong with it."""
+    out: npt.NDArray[np.uint8] = np.zeros((1, *SPEC.shape), np.uint8)
+    try:
+        return decoder.decode(path, SPEC, [Request(seed)], out).tobytes(), out.tobytes()
+    except VideoError as error:
+        return str(error)
+
+
+def same(here: Decoder, there: Decoder, folder: Path) -> list[str]:
+    """Compares all files, twice; returns those that are good."""
+    good = []
+    paths = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.avi"))]
+    for seed, path in enumerate([*paths, *paths]):
+        found = decoded(here, path, seed)
+        assert decoded(there, path, seed) == found, path
+        assert there.fingerprint(path) == here.fingerprint(path)
+        if not isinstance(found, str):
+            good.append(path)
+            a, b = here.index(path), there.index(path)
+            assert (a.info, a.is_proven, a.reordered) == (b.info, b.is_proven, b.reordered)
+            assert np.array_equal(a.keyframes, b.keyframes)
+            for x, y in ((a.ordinals, b.ordinals), (a.sums, b.sums)):
+                assert (x is None and y is None) or np.array_equal(x, y)  # type: ignore[arg-type]
+    return good
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_web_server_gives_what_the_folder_gives(
+    parts: bool, folder: Path, server: ObjectServer
+) -> None:
+    server.parts = parts
+    here = Decoder(folder)
+    good = same(here, Decoder(server.url), folder)
+    assert {"bad/palette.avi", "bad/damaged.avi", "walk/b_frames.avi"} <= set(good)
+    assert any(not here.index(path).is_proven for path in good)
+
+
+def keep_in(folder: Path) -> Keep:
+    keep = Keep.of(folder, None)
+    assert keep is not None
+    return keep
+
+
+def all_kept(decoder: Decoder, paths: Sequence[str]) -> None:
+    """Wait until they are."""
+    storage = decoder._remote
+    assert storage is not None
+    for path in paths:
+        wait_until(lambda path=path: storage.resolve(path).content is None, 10 * SECOND, path)  # type: ignore[misc]
+
+
+def test_so_does_a_disk_where_files_are_kept(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    """And nothing is asked for any more, but of another process, or in another training, one byte
+    of each: whether they are the same."""
+    here, keep = Decoder(folder), keep_in(tmp_path / "disk")
+    first = Decoder(server.url, keep=keep)
+    good = same(here, first, folder)
+    all_kept(first, good)
+    server.requests.clear()
+    assert same(here, first, folder) == good
+    assert not {path for path, _ in server.requests} & set(good)
+    first.begin()
+    for decoder in (first, Decoder(server.url, keep=keep)):
+        server.requests.clear()
+        for path in good:
+            decoder.expect(path, SPEC, [Request(0)])
+        assert same(here, decoder, folder) == good
+        asked = [(path, sent) for path, sent in server.requests if path in good]
+        assert sorted(asked) == sorted((path, 1) for path in set(good))
+
+
+def test_another_training_finds_what_is_there_now(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    """Also where it was asked for ahead in the one before, and there was no time for it."""
+    path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
+    decoder = Decoder(server.url, keep=keep)
+    decoder.expect(path, SPEC, [Request(0)])
+    wait_until(lambda: server.requests, 10 * SECOND)
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    decoder.begin()
+    now = decoded(Decoder(folder), path, 0)
+    assert decoded(decoder, path, 0) == now
+    assert decoded(Decoder(server.url, keep=keep), path, 0) == now
+
+
+def test_two_buckets_of_one_name_may_share_a_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
+    shutil.copytree(folder, tmp_path / "other")
+    shutil.copy(folder / "walk/gop12.avi", tmp_path / "other" / path)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    decoders = []
+    with (
+        ObjectServer(folder, bucket="clips") as one,
+        ObjectServer(tmp_path / "other", bucket="clips") as two,
+    ):
+        for server in (one, two):
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+            decoders.append(Decoder("s3://clips", keep=keep))
+            known = decoded(Decoder(server.folder), path, 0)
+            assert decoded(decoders[-1], path, 0) == known
+            all_kept(decoders[-1], [path])
+            assert decoded(decoders[-1], path, 0) == known
+
+
+def test_who_tells_no_versions_has_nothing_kept(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_version", lambda meta: f" {meta['size']}")
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    for seed in range(2):
+        assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
+    assert decoder._remote is not None
+    assert decoder._remote.resolve("jump/long.avi").content is not None
+
+
+def test_a_short_video_is_no_damaged_file(server: ObjectServer, tmp_path: Path) -> None:
+    path, keep = "jump/one_frame.avi", keep_in(tmp_path / "disk")
+    decoder, long = Decoder(server.url, keep=keep), replace(SPEC, short="drop")
+    all_kept(decoder, [path])
+    for other in (decoder, Decoder(server.url, keep=keep)):
+        server.requests.clear()
+        with pytest.raises(ShortVideoError):
+            other.decode(path, long, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
+        assert set(server.requests) <= {(path, 1)}
+
+
+def test_a_kept_file_that_goes_while_the_storage_is_away_is_no_bad_video(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where somebody else has noticed by then."""
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
+    path = "jump/long.avi"
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    assert not isinstance(decoded(decoder, path, 1), str)
+    all_kept(decoder, [path])
+    out = np.zeros((1, *SPEC.shape), np.uint8)
+    prepared = decoder.prepare(path, SPEC, [Request(0)], out)
+    decoder.rest()
+    shutil.rmtree(tmp_path / "disk")
+    decoder.expect(path, SPEC, [Request(0)])
+    server.fault = 503
+    with pytest.raises(StorageError, match=r"does not answer for 0\.2 s: 503"):
+        decoder.decode_prepared(prepared)
+    server.fault = None
+    decoder.decode_prepared(prepared)
+    assert out.tobytes() == decoded(Decoder(server.folder), path, 0)[1]
+
+
+def test_what_has_changed_or_was_deleted_is_fetched_anew(
+    folder: Path, server: ObjectServer, tmp_path: Path
+) -> None:
+    path, here, disk = "jump/long.avi", Decoder(folder), tmp_path / "disk"
+    decoder = Decoder(server.url, keep=keep_in(disk))
+    known = decoded(here, path, 0)
+    assert decoded(decoder, path, 0) == known
+    all_kept(decoder, [path])
+    prepared = decoder.prepare(path, SPEC, [Request(1)], np.zeros((1, *SPEC.shape), np.uint8))
+    shutil.rmtree(disk)
+    decoder.rest()
+    decoder.decode_prepared(prepared)
+    assert prepared.out.tobytes() == decoded(here, path, 1)[1]
+    all_kept(decoder, [path])
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    assert decoded(decoder, path, 0) == known, "it is asked for once in a training"
+    now = decoded(Decoder(folder), path, 0)
+    later = Decoder(server.url, keep=keep_in(disk))
+    assert decoded(later, path, 0) == now
+    all_kept(later, [path])
+    assert decoder._remote is not None
+    decoder._remote._at_hand.clear()  # what is in memory needs no request, and is as it was
+    decoder.rest()
+    assert decoded(decoder, path, 0) == now, (
+        "of the training before, when it finds the other one in its place"
+    )
+
+
+def test_a_kept_file_that_is_damaged_makes_no_bad_video(
+    server: ObjectServer, tmp_path: Path
+) -> None:
+    path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
+    decoder = Decoder(server.url, keep=keep)
+    known = decoded(decoder, path, 0)
+    assert not isinstance(known, str)
+    all_kept(decoder, [path])
+    storage = decoder._remote
+    assert storage is not None
+    kept = Path(storage.resolve(path).path)
+    told = kept.stat()
+    kept.write_bytes(bytes(told.st_size))  # a disk that has lost it
+    os.utime(kept, ns=(told.st_atime_ns, told.st_mtime_ns))
+    other = Decoder(server.url, keep=keep)
+    assert decoded(other, path, 0) == known
+    all_kept(other, [path])
+    assert kept.read_bytes() == (server.folder / path).read_bytes()
+
+
+def test_of_a_longer_file_what_is_not_needed_comes_later(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
+    monkeypatch.setattr("videoload.storage.spans._PART_BYTES", 20_000)
+    for module in ("remote", "content"):
+        monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 30_000)
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    assert decoded(decoder, "jump/long.avi", 0) == decoded(
+        Decoder(server.folder), "jump/long.avi", 0
+    )
+    before, whole = server.bytes_sent, (server.folder / "jump/long.avi").stat().st_size
+    all_kept(decoder, ["jump/long.avi"])
+    assert whole <= server.bytes_sent < whole + before
+    assert decoded(decoder, "jump/long.avi", 1) == decoded(
+        Decoder(server.folder), "jump/long.avi", 1
+    )
+
+
+def test_a_file_that_waits_for_its_disk_is_not_fetched_again(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.storage.remote.SMALL_BYTES", 30_000)
+    may_write, write = threading.Event(), KeptFiles._write
+    monkeypatch.setattr(
+        KeptFiles, "_write", lambda *given: may_write.wait(10 * SECOND) and write(*given)
+    )
+    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    storage = decoder._remote
+    assert storage is not None
+    disk = storage._disk
+    assert disk is not None
+    decoded(decoder, "jump/long.avi", 0)
+    wait_until(lambda: disk.awaits("jump/long.avi") and not storage._whole, 10 * SECOND)
+    sent = server.bytes_sent
+    for _ in range(3):
+        assert storage.resolve("jump/long.avi").content is not None
+        wait_until(lambda: not storage._whole, 10 * SECOND)
+    may_write.set()
+    all_kept(decoder, ["jump/long.avi"])
+    assert server.bytes_sent == sent
+
+
+@pytest.mark.parametrize("codec", ["mpeg4", "libx264"])
+def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
+    codec: str, tmp_path: Path
+) -> None:
+    """And, where FFmpeg opens it, what that takes."""
+    size = make_avi(tmp_path / "a.avi", frames=400, codec=codec, size=(144, 192)).stat().st_size
+    here = Decoder(tmp_path)
+    with ObjectServer(tmp_path) as server:
+        there = Decoder(server.url)
+        sent = []
+        for seed in range(4):
+            before = server.bytes_sent
+            there.expect("a.avi", SPEC, [Request(seed)])
+            assert decoded(there, "a.avi", seed) == decoded(here, "a.avi", seed)
+            sent.append(server.bytes_sent - before)
+            assert there._remote is not None
+            there._remote.resolve("a.avi").content.drop()  # type: ignore[union-attr]
+            there.rest()
+    assert sent[0] == size
+    assert 0 < max(sent[1:]) < 0.3 * size
+
+
+def test_what_was_drawn_ahead_counts_for_its_own_spec_alone(server: ObjectServer) -> None:
+    other = replace(SPEC, stride=1, size=(24, 24))
+    there, here = Decoder(server.url), Decoder(server.folder)
+    path = "jump/long.avi"
+    decoded(there, path, 0)  # from now on its index is known
+    there.expect(path, SPEC, [Request(1)])
+    outs = [np.zeros((1, *other.shape), np.uint8) for _ in range(2)]
+    frames = [
+        decoder.decode(path, other, [Request(1)], out).tolist()
+        for decoder, out in zip((there, here), outs, strict=True)
+    ]
+    assert frames[0] == frames[1]
+    assert np.array_equal(outs[0], outs[1])
+
+
+def test_no_more_is_asked_for_ahead_than_memory_is_meant_for(tmp_path: Path) -> None:
+    with ObjectServer(tmp_path) as server:
+        server.fault = "silence"
+        storage = RemoteStorage(server.url)
+        for number in range(200):
+            storage.expect(f"{number}.avi")
+        assert storage.is_busy
+        assert 64 <= len(storage._coming) <= 65  # of a megabyte each
+        wait_until(lambda: len(server.requests) == 32, 10 * SECOND)
+
+
+def test_for_a_folder_that_is_full_nothing_more_is_fetched(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
+    for module in ("remote", "content"):
+        monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 9000)
+    keep = Keep.of(tmp_path / "disk", 1e-6)
+    decoder, plain = Decoder(server.url, keep=keep), Decoder(server.url)
+    paths = [path for path in sorted(server.folder.glob("*/*.avi")) if path.parent.name != "bad"]
+    names = [path.relative_to(server.folder).as_posix() for path in paths]
+    storage = decoder._remote
+    assert storage is not None
+    assert storage._disk is not None
+    decoded(decoder, names[0], 0)
+    wait_until(lambda: not (storage._disk and storage._disk.has_room), 10 * SECOND)
+    wait_until(lambda: not storage._whole, 10 * SECOND)
+    sent = []
+    for other in (plain, decoder):
+        server.requests.clear()
+        for name in names[1:]:
+            decoded(other, name, 0)
+        wait_until(lambda: not storage._whole, 10 * SECOND)
+        sent.append(server.bytes_sent)
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.slow
+def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos: Videos) -> None:
+    with bucket(folder) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        there = Decoder("s3://clips/data")
+        assert same(Decoder(folder), there, folder)
+        with pytest.raises(
+            VideoError, match=r"gone\.avi: cannot be opened: No such file or direct"
+        ):
+            there.index("gone.avi")
+        catalog = Catalog.from_folder("s3://clips/data")
+        classes = [*videos.catalog.classes]
+        assert [name for name in catalog.classes if name != "bad"] == classes
+        assert [v.path for v in catalog if not v.path.startswith("bad/")] == [
+            v.path for v in videos.catalog
+        ]
+        train, held_back = Catalog.train_and_test("s3://clips/data")
+        assert (train.root, len(train) + len(held_back)) == (catalog.root, len(catalog))
+
+
+def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectServer) -> None:
+    storage = open_storage(f"{server.url}/jump")
+    assert isinstance(storage, RemoteStorage)
+    assert storage.resolve("./long.avi").status.st_size > 0
+    for path in ("../run/mjpeg.avi", "/etc/passwd", "..", "a/../../run/mjpeg.avi",
+                 f"{server.url}/run/mjpeg.avi", "s3://other/a.avi"):  # fmt: skip
+        with pytest.raises(VideoError, match="lies outside of the root"):
+            storage.resolve(path)
+    for path in ("a\nb", "\udc80"):
+        with pytest.raises(VideoError, match="cannot be a file name"):
+            storage.resolve(path)
+    for path in ("%2e%2e/run/mjpeg.avi", "long.avi?x", "long.avi#x"):
+        with pytest.raises(VideoError, match="No such file"):
+            storage.resolve(path)
+    assert {path.partition("/")[0] for path, _ in server.requests} == {"jump"}
+
+
+def test_a_folder_has_a_storage_of_its_own(folder: Path) -> None:
+    assert isinstance(open_storage(folder), Storage)
+
+
+def test_what_comes_late_is_asked_for_before_it_is_wanted(server: ObjectServer) -> None:
+    decoder = Decoder(server.url)
+    assert decoder.is_remote
+    asked = ["jump/long.avi", "walk/gop12.avi", "run/wide.avi"]
+    for path in asked:
+        decoder.expect(path, SPEC, [Request(0)])
+        decoder.expect(path, SPEC, [Request(0)])
+    decoder.expect("../outside", SPEC, [Request(0)])  # `decode` tells of it
+    for path in reversed(asked):
+        assert not isinstance(decoded(decoder, path, 0), str)
+    assert sorted(path for path, _ in server.requests) == sorted(asked)
+
+
+def test_a_file_that_has_changed_is_read_as_it_is_now(folder: Path, server: ObjectServer) -> None:
+    decoder = Decoder(server.url)
+    path = "jump/long.avi"
+    assert not isinstance(decoded(decoder, path, 0), str)
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    storage = decoder._remote
+    assert storage is not None
+    storage._at_hand.clear()  # what is in memory needs no request, and is as it was
+    assert decoded(decoder, path, 3) == decoded(Decoder(folder), path, 3)
+
+
+@pytest.mark.parametrize("path", ["jump/long.avi", "bad/palette.avi"])
+def test_a_server_that_is_away_is_no_bad_video(
+    path: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
+    decoder = Decoder(server.url)
+    decoder.expect(path, SPEC, [Request(0)])
+    with pytest.raises(VideoError):
+        decoder.index("gone.avi")  # by then, its beginning is here
+    server.fault = 503
+    with pytest.raises(StorageError, match=r"does not answer for 0\.2 s: 503"):
+        decoder.decode(path, SPEC, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
+    server.fault = None
+    assert decoded(decoder, path, 0) == decoded(Decoder(server.folder), path, 0)
+
+
+def test_what_changes_while_it_is_read_is_told_once(
+    folder: Path,
+    server: ObjectServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
+    decoder = Decoder(server.url)
+    path = "jump/long.avi"
+    decoder.expect(path, SPEC, [Request(0)])
+    with pytest.raises(VideoError):
+        decoder.index("gone.avi")  # by then, its beginning is here
+    shutil.copy(folder / "walk/gop12.avi", folder / path)
+    assert decoded(decoder, path, 0) == decoded(Decoder(folder), path, 0)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_load_function_is_told_that_there_is_no_folder(server: ObjectServer) -> None:
+    item = ItemSpec(load="json:loads", shape=(1,), dtype="uint8")
+    with pytest.raises(TransformError, match=f"reads files, and {server.url} is no folder"):
+        Decoder(server.url).decode("x", item, [Request(0)], np.zeros((1, 1), np.uint8))
+
+
+@pytest.mark.slow
+def test_of_a_long_file_a_part_is_read_and_the_index_is_that_of_all_of_it(tmp_path: Path) -> None:
+    work = make_long("mpeg4", tmp_path, 7200)
+    path = Path(work.path(work.files[0])).name
+    size = (tmp_path / path).stat().st_size
+    with ObjectServer(tmp_path) as server:
+        here, there = Decoder(tmp_path), Decoder(server.url)
+        assert decoded(here, path, 0) == decoded(there, path, 0)
+        assert server.bytes_sent < 0.25 * size  # 5 % of an hour: see benchmarks.remote
+        first = server.bytes_sent
+        assert decoded(here, path, 1) == decoded(there, path, 1)
+        assert server.bytes_sent - first < 0.03 * size
+        assert np.array_equal(here.index(path).keyframes, there.index(path).keyframes)

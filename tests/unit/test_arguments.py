@@ -1,0 +1,92 @@
+"""What a caller may give as a number."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from videoload import Catalog, Client, ClipSpec, SpecError, decode_serially
+from videoload.arguments import real, whole
+from videoload.plan.plan import Plan, StreamOptions
+
+
+@pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])
+def test_whole_numbers_of_all_kinds_are_taken(value: object) -> None:
+    assert whole("n", value) == 3
+    assert type(whole("n", value)) is int
+
+
+@pytest.mark.parametrize("value", [3.0, "3", True, None, 0, -1, np.float64(3), [3]])
+def test_what_is_no_count_is_refused(value: object) -> None:
+    with pytest.raises(SpecError, match="n must be a whole number of at least 1, got "):
+        whole("n", value)
+
+
+@pytest.mark.parametrize("value", [0.5, np.float32(0.5), Fraction(1, 2), np.array(0.5)])
+def test_numbers_of_all_kinds_are_taken(value: object) -> None:
+    assert real("x", value, 0, 1) == 0.5
+
+
+@pytest.mark.parametrize("value", ["0.5", None, float("nan"), float("inf"), -0.1, True])
+def test_what_is_no_number_is_refused(value: object) -> None:
+    with pytest.raises(SpecError, match="x must be a number of at least 0, got "):
+        real("x", value, 0)
+
+
+def test_numpy_numbers_make_the_same_spec_and_options() -> None:
+    one, i = np.int64(1), np.int32
+    spec = ClipSpec(i(16), i(2), resize=i(64), size=(i(64), i(48)))  # type: ignore[arg-type]
+    assert spec == ClipSpec(16, 2, resize=64, size=(64, 48))
+    options = StreamOptions(i(8), True, i(3), (i(0), i(2)), True, True, "raise", np.float64(0.5))  # type: ignore[arg-type]
+    assert options == StreamOptions(8, True, 3, (0, 2), True, True, "raise", 0.5)
+    assert repr(options) == repr(StreamOptions(8, True, 3, (0, 2), True, True, "raise", 0.5))
+    assert one == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"workers": -1}, "workers"),
+        ({"workers": 1.5}, "workers"),
+        ({"workers": 0, "listen": 5555}, "listen must be like 'tcp://0.0.0.0:5555', got 5555"),
+        ({"workers": 0, "listen": [5555]}, "listen must be like"),
+        ({"workers": 1, "stall_s": 0}, "stall_s must be a number of at least 0.1, got 0"),
+        ({"workers": 1, "stall_s": "10"}, "stall_s must be a number"),
+    ],
+)
+def test_a_client_says_at_once_what_is_wrong(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        Client(**changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("start", "epochs", "words"),
+    [
+        (11, 1, r"start_step must be in 0\.\.10 \(1 epochs\), got 11"),
+        (-1, 1, "start_step must be a whole number of at least 0, got -1"),
+        (0.0, 1, "start_step must be a whole number"),
+        (0, -1, "epochs must be a whole number of at least 0"),
+        (0, "2", "epochs must be a whole number"),
+    ],
+)
+def test_steps_are_checked(start: object, epochs: object, words: str) -> None:
+    plan = Plan(10, 1, StreamOptions(1, False, 0, (0, 1), True, True, "raise", 0.0))
+    assert plan.steps(3, 2) == range(3, 20)
+    assert plan.steps(np.int64(10), np.int64(1)) == range(10, 10)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=words):
+        plan.steps(start, epochs)  # type: ignore[arg-type]
+
+
+def test_without_an_order_there_is_no_place_to_go_on() -> None:
+    plan = Plan(10, 1, StreamOptions(1, False, 0, (0, 1), True, False, "raise", 0.0))
+    assert plan.steps(0, 2) == range(20)
+    with pytest.raises(SpecError, match="start_step needs ordered=True"):
+        plan.steps(1, 2)
+
+
+def test_the_reference_says_it_at_the_call(tmp_path: object) -> None:
+    catalog = Catalog(["a.avi"], [0], ["class"], str(tmp_path))
+    with pytest.raises(SpecError, match=r"start_step must be in 0\.\.1"):
+        decode_serially(catalog, ClipSpec(2, size=(8, 8)), 1, start_step=2)

@@ -1,0 +1,381 @@
+"""The Keras callback: what is saved when, what is left to train, and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from videoload import Catalog, ClipSpec, SpecError, VideoloadError
+from videoload.plan.plan import StreamOptions
+
+pytestmark = [
+    pytest.mark.usefixtures("tf"),
+    # What TensorFlow's variables and NumPy 2 think of each other, when Keras saves a model.
+    pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning"),
+]
+
+STEPS = 5  # batches an epoch
+PATHS = [f"a/{i}.avi" for i in range(10)]
+OPTIONS = StreamOptions(
+    batch_size=2, shuffle=True, seed=0, shard=(0, 1), drop_remainder=True, ordered=True,
+    on_error="substitute", max_bad=0.01,
+)  # fmt: skip
+
+
+class FakeStream(SimpleNamespace):
+    """What a callback sees of a stream; each batch of its data sets says its own number."""
+
+    def __init__(self, **other: Any) -> None:
+        catalog = Catalog(PATHS, [0] * 10, ["a"])
+        clip = ClipSpec(frames=4, size=(8, 8))
+        super().__init__(**{"catalog": catalog, "clip": clip, "options": OPTIONS} | other)
+
+    def __len__(self) -> int:
+        return STEPS
+
+    def dataset(self, start_step: int, epochs: int) -> Any:
+        import tensorflow as tf
+
+        steps = np.arange(start_step, epochs * STEPS, dtype=np.float32)
+        return tf.data.Dataset.from_tensor_slices((steps[:, None, None], steps[:, None, None]))
+
+
+def fake(**other: Any) -> Any:
+    """A stream, as far as a type checker cares."""
+    return FakeStream(**other)
+
+
+Build = Callable[..., Any]
+
+
+@pytest.fixture
+def build() -> Build:
+    """Makes a model that takes one number, and keeps those that it saw in ``model.seen``."""
+    import keras
+
+    def made(**compiled: Any) -> Any:
+        model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+        model.compile("sgd", "mse", **compiled)
+        return model
+
+    return made
+
+
+def seen(model: Any, position: vl.Position, epochs: int, *callbacks: Any) -> list[int]:
+    """Train what remains; the numbers of the batches that the model was trained on."""
+    import keras
+
+    numbers = []
+
+    class Look(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            numbers.append(position.batches - 1)
+
+    for part in position.remaining(epochs):
+        model.fit(**part, callbacks=[position, Look(), *callbacks], verbose=0)
+    return numbers
+
+
+def stop_after(batches: int, stop: Event) -> Any:
+    """A callback that asks for the end once so many were trained on."""
+    import keras
+
+    def count(_: int, logs: Any) -> None:
+        count.left -= 1  # type: ignore[attr-defined]
+        if not count.left:  # type: ignore[attr-defined]
+            stop.set()
+
+    count.left = batches  # type: ignore[attr-defined]
+    return keras.callbacks.LambdaCallback(on_train_batch_begin=count)
+
+
+def models(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.keras"))
+
+
+def test_it_is_the_public_one() -> None:
+    from videoload.trainer.position import Position
+
+    assert vl.Position is Position
+
+
+def test_a_fit_is_saved_now_and_then_and_at_its_end(build: Build, tmp_path: Path) -> None:
+    stream, stop = fake(), Event()
+    position = vl.Position(tmp_path / "run", stream, every=3, stop=stop)
+    assert position.batches == 0
+    assert seen(build(), position, 2, stop_after(8, stop)) == list(range(8))
+    assert position.batches == 8
+    assert models(tmp_path / "run") == ["model-8.keras"]
+
+
+def test_what_is_killed_goes_on_from_the_last_saving(build: Build, tmp_path: Path) -> None:
+    stream = fake()
+    position = vl.Position(tmp_path, stream, every=3)
+    position.set_model(build())
+    position.on_epoch_begin(0)
+    for batch in range(5):
+        position.on_train_batch_end(batch)
+    again = vl.Position(tmp_path, stream, every=3)
+    assert again.batches == 3
+    assert again.model_file == tmp_path / "model-3.keras"
+    assert models(tmp_path) == ["model-3.keras"]
+
+
+def test_the_rest_of_an_epoch_comes_first_and_then_whole_ones(build: Build, tmp_path: Path) -> None:
+    stream, stop = fake(), Event()
+    position = vl.Position(tmp_path, stream, stop=stop)
+    model = build()
+    assert seen(model, position, 4, stop_after(7, stop)) == list(range(7))
+
+    again = vl.Position(tmp_path, stream)
+    loaded = again.load_model()
+    np.testing.assert_array_equal(loaded.get_weights()[0], model.get_weights()[0])
+    parts = []
+    for part in again.remaining(4):
+        parts.append({**part, "x": len(part["x"])})
+        loaded.fit(**part, callbacks=[again], verbose=0)
+    told = [(p["initial_epoch"], p["epochs"], p["steps_per_epoch"], p["x"]) for p in parts]
+    assert told == [(1, 2, 3, 3), (2, 4, 5, 10)]
+    assert again.batches == 20
+    assert list(again.remaining(4)) == []
+    assert seen(loaded, again, 5) == list(range(20, 25))
+
+
+def test_a_training_that_ends_early_has_no_second_part(build: Build, tmp_path: Path) -> None:
+    import keras
+
+    stream, stop = fake(), Event()
+    model = build()
+    seen(model, vl.Position(tmp_path, stream, stop=stop), 4, stop_after(2, stop))
+    position = vl.Position(tmp_path, stream)
+    early = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True)
+    )
+    assert seen(model, position, 4, early) == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"catalog": Catalog([f"b/{i}.avi" for i in range(10)], [0] * 10, ["a"])},
+        {"catalog": Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["b"])},
+        {"clip": ClipSpec(frames=4, stride=2, size=(8, 8))},
+        {"options": replace(OPTIONS, seed=1)},
+        {"options": replace(OPTIONS, batch_size=1)},
+    ],
+    ids=["other videos", "another class", "another clip", "another seed", "another batch size"],
+)
+def test_a_position_is_refused_for_another_stream(
+    other: dict[str, Any], build: Build, tmp_path: Path
+) -> None:
+    position = vl.Position(tmp_path, fake())
+    assert seen(build(), position, 1) == list(range(STEPS))
+    assert vl.Position(tmp_path, fake()).batches == STEPS
+    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+        vl.Position(tmp_path, fake(**other))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"options": replace(OPTIONS, max_bad=0.5)},
+        {"catalog": Catalog(PATHS, [0] * 10, ["a"], frames=[40] * 10)},
+        {"catalog": Catalog(PATHS, [0] * 10, ["a"], Path(__file__).parent)},
+    ],
+    ids=["more bad videos allowed", "lengths are known", "another root"],
+)
+def test_a_position_is_that_of_any_stream_with_the_same_batches(
+    other: dict[str, Any], build: Build, tmp_path: Path
+) -> None:
+    seen(build(), vl.Position(tmp_path, fake()), 1)
+    assert vl.Position(tmp_path, fake(**other)).batches == STEPS
+
+
+def test_lengths_decide_where_clips_are_dense(build: Build, tmp_path: Path) -> None:
+    dense = ClipSpec(frames=4, size=(8, 8), sampling="dense")
+    before, after = (
+        fake(clip=dense, catalog=Catalog(PATHS, [0] * 10, ["a"], frames=[length] * 10))
+        for length in (40, 80)
+    )
+    seen(build(), vl.Position(tmp_path, before), 1)
+    assert vl.Position(tmp_path, before).batches == STEPS
+    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+        vl.Position(tmp_path, after)
+
+
+@pytest.mark.parametrize("other", [{"ordered": False}, {"on_error": "skip"}])
+def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="a position needs ordered=True, and on_error="):
+        vl.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "{}", "[]", "null", '{"batches": "x"}', '{"batches": -5}', '{"batches": true}'],
+)
+def test_a_position_that_is_damaged_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "position.json").write_text(text)
+    with pytest.raises(VideoloadError, match=r"position\.json is damaged: use another folder"):
+        vl.Position(tmp_path, fake())
+    with pytest.raises(VideoloadError, match=r"position\.json: File exists"):
+        vl.Position(tmp_path / "position.json", fake())
+
+
+def test_the_model_is_the_one_that_was_saved_last(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake(), every=3)
+    with pytest.raises(VideoloadError, match=f"no model was saved in {tmp_path} yet"):
+        position.load_model()
+    position.set_model(build())
+    position.on_epoch_begin(0)
+    for batch in range(5):  # after which fit was left by an error
+        position.on_train_batch_end(batch)
+    assert position.batches == 5
+    assert position.model_file == tmp_path / "model-3.keras"
+    position.load_model()
+    assert position.batches == 3, "those of this model"
+    for damage in (lambda file: os.truncate(file, 500), Path.unlink):
+        damage(position.model_file)
+        with pytest.raises(VideoloadError, match=r"model-3\.keras is missing or damaged"):
+            position.load_model()
+
+
+def test_after_a_fit_that_failed_the_model_that_was_saved_goes_on_with_its_next_batch(
+    build: Build, tmp_path: Path
+) -> None:
+    import keras
+
+    def fail(batch: int, logs: Any) -> None:
+        if position.batches == 8:
+            raise KeyError("a callback of the user's")
+
+    position = vl.Position(tmp_path, fake(), every=3)
+    with pytest.raises(KeyError):
+        seen(build(), position, 3, keras.callbacks.LambdaCallback(on_train_batch_begin=fail))
+    model = position.load_model()
+    assert seen(model, position, 3) == list(range(6, 15))
+    assert int(model.optimizer.iterations) == 15
+
+
+def test_a_look_at_the_model_that_was_saved_changes_no_count(build: Build, tmp_path: Path) -> None:
+    import keras
+
+    def look(*_: Any) -> None:
+        position.load_model()
+
+    position = vl.Position(tmp_path, fake(), every=2)
+    looks = keras.callbacks.LambdaCallback(on_epoch_end=look)
+    assert seen(build(), position, 3, looks) == list(range(15))
+    assert position.batches == 15
+    assert models(tmp_path) == ["model-15.keras"]
+
+
+def test_a_folder_is_one_trainings(build: Build, tmp_path: Path) -> None:
+    one, other = (vl.Position(tmp_path, fake(), every=2) for _ in range(2))
+    assert seen(build(), one, 1) == list(range(5))
+    with pytest.raises(VideoloadError, match="another training has saved here meanwhile"):
+        seen(build(), other, 1)
+    assert models(tmp_path) == ["model-5.keras"]
+    assert seen(build(), one, 2) == list(range(5, 10))
+
+
+def test_a_disk_that_is_full_is_one_line(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(model: Any, path: Any) -> None:
+        Path(path).write_bytes(b"PK half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    position = vl.Position(tmp_path, fake(), every=2)
+    monkeypatch.setattr("keras.Model.save", full)
+    with pytest.raises(VideoloadError, match="the model cannot be saved: No space left on device"):
+        seen(build(), position, 1)
+    assert models(tmp_path) == []
+
+
+def test_batches_are_counted_where_one_step_takes_several(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake(), every=7)
+    model = build(steps_per_execution=STEPS)
+    assert seen(model, position, 3) == [4, 9, 14]
+    assert position.batches == 15
+
+
+def test_steps_that_do_not_fit_an_epoch_are_refused(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake())
+    with pytest.raises(SpecError, match="steps_per_execution=2 does not divide the 5 batches"):
+        seen(build(steps_per_execution=2), position, 1)
+
+
+def test_a_position_that_fit_was_not_given_is_missed(build: Build, tmp_path: Path) -> None:
+    position = vl.Position(tmp_path, fake())
+    parts = position.remaining(1)
+    build().fit(**next(parts), verbose=0)
+    with pytest.raises(VideoloadError, match="give the position to fit"):
+        next(parts)
+
+
+def test_nothing_is_trained_once_it_is_to_stop(tmp_path: Path) -> None:
+    stop = Event()
+    position = vl.Position(tmp_path, fake(), stop=stop)
+    stop.set()
+    assert list(position.remaining(1)) == []
+
+
+def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="every must be a whole number of at least 1, got 0"):
+        vl.Position(tmp_path, fake(), every=0)
+
+
+def test_a_saving_leaves_no_moment_without_a_complete_one(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    position = vl.Position(tmp_path, fake(), every=2)
+    position.set_model(build())
+    position.on_train_batch_end(0)
+    position.on_train_batch_end(1)
+    written = position.model_file.stat().st_mtime_ns
+    position.on_train_end()  # the same batch: the file that the position names is left alone
+    assert position.model_file.stat().st_mtime_ns == written
+    position.on_train_batch_end(2)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda *_: pytest.fail("killed here"))
+        with pytest.raises(pytest.fail.Exception):
+            position.on_train_end()
+    assert vl.Position(tmp_path, fake()).batches == 2
+    assert "model-2.keras" in models(tmp_path)
+
+
+def test_killed_while_it_writes_a_model_all_that_is_called_a_model_is_whole(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import keras
+
+    def cut(model: Any, path: Any) -> None:
+        Path(path).write_bytes(b"PK half of it")
+        pytest.fail("killed here")
+
+    position = vl.Position(tmp_path, fake(), every=2)
+    position.set_model(build())
+    for batch in range(3):
+        position.on_train_batch_end(batch)
+    with monkeypatch.context() as patched:
+        patched.setattr(keras.Sequential, "save", cut)
+        with pytest.raises(pytest.fail.Exception):
+            position.on_train_batch_end(3)
+    again = vl.Position(tmp_path, fake(), every=2)
+    assert again.batches == 2
+    again.set_model(again.load_model())
+    for file in tmp_path.glob("model-*.keras"):
+        keras.saving.load_model(file)
+    again.on_train_batch_end(0)
+    again.on_train_batch_end(1)
+    assert models(tmp_path) == ["model-4.keras"]

@@ -1,0 +1,1 @@
+"""What coded packets and headers prove, without decoding. Pure."""

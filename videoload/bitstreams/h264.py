@@ -1,0 +1,214 @@
+"""What the headers of H.264 pictures prove. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.bitstreams.pictures import (
+    DATA_BYTES,
+    Bits,
+    Bytes,
+    Ints,
+    Packets,
+    Pictures,
+    are_settings_known,
+)
+
+_SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
+_SETTINGS = (_SPS, _PPS, 13, 15)
+_MACROBLOCK_0 = 0x80
+_LOSSLESS_PROFILE = 244
+_X264 = re.compile(rb"x264 - core (\d+)")
+_X264_AS_SPECIFIED = 151  # from this build on, without loss as well
+_HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
+
+
+def prove_h264(packets: Packets) -> Pictures | None:
+    """Each packet a picture, where there are no fields and no gaps. Which one is an IDR is looked
+    up, since containers flag others as well."""
+    length_bytes, units = _avc_configuration(packets.extradata)
+    told = frozenset(unit for kind, unit in units if kind in _SETTINGS)
+    heads = packets.heads()
+    begin = np.full(len(heads), length_bytes or 3)  # of the first unit
+    if not length_bytes:
+        begin += heads[:, 2] == 0  # start codes have three bytes or four
+        if heads[:, :2].any() or (heads[np.arange(len(heads)), begin - 1] != 1).any():
+            return None
+    kinds = heads[np.arange(len(heads)), begin] & 31
+    slices = heads[np.arange(len(heads)), begin + 1]  # first macroblock, type
+    settings: dict[int, frozenset[bytes]] = {}
+    for i in np.flatnonzero((kinds != _SLICE) & (kinds != _IDR)).tolist():
+        found = set()
+        for kind, unit in _nal_units(packets.data(i, DATA_BYTES), length_bytes):
+            if kind in _SETTINGS:
+                found.add(unit)
+            if _SLICE <= kind <= _IDR:
+                kinds[i], slices[i] = kind, unit[1] if len(unit) > 1 else 0
+                break
+        if found:
+            settings[i] = frozenset(found)
+    starts = np.flatnonzero(kinds == _IDR)
+    if not ((kinds == _SLICE) | (kinds == _IDR)).all() or (slices < _MACROBLOCK_0).any():
+        return None
+    units_told = told.union(*settings.values())
+    sequences = [_sequence(unit) for unit in units_told if unit[0] & 31 == _SPS]
+    if not sequences or not all(sequence.frames_only for sequence in sequences):
+        return None
+    # Where nobody says how far pictures are reordered, a decoder finds out as it goes on, and drops
+    # those for which it finds out too late.
+    if not all(sequence.tells_order for sequence in sequences) and _is_b(slices).any():
+        return None
+    if starts[:1].tolist() != [0] or not are_settings_known(settings, told, starts.tolist()):
+        return None
+    if any(sequence.profile == _LOSSLESS_PROFILE for sequence in sequences):
+        starts = _with_encoder(packets, starts)
+    return Pictures(len(packets.sizes), starts, reordered=packets.has_b_frames)
+
+
+def _is_b(slices: Bytes) -> npt.NDArray[np.bool_]:
+    """Whether slices are B-slices, by the byte behind their header: a 1 bit for macroblock 0, and
+    010 or 00111."""
+    found: npt.NDArray[np.bool_] = (slices & 0x70 == 0x20) | (slices & 0x7C == 0x1C)
+    return found
+
+
+def _with_encoder(packets: Packets, starts: Ints) -> Ints:
+    """Those starts at which a decoder is told what encoder it was, where that matters: pictures of
+    an old x264 without loss are decoded in another way. Most say it in the first packet alone."""
+    said = _X264.search(packets.data(0, DATA_BYTES))
+    if said is None or int(said[1]) >= _X264_AS_SPECIFIED:
+        return starts
+    say = [i for i in starts.tolist() if said[0] in packets.data(i, DATA_BYTES)]
+    return np.array(say, np.int64)
+
+
+def _avc_configuration(extradata: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+    """How long the length in front of a NAL unit is (0: start codes), and the units told there."""
+    if extradata[:1] != b"\1" or len(extradata) < 8:
+        return 0, list(_nal_units(extradata, 0))
+    units, at = [], 5
+    for mask in (31, 255):  # sequence and picture parameter sets
+        count, at = extradata[at : at + 1], at + 1
+        for _ in range(count[0] & mask if count else 0):
+            length = int.from_bytes(extradata[at : at + 2], "big")
+            unit = extradata[at + 2 : at + 2 + length]
+            at += 2 + length
+            if unit:
+                units.append((unit[0] & 31, unit))
+    return (extradata[4] & 3) + 1, units
+
+
+def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Type and bytes of each NAL unit, as far as ``data`` goes."""
+    at = 0
+    while length_bytes and at + length_bytes < len(data):
+        begin = at + length_bytes
+        at = begin + int.from_bytes(data[at:begin], "big")
+        if at > begin:
+            yield data[begin] & 31, data[begin:at]
+    if not length_bytes:
+        for unit in re.split(b"\0\0\1", data)[1:]:
+            if unit:
+                yield unit[0] & 31, unit.rstrip(b"\0")
+
+
+class _Sequence(NamedTuple):
+    """Of a sequence parameter set: whether all are frames without gaps in between, and whether it
+    tells how far they are reordered, if they are. Of one that is cut off, nothing is known."""
+
+    profile: int = 0
+    frames_only: bool = False
+    tells_order: bool = False
+
+
+@lru_cache(256)  # encoders write the same one into all their files
+def _sequence(sps: bytes) -> _Sequence:
+    bits = Bits(sps.replace(b"\0\0\3", b"\0\0"))
+    try:
+        bits.take(8)
+        profile = bits.take(8)
+        bits.take(16)
+        bits.golomb()
+        if profile in _HIGH_PROFILES:
+            chroma = bits.golomb()
+            if chroma == 3:
+                bits.take(1)
+            bits.golomb(), bits.golomb()
+            bits.take(1)
+            if bits.take(1):
+                for i in range(12 if chroma == 3 else 8):
+                    if bits.take(1):
+                        _skip_scaling_list(bits, 16 if i < 6 else 64)
+        bits.golomb()
+        order_type = bits.golomb()
+        if order_type == 0:
+            bits.golomb()
+        elif order_type == 1:
+            bits.take(1)
+            bits.golomb(), bits.golomb()
+            for _ in range(bits.golomb()):
+                bits.golomb()
+        bits.golomb()
+        gaps = bits.take(1)
+        bits.golomb(), bits.golomb()
+        frames_only = not gaps and bool(bits.take(1))
+        tells_order = order_type == 2 or (frames_only and _is_restricted(bits))
+    except EOFError:
+        return _Sequence()
+    return _Sequence(profile, frames_only, tells_order)
+
+
+def _is_restricted(bits: Bits) -> bool:
+    """Whether the rest of a set for frames only has restrictions of the bitstream at its end."""
+    with suppress(EOFError):
+        bits.take(1)
+        if bits.take(1):  # cropping
+            bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb()
+        if not bits.take(1):  # usability information
+            return False
+        if bits.take(1) and bits.take(8) == 255:  # aspect ratio
+            bits.take(32)
+        if bits.take(1):  # overscan
+            bits.take(1)
+        if bits.take(1):  # signal
+            bits.take(4)
+            if bits.take(1):  # colours
+                bits.take(24)
+        if bits.take(1):  # place of chroma
+            bits.golomb(), bits.golomb()
+        if bits.take(1):  # timing
+            bits.take(65)
+        models = 0
+        for _ in range(2):
+            if bits.take(1):
+                models += 1
+                _skip_decoder_model(bits)
+        bits.take(2 if models else 1)
+        return bool(bits.take(1))
+    return False
+
+
+def _skip_decoder_model(bits: Bits) -> None:
+    """Of a hypothetical reference decoder."""
+    count = bits.golomb() + 1
+    bits.take(8)
+    for _ in range(count):
+        bits.golomb(), bits.golomb()
+        bits.take(1)
+    bits.take(20)
+
+
+def _skip_scaling_list(bits: Bits, length: int) -> None:
+    last = following = 8
+    for _ in range(length):
+        if following:
+            code = bits.golomb()
+            following = (last + (code + 1) // 2 * (1 if code % 2 else -1)) % 256
+        last = following or last

@@ -1,0 +1,274 @@
+"""What the headers of MPEG-4 pictures (VOPs) prove. Pure.
+
+B-VOPs, VOPs that are not coded, two VOPs in a packet ("packed") and the placeholders that follow:
+as FFmpeg takes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.bitstreams.pictures import (
+    DATA_BYTES,
+    HEAD_BYTES,
+    INTER,
+    INTRA,
+    NONE,
+    B,
+    Bits,
+    Bytes,
+    Ints,
+    Packets,
+    Pictures,
+    are_settings_known,
+    by_types,
+)
+
+_LAYER_BYTES = 24  # of a layer's header, as far as it is read
+_UNCODED_BYTES = 32  # of a picture that is not coded, at most
+_VOP_BYTES = 64  # of a picture's header, at most
+_USUAL_VOP_BYTES = 16  # of nearly all of them
+_PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
+_VOP = b"\0\0\1\xb6"
+_VOP_NUMBER = int.from_bytes(_VOP, "little")
+_VOL = re.compile(b"\0\0\1[\x20-\x2f]")
+_TIME_CODE_BEGINS = b"\0\0\1\xb3"  # of a group of VOPs
+_TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
+_DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
+_TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
+_VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
+
+
+def prove_mpeg4(packets: Packets) -> Pictures | None:
+    """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
+    first = packets.data(0, DATA_BYTES)
+    first = first[: first.find(_VOP) + len(_VOP)]
+    divx, layer, before = _settings(first, packets.extradata)
+    if layer is None:
+        return None
+    heads = packets.heads()
+    types = _VOP_TYPES.take(heads[:, 4])
+    closed: npt.NDArray[np.bool_] | None = None  # not followed by a B-VOP that is kept
+    settings: dict[int, bytes] = {}
+    if divx is not None and divx[1] == b"p":
+        closed = np.full(len(heads), True)
+        looked_at = _unpack(packets, closed)
+    else:
+        plain = heads[:, :4].view("<u4")[:, 0] == _VOP_NUMBER
+        odd = (~(plain & (packets.sizes >= _UNCODED_BYTES))).nonzero()[0]
+        at, alike = _like_first(packets, heads, first, odd)
+        begun = odd if alike.all() else odd[alike]
+        types[begun] = _VOP_TYPES.take(heads[begun, at + 4])
+        settings = dict.fromkeys(begun.tolist(), before)
+        rest = () if begun is odd else odd[~alike].tolist()
+        looked_at = {i: packets.data(i, DATA_BYTES) for i in rest}
+    if looked_at is None:
+        return None
+    is_skipped = False
+    for i, data in looked_at.items():
+        if len(data) == 1 and divx is not None:
+            types[i] = NONE  # as FFmpeg takes it
+            continue
+        at = data.find(_VOP)
+        if at < 0:
+            return None
+        if len(data) - at >= _UNCODED_BYTES:
+            types[i] = _TYPES[data[at + 4] >> 6]
+        else:
+            vop = _vop(data, layer)
+            if vop is None:
+                return None
+            if not vop.is_coded and i == len(types) - 1:
+                return None  # at the end of the file, FFmpeg shows the last picture once more
+            types[i] = vop.type if vop.is_coded else NONE
+            is_skipped |= not vop.is_coded
+        if at and (before := _TIME_CODE.sub(b"", data[:at])):
+            settings[i] = before
+    pictures = by_types(types)
+    if pictures is None or not are_settings_known(settings, packets.extradata, pictures.starts):
+        return None
+    if (types != B).all():
+        return pictures
+    # FFmpeg goes by the distance of the fields of the first B-VOP that it meets with.
+    if layer.is_interlaced:
+        return None
+    # Told of no B-VOPs, a decoder holds nothing back until it meets with one.
+    unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
+    if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
+        return None
+    every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
+    vops = [_vop(data, layer) for data in every if len(data) > 1]
+    # What is kept is not taken at a start, and so the placeholder is, for a picture without time.
+    if closed is not None:
+        closed[0] = True
+        pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
+    return pictures if _are_times_right(vops, layer) else None
+
+
+@lru_cache(256)  # the files of a data set are made by few encoders
+def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, Layer | None, bytes]:
+    """What DivX's encoder says of itself, and the layer, before the first picture or apart; and all
+    that stands before that picture, but for a time code."""
+    divx = _DIVX.search(first) or _DIVX.search(extradata)
+    layer = video_object_layer(first) or video_object_layer(extradata)
+    return divx, layer, _TIME_CODE.sub(b"", first[: -len(_VOP)])
+
+
+def _like_first(
+    packets: Packets, heads: Bytes, first: bytes, odd: Ints
+) -> tuple[int, npt.NDArray[np.bool_]]:
+    """Where the VOP of the first packet begins, and which of the ``odd`` ones have the same before
+    it, but for a time code: the key frames of most files."""
+    at = first.find(_VOP)
+    if not 0 <= at <= HEAD_BYTES - _USUAL_VOP_BYTES:
+        return 0, np.full(len(odd), False)
+    same = heads[odd, : at + 4] == heads[0, : at + 4]
+    code = first.find(_TIME_CODE_BEGINS, 0, at)
+    if 0 <= code <= at - 7:
+        same[:, code + 4 : code + 7] = True
+    return at, same.all(axis=1) & (packets.sizes[odd] >= at + _UNCODED_BYTES)
+
+
+def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:
+    """What FFmpeg decodes upon each packet, where one with a reference picture may hold a B-VOP as
+    well: FFmpeg keeps that, and decodes it in the place of the next packet, which is a placeholder,
+    or another B-VOP that is kept in its turn."""
+    pictures: dict[int, bytes] = {}
+    kept = b""
+    for i in range(len(packets.sizes)):
+        data = packets.whole(i)
+        if data is None:
+            return None
+        is_small = len(data) <= _PLACEHOLDER_BYTES
+        if is_small and len(data) > 1 and not kept:
+            return None  # not coded, or a tiny picture
+        pictures[i] = kept or data
+        following = data.find(_VOP, 0 if kept else data.find(_VOP) + 4)
+        is_kept = 0 <= following < len(data) - 4 and not data[following + 4] & 0x40
+        if kept and not is_small and not (is_kept and following == 0):
+            return None  # one of two pictures is lost
+        kept = data[following:] if is_kept else b""
+        closed[i] = not kept
+    return pictures  # what is kept at the end is never shown
+
+
+class Layer(NamedTuple):
+    """Of the header of a video object layer: its type, whether it says that no B-VOPs come (None:
+    nothing), how many units of time a second has, whether there may be fields; width and height,
+    and whether pixels are square, or nothing is said of that."""
+
+    type: int
+    low_delay: bool | None
+    resolution: int
+    is_interlaced: bool
+    size: tuple[int, int]
+    is_square: bool
+
+
+def video_object_layer(data: bytes) -> Layer | None:
+    """The first such header in the beginning of a packet, if it is understood."""
+    found = _VOL.search(data)
+    return None if found is None else _layer(data[found.end() : found.end() + _LAYER_BYTES])
+
+
+@lru_cache(256)  # the files of a data set are made by few encoders
+def _layer(data: bytes) -> Layer | None:
+    bits = Bits(data)
+    try:
+        bits.take(1)  # random access
+        layer_type = bits.take(8)
+        if bits.take(1):  # version, priority
+            bits.take(7)
+        aspect = bits.take(4)
+        if aspect == 15:  # told in full
+            bits.take(16)
+        low_delay = None
+        if bits.take(1):  # control parameters
+            bits.take(2)  # chroma
+            low_delay = bool(bits.take(1))
+            if bits.take(1):  # buffer sizes
+                bits.take(79)
+        if bits.take(2) != 0:  # a shape
+            return None
+        bits.take(1)
+        resolution = bits.take(16)
+        bits.take(1)
+        if bits.take(1):  # all pictures take the same time
+            bits.take(_unit_bits(resolution))
+        bits.take(1)
+        width = bits.take(13)
+        bits.take(1)
+        height = bits.take(13)
+        bits.take(1)
+        is_interlaced = bool(bits.take(1))
+    except EOFError:
+        return None
+    if not resolution:
+        return None
+    return Layer(layer_type, low_delay, resolution, is_interlaced, (width, height), aspect < 2)
+
+
+def _unit_bits(resolution: int) -> int:
+    return max(1, (resolution - 1).bit_length())
+
+
+class _Vop(NamedTuple):
+    """The type of a VOP; its time in whole seconds after the last ones, and units; the seconds that
+    a time code before it sets, if there is one."""
+
+    type: int
+    seconds: int
+    units: int
+    is_coded: bool
+    time_code: int | None
+
+
+def _vop(data: bytes, layer: Layer) -> _Vop | None:
+    at = data.find(_VOP)
+    if at < 0:
+        return None
+    time_code = None
+    for code in _TIME_CODE.finditer(data[:at]) if at else ():
+        hours, minutes, _, seconds = map(Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
+        time_code = seconds + 60 * (minutes + 60 * hours)
+    # Numbers in place of `Bits`: of a file with B-VOPs there is one of these for each packet. The
+    # type, a 1 for each second and a 0, a marker, units, a marker, whether it is coded.
+    head = data[at + 4 : at + _VOP_BYTES]
+    value, length = int.from_bytes(head, "big"), 8 * len(head) - 2
+    zeros = ~value & (1 << max(0, length)) - 1  # ones where there are zeros, behind the type
+    left = zeros.bit_length() - 1  # bits behind the seconds
+    unit_bits = _unit_bits(layer.resolution)
+    end = left - unit_bits - 3
+    if end < 0:
+        return None
+    units, marker, coded = (value >> end + 2) & (1 << unit_bits) - 1, value >> end + 1, value >> end
+    if not marker & 1:
+        return None  # FFmpeg takes that for another resolution
+    return _Vop(_TYPES[value >> length], length - left - 1, units, bool(coded & 1), time_code)
+
+
+def _are_times_right(vops: Iterable[_Vop | None], layer: Layer) -> bool:
+    """Whether each B-VOP is between its references in time; FFmpeg passes over others."""
+    second = before = references = 0  # `second` that of the last reference, `before` of that before
+    last = distance = 0  # time of the last reference, and to the one before it
+    for vop in vops:
+        if vop is None:
+            return False
+        if vop.time_code is not None:
+            second = vop.time_code
+        if vop.type == B:
+            time = (before + vop.seconds) * layer.resolution + vop.units
+            if references > 1 and not 0 < distance - (last - time) < distance:
+                return False
+        else:
+            before, second = second, second + vop.seconds
+            time = second * layer.resolution + vop.units
+            distance, last = time - last, time
+            references += 1
+    return True

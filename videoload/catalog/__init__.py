@@ -1,0 +1,1 @@
+"""Which videos there are, and the label of each."""

@@ -1,0 +1,390 @@
+"""Which videos, which labels.
+
+The problem: a data set comes as class folders, as UCF-101's split files or as a table, and the
+trainer, its ranks and the workers on other hosts must mean the same clip by the same number.
+The invariant: a ``Catalog`` never changes. Its paths are normalised, UTF-8 and lexically inside the
+root; its labels are indices into ``classes``; no segment of a file stands in it twice, unless that
+was asked for; its order is that of the list it was made from, or of sorted paths, never that of a
+file system.
+Whatever breaks this is a ``CatalogError`` of one line that names the file, and the line if any.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any, SupportsIndex, overload
+
+import numpy as np
+
+from videoload.catalog import targets as targets_
+from videoload.catalog.columns import ClassNames, Columns, PathLike, checked_names, normal_path
+from videoload.catalog.csv_files import TargetColumns, read_csv
+from videoload.catalog.folders import SUFFIXES, open_root, read_folder, train_and_test
+from videoload.catalog.lists import read_list  # fmt: skip
+from videoload.catalog.splitting import By, first_side, groups, recordings
+from videoload.catalog.table import Column, Ints, Part, Table, Video
+from videoload.errors import CatalogError
+
+
+class Catalog:
+    """An immutable sequence of `Video`: which videos, which labels.
+
+    ``len(catalog)``, ``catalog[i]`` and iteration give `Video`; it is kept as columns, a str and 8
+    to 32 bytes each. The order is that of the arguments. No file is looked at.
+
+    Args:
+        paths: Of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
+            resolved, and none may lead out of the root.
+        labels: Index into ``classes`` of each video, int [N].
+        classes: Names of the classes, each once, at least one.
+        root: Folder that the paths are relative to; it must exist. Or a URL (``s3://``, ``gs://``,
+            ``az://``, ``http://``), of which nothing is asked here. None, the default: the files
+            are on the workers' hosts only.
+        starts: First source frame of each segment, int [N]. Default None: all 0. A value of None
+            stands for its default here, in ``ends`` and in ``frames``.
+        ends: Source frame after each segment's last, int [N], -1 for the end of the file. Default
+            None: all to the end.
+        frames: True frame count of each file, int [N], -1 where it is not known. Default None: of
+            none.
+        duplicates: A segment may stand there more than once, each with its own label or target.
+            Default False.
+        where: Gives the source of video i for messages (a file and its line). Default:
+            ``"video i"``.
+
+    Raises:
+        CatalogError: A path, label or segment is not valid, or a segment stands there twice.
+    """
+
+    __slots__ = ("_classes", "_duplicates", "_parts", "_root", "_table", "_targets")
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        labels: Column,
+        classes: Sequence[str],
+        root: PathLike | None = None,
+        starts: Column | None = None,
+        ends: Column | None = None,
+        frames: Column | None = None,
+        *,
+        duplicates: bool = False,
+        where: Callable[[int], str] = "video {}".format,
+    ) -> None:
+        if not len(paths):
+            raise CatalogError("there are no videos: a catalog needs at least one")
+        normal = [normal_path(path, where, i) for i, path in enumerate(paths)]
+        self._root = None if root is None else open_root(root)
+        self._classes = checked_names(classes, "classes")
+        self._table = Table(
+            normal, labels, starts, ends, frames,
+            classes=len(self._classes), duplicates=duplicates, where=where,
+        )  # fmt: skip
+        self._duplicates = duplicates
+        self._targets: targets_.Targets | None = None
+        self._parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def from_folder(
+        cls,
+        folder: PathLike,
+        *,
+        root: PathLike | None = None,
+        classes: ClassNames | None = None,
+        suffixes: Sequence[str] = SUFFIXES,
+    ) -> Catalog:
+        """The videos ``folder/<class>/**/*``, by class and then by path.
+
+        Hidden names and symlinked folders are skipped. Other files are passed over, and a warning
+        of the log says of which kinds. A symlink out of the root is an error, because no worker
+        would open it.
+
+        Args:
+            folder: Holds a sub-folder for each class; it may lie in a bucket (``s3://...``).
+            root: Folder that paths are relative to: ``folder`` or a parent of it. None, the
+                default: ``folder``.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order; no
+                other sub-folder may then be there. None, the default: all visible sub-folders,
+                sorted by name, also those without videos, so that train/ and test/ number them
+                alike.
+            suffixes: Of the videos' names, compared without case. Default: ``.avi``,
+                ``.mp4``, ``.mkv`` and ``.mov``.
+
+        Returns:
+            A catalog of at least one video.
+
+        Raises:
+            CatalogError: There are no videos, or a folder, link or name cannot be used.
+        """
+        return cls._of(read_folder(folder, root, classes, suffixes))
+
+    @classmethod
+    def from_list(
+        cls, list_file: PathLike, root: PathLike | None, classes: ClassNames | None = None
+    ) -> Catalog:
+        """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
+
+        The number is that of the class, from 1; where a line has none, the first folder of its path
+        is the class. No file is looked at.
+
+        Args:
+            list_file: trainlist01.txt, testlist01.txt or one like them.
+            root: Folder that the paths are relative to; None: the files are on the workers' hosts
+                only, and ``classes`` is needed.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
+                None, the default: the visible sub-folders of ``root``, sorted by name.
+
+        Returns:
+            A catalog in the order of the lines.
+
+        Raises:
+            CatalogError: The file cannot be read or lists no videos, or a line has no such class.
+        """
+        return cls._of(read_list(list_file, root, classes))
+
+    @classmethod
+    def from_csv(
+        cls,
+        csv_file: PathLike,
+        root: PathLike | None,
+        classes: ClassNames | None = None,
+        *,
+        targets: TargetColumns | None = None,
+        duplicates: bool = False,
+    ) -> Catalog:
+        """A table with a header: columns path, label and, if wanted, start, end, frames.
+
+        Other columns are ignored. Labels that are all whole numbers are indices, and the classes
+        are then ``0``, ``1``, ... up to the highest, or ``classes``; other labels are names of
+        classes. Numbers that are not whole are refused, unless they are names in ``classes``. No
+        file is looked at.
+
+        Several labels of a video stand in its field with ``;`` between them (``cook;talk``), and
+        the targets are then multi-hot, float32 [N, classes]; with the header ``labels`` they always
+        are. The first of them is the video's ``label``.
+
+        Args:
+            csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
+            root: Folder that the paths are relative to; None: the files are on the workers' hosts
+                only.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
+                Where one of them is itself a number, labels are always names. None, the default:
+                what the labels say, names in sorted order.
+            targets: Columns of numbers that are the targets, in the place of labels: ``"x"`` gives
+                float32 [N], ``("x", "y")`` [N, 2], and a dict of them targets with names. The
+                column label may then be missing; all videos are of one class ``"all"``. Default
+                None.
+            duplicates: A segment may stand there more than once. Default False.
+
+        Returns:
+            A catalog in the order of the rows.
+
+        Raises:
+            CatalogError: The file cannot be read or lists no videos, or a row is not valid.
+        """
+        return cls._of(read_csv(csv_file, root, classes, targets), duplicates=duplicates)
+
+    @classmethod
+    def _of(cls, columns: Columns, *, duplicates: bool = False) -> Catalog:
+        catalog = cls(*columns[:-2], duplicates=duplicates, where=columns.where)
+        return catalog if columns.targets is None else catalog.with_targets(columns.targets)
+
+    @classmethod
+    def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
+        """The videos of a folder to train on, and those held back.
+
+        Args:
+            folder: Has ``train/`` and ``test/`` with class folders, or class folders alone.
+            seed: Decides which videos are held back where ``folder`` does not say it. Default 0.
+
+        Returns:
+            ``train/`` and ``test/`` where both are there, else four fifths of the videos of each
+            class and the rest; of files named like UCF-101's (``v_Bowling_g01_c01``), of the
+            recordings (``g01``). Paths are relative to ``folder`` in both.
+
+        Raises:
+            CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
+        """
+        parts = train_and_test(folder)
+        if parts is None:
+            catalog = cls.from_folder(folder)
+            return catalog.split(0.8, seed, by=recordings(catalog))
+        train = cls.from_folder(parts[0], root=folder)
+        return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
+
+    @property
+    def root(self) -> Path | str | None:
+        """The folder that paths are relative to, absolute and resolved, or the URL, a str; None: on
+        workers only."""
+        return self._root
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The class names; a label is an index into them."""
+        return self._classes
+
+    @property
+    def labels(self) -> Ints:
+        """Label of each video, an index into ``classes``: int64 [N], read-only."""
+        return self._table.labels
+
+    @property
+    def targets(self) -> targets_.Targets | None:
+        """What `with_targets` was given, read-only; None: the labels are the targets."""
+        return self._targets
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of a mixture, in their order; of any other catalog none."""
+        return self._parts
+
+    @property
+    def files(self) -> int:
+        """How many files there are; several segments of one count once."""
+        return len(set(self._table.paths))
+
+    @property
+    def segment_frames(self) -> Ints:
+        """Length of each segment in source frames: int64 [N], -1 where neither its end nor the
+        file's frame count is known."""
+        return self._table.segment_frames
+
+    def __len__(self) -> int:
+        return len(self._table.paths)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Video: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Catalog: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Video | Catalog:
+        if isinstance(index, slice):
+            return self.subset(np.arange(len(self))[index])
+        i, videos = operator.index(index), len(self._table.paths)
+        if not -videos <= i < videos:
+            raise IndexError(f"video {i} of a catalog of {videos}")
+        return self._table.video(i % videos)
+
+    def __iter__(self) -> Iterator[Video]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Catalog):
+            return NotImplemented
+        mine, theirs = (
+            (each._root, each._classes, each._table, each._parts) for each in (self, other)
+        )
+        return mine == theirs and targets_.equal(self._targets, other._targets)
+
+    def __hash__(self) -> int:
+        return hash((self._root, self._classes, len(self)))
+
+    def __repr__(self) -> str:
+        return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
+
+    def with_targets(self, targets: object) -> Catalog:
+        """This catalog with other targets than class labels: what a stream gives beside clips.
+
+        They stay in the trainer. ``labels`` and ``classes`` stay as well: `split` and
+        ``balance="class"`` go by them.
+
+        Args:
+            targets: An array [N, ...] with a row for each video: numbers of any type (vectors,
+                multi-hot, a length or a time), or text. `PerFrame`: a row for each source frame. Or
+                a dict of such. A batch has the same, with its clips' rows.
+
+        Returns:
+            A new catalog.
+
+        Raises:
+            CatalogError: There is not a row for each video, or the type is none of these.
+        """
+        new = copy.copy(self)
+        new._targets = targets_.checked(targets, len(self))
+        return new
+
+    def targets_of(self, videos: Ints, frames: Ints) -> Any:
+        """The targets of a batch.
+
+        Args:
+            videos: Index of each clip's video, int64 [B].
+            frames: The source frames that its frames show, int64 [B, T].
+
+        Returns:
+            The labels, int64 [B], or the targets' rows: an array, or a dict of arrays.
+
+        Raises:
+            SpecError: A video has no per-frame target for a frame that is shown.
+        """
+        if self._targets is None:
+            return self.labels[videos]
+        return targets_.batch(self._targets, videos, frames, self._table.paths.__getitem__)
+
+    def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
+        """Some of the videos. The classes stay as they are, also those left without videos.
+
+        ``catalog[10:20]`` is a subset as well.
+
+        Args:
+            indices: Which, in the new order; negative ones count from the end. Of a mask, take
+                ``np.flatnonzero(mask)``.
+            duplicates: A video may be chosen more than once. Default False, unless the catalog has
+                duplicates.
+
+        Returns:
+            A new catalog, with the targets of these videos.
+
+        Raises:
+            CatalogError: There are no indices, or one is not a whole number or stands there twice;
+                or this is a mixture.
+            IndexError: There is no such video.
+        """
+        if self._parts:
+            raise CatalogError("a mixture has no subsets: mix subsets of its parts")
+        chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
+        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+            raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
+        chosen = np.arange(len(self))[chosen.astype(np.int64)]  # negative ones count from the end
+        new = copy.copy(self)
+        new._duplicates = duplicates or self._duplicates
+        new._table = self._table.take(chosen, duplicates=new._duplicates)
+        if self._targets is not None:
+            new._targets = targets_.subset(self._targets, chosen)
+        return new
+
+    def split(
+        self, fraction: float, seed: int = 0, *, by: By | None = None
+    ) -> tuple[Catalog, Catalog]:
+        """Two catalogs, with ``fraction`` and with the rest of the files of each class.
+
+        Which file goes where depends on ``seed`` and the set of videos, not on their order. All
+        segments of a file go to one side; a file of several classes counts for the rarest of them.
+        A class of n files gives ``round(fraction * n)`` to the first, but one to each if n > 1.
+
+        Args:
+            fraction: Share of the files that goes to the first catalog, between 0 and 1; with
+                ``by``, of the groups.
+            seed: Any int. Default 0.
+            by: What belongs together and goes to one side, in the place of files: a regular
+                expression whose groups, or else the whole of it, name a video's group in its path
+                (``r"_(g\\d+)_"`` of UCF-101: one recording, one person); a function of a `Video`;
+                or a value for each. Default None.
+
+        Returns:
+            (first, rest), both in this catalog's order and with all of its classes.
+
+        Raises:
+            CatalogError: ``fraction`` is not between 0 and 1, one side would be empty, or a path
+                does not name its group.
+        """
+        if not isinstance(fraction, Real) or not 0 < fraction < 1:
+            raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction!r}")
+        units = self._table.paths if by is None else groups(list(self), by)
+        what = "files" if by is None else "groups"
+        first = first_side(fraction, operator.index(seed), units, self.labels.tolist(), what)
+        mask = np.fromiter((unit in first for unit in units), np.bool_, len(self))
+        return self.subset(np.flatnonzero(mask)), self.subset(np.flatnonzero(~mask))

@@ -1,0 +1,197 @@
+"""Reading catalogs: tables with a header, as CSV.
+
+What is wrong is a ``CatalogError`` of one line that names the file and its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.catalog.columns import (  # fmt: skip
+    ClassNames,
+    Columns,
+    PathLike,
+    class_names,
+    is_number,
+    some,
+    text_lines,
+)
+from videoload.errors import CatalogError
+
+TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
+
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
+_MOST = float(np.finfo(np.float32).max)  # of a target
+_TOLD = 80  # characters of a field that is wrong
+_NO_LABEL = ""  # what a row says of a column that is not there
+_MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
+
+
+def read_csv(
+    csv_file: PathLike,
+    root: PathLike | None,
+    classes: ClassNames | None,
+    targets: TargetColumns | None = None,
+) -> Columns:
+    """The rows of a table; see `Catalog.from_csv`."""
+    codes: dict[str, int] = {}  # label text -> its code, in order of appearance
+    coded: list[int] = []
+    paths: list[str] = []
+    lines: list[int] = []
+    starts: list[int | None] = []
+    ends: list[int | None] = []
+    frames: list[int | None] = []
+    wanted = _target_names(csv_file, targets)
+    numbers: list[list[float]] = []
+
+    def where(i: int) -> str:
+        return f"{csv_file}, line {lines[i]}"
+
+    rows = _csv_rows(csv_file, [name for group in wanted.values() for name in group])
+    several = next(rows) == ["labels"]
+    for line, (path, label, *others) in rows:
+        lines.append(line)
+        paths.append(path)
+        coded.append(codes.setdefault(label, len(codes)))
+        for column, text in zip((starts, ends, frames), others, strict=False):
+            if text and not is_number(text):
+                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text[:_TOLD]!r}")
+            column.append(int(text) if text else None)
+        if wanted:
+            numbers.append([_finite(text, where) for text in others[3:]])
+    if not paths:
+        raise CatalogError(f"{csv_file} lists no videos below its header")
+    given = None if classes is None else class_names(classes)
+    several = several or any(";" in text and text not in (given or ()) for text in codes)
+    if several and wanted:
+        raise CatalogError(f"{csv_file}: give targets= or several labels of a video, not both")
+    named = [_words(text) if several else [text] for text in codes]
+    first = {word: code for code, words in reversed([*enumerate(named)]) for word in words}
+    texts = list(dict.fromkeys(word for words in named for word in words))
+    if wanted and codes.keys() == {_NO_LABEL}:  # the column is not there
+        given, texts = given or ("all",), []
+    names, label_of = _classes(texts, given, lambda text: where(coded.index(first[text])))
+    labels = np.array([label_of.get(words[0], 0) for words in named])[coded]
+    columns: Any = None
+    if several:
+        hot = np.zeros((len(named), len(names)), np.float32)
+        for code, words in enumerate(named):
+            hot[code, [label_of[word] for word in words]] = 1
+        columns = hot[coded]
+    elif wanted:
+        columns = _target_columns(targets, wanted, np.array(numbers, np.float32))
+    return Columns(paths, labels, names, root, starts, ends, frames, where, columns)
+
+
+def _classes(
+    texts: list[str], given: tuple[str, ...] | None, where: Callable[[str], str]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """The classes that labels with these texts mean, and which of them each text means."""
+    numbered = all(re.fullmatch("-?[0-9]+", text) for text in texts)
+    if numbered and not any(map(is_number, given or ())):
+        most = len(given) if given else _MAX_NUMBERED_CLASSES
+        label_of = {t: int(t) for t in texts if is_number(t) and int(t) < most}
+        names = given or tuple(map(str, range(max(label_of.values(), default=0) + 1)))
+        meant = f"in 0..{most - 1}"
+    else:
+        if given is None and not numbered and all(map(_FRACTION.fullmatch, texts)):
+            # pandas writes 3.0 for 3 where a column has gaps; 0.73 is a target and no class.
+            text = next(text for text in texts if not re.fullmatch("-?[0-9]+", text))
+            raise CatalogError(
+                f"{where(text)}: the labels are numbers, and {text[:_TOLD]!r} is not a whole one: "
+                "write class numbers as 0, 1, ..., or if these are names, give classes=; a number "
+                "to be learnt is one of targets="
+            )
+        names = given or tuple(sorted(filter(None, texts)))
+        label_of = {name: label for label, name in enumerate(names)}
+        meant = f"a class ({some(names)})"
+    for text in texts:
+        if text not in label_of:
+            raise CatalogError(f"{where(text)}: label {text[:_TOLD]!r} is not {meant}")
+    return names, label_of
+
+
+def _words(text: str) -> list[str]:
+    """The labels of a video, of those with ';' between them; without any, none of them fits."""
+    return [word for word in map(str.strip, text.split(";")) if word] or [""]
+
+
+def _target_names(csv_file: PathLike, targets: TargetColumns | None) -> dict[str, list[str]]:
+    """The columns of each target."""
+    if targets is None:
+        return {}
+    named = targets if isinstance(targets, Mapping) else {"targets": targets}
+    found: dict[str, list[str]] = {}
+    for name, of in named.items():
+        names = [of] if isinstance(of, str) else list(of) if isinstance(of, Sequence) else [of]
+        if not all(isinstance(each, str) for each in names):
+            raise CatalogError(f"{csv_file}: targets= takes names of columns, not {of!r}")
+        found[name] = names
+    if not found or not all(found.values()):
+        raise CatalogError(f"{csv_file}: targets= names no column")
+    return found
+
+
+def _target_columns(
+    targets: TargetColumns | None, wanted: dict[str, list[str]], numbers: npt.NDArray[np.float32]
+) -> Any:
+    """Targets [N] where one column was named, [N, columns] where several were."""
+    columns: dict[str, npt.NDArray[np.float32]] = {}
+    at = 0
+    for name, group in wanted.items():
+        asked = targets[name] if isinstance(targets, Mapping) else targets
+        mine = numbers[:, at : at + len(group)]
+        columns[name] = mine[:, 0] if isinstance(asked, str) else mine
+        at += len(group)
+    return columns if isinstance(targets, Mapping) else columns["targets"]
+
+
+def _finite(text: str, where: Callable[[int], str]) -> float:
+    number = float(text) if _FRACTION.fullmatch(text) else math.nan
+    if not abs(number) <= _MOST:
+        raise CatalogError(f"{where(-1)}: a target must be a number, not {text[:_TOLD]!r}")
+    return number
+
+
+def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
+    """First which column of labels there is: ["label"], ["labels"] or, where ``targets`` are
+    wanted, none. Then for each row the line number, and path, label, start, end, frames and
+    targets; '' if not given."""
+    rows = csv.reader(text_lines(csv_file), strict=True)
+    try:
+        header = [name.strip() for name in next(rows, [])]
+        labels = [name for name in ("label", "labels") if name in header]
+        wanted = ["path", *(labels or ["label"]), "start", "end", "frames", *targets]
+        needed = {"path", *targets} if targets else {"path", wanted[1]}
+        if (
+            len(labels) > 1
+            or any(header.count(name) > 1 for name in wanted)
+            or not needed.issubset(header)
+        ):
+            raise CatalogError(
+                f"{csv_file}: the header must have the columns "
+                f"{' and '.join(name for name in wanted if name in needed)} (start, end and frames "
+                f"if wanted), each once, separated by commas, not {','.join(header)[:_TOLD]!r}"
+            )
+        at = [header.index(name) if name in header else len(header) for name in wanted]
+        yield labels
+        for row in rows:
+            if not any(map(str.strip, row)):
+                continue
+            if len(row) != len(header):
+                raise CatalogError(
+                    f"{csv_file}, line {rows.line_num}: {len(row)} fields, the header has "
+                    f"{len(header)}: a field with a comma needs quotes"
+                )
+            row.append(_NO_LABEL)
+            label = row[at[1]].strip()
+            yield rows.line_num, [row[at[0]], label, *(row[i].strip() for i in at[2:])]
+    except csv.Error as error:
+        raise CatalogError(f"{csv_file}, line {rows.line_num}: {error}") from error

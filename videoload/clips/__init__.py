@@ -1,0 +1,1 @@
+"""What one sample is: which frames, which part of them, which pixels."""

@@ -1,0 +1,206 @@
+"""Which frames of a video a clip shows, and which part of them.
+
+A clip has to be the same whichever worker decodes it, so every choice is a pure function of the
+spec, the properties of the video (frame count, rate, size) and one integer seed, which the plan
+derives from (seed, epoch, clip). The draws are made in one fixed order, whatever the spec uses of
+them, so that switching the flip on does not move the windows; further views, and the frames of
+``span="video"``, have a generator of their own.
+"""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_spec import ClipSpec, UnfitError, VideoInfo
+from videoload.clips.regions import (
+    Draw,
+    Rectangle,
+    Size,
+    corner,
+    multiscale_region,
+    resized_region,
+    scaled_size,
+    turned_back,
+)
+
+# Seeds have 64 bits; what is above them tells one generator from another.
+_VIEW, _PARTS = 1 << 64, 1 << 128
+
+
+class ClipParams(NamedTuple):
+    """One clip, decided.
+
+    ``frames`` are ordinals of source frames, int64 [T]. ``region`` (x, y, width, height) of the
+    source frame is scaled to ``scaled`` (width, height); from that, ``size`` (width, height) is cut
+    at ``corner`` (x, y), turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``.
+    ``seed`` is the transform's.
+    """
+
+    frames: npt.NDArray[np.int64]
+    region: Rectangle
+    scaled: Size
+    corner: Size
+    size: Size
+    turns: int
+    flip: bool
+    seed: int
+
+
+def clip_params(
+    spec: ClipSpec,
+    video: VideoInfo,
+    seed: int,
+    clip: int = 0,
+    start: int = 0,
+    end: int | None = None,
+    crop: int = 0,
+    *,
+    view: int = 0,
+) -> ClipParams:
+    """Decide clip number ``clip`` of the segment [start, end) of a video, from ``seed`` alone.
+    ``crop``: which one of several, ``view``: which one of a sample.
+
+    Raises UnfitError where the video cannot give such a clip.
+    """
+    last = video.frames if end is None else min(end, video.frames)
+    if start >= last:
+        raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
+    own = seed + view * _VIEW
+    draw = _generator(own, draws=spec.draws)
+    at, mirror, across, down = draw(), draw(), draw(), draw()
+    shared = own
+    if view and spec.views_share == "window":
+        shared = seed
+        at = _generator(seed, draws=spec.draws)()
+    frames = start + _frames(spec, last - start, video.fps, clip, shared, at)
+    whole, size = video.shown_size(spec), (spec.width, spec.height)
+    if spec.crop in ("resized", "multiscale"):
+        if spec.crop == "resized":
+            region = resized_region(whole, spec.area, spec.ratio, draw)
+        else:
+            region = multiscale_region(whole, draw)
+        scaled, place = size, (0, 0)
+    else:
+        region, scaled = (0, 0, *whole), scaled_size(*whole, spec.resize)
+        place = _corner(spec, scaled, size, crop, across, down)
+    turns = video.turns if spec.rotate else 0
+    x, y, *_ = turned_back((*place, *size), scaled, turns)
+    if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
+        x, y = x & ~1, y & ~1
+    if turns % 2:
+        scaled, size = scaled[::-1], size[::-1]
+    stored = _stored(turned_back(region, whole, turns), video, spec)
+    return ClipParams(frames, stored, scaled, (x, y), size, turns, spec.flip and mirror < 0.5, own)
+
+
+def _generator(seed: int, *, draws: bool = True) -> Draw:
+    # Random.random() gives the same numbers in every version of Python; its other methods may not.
+    return random.Random(seed).random if draws else float  # float() is 0.0
+
+
+def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
+    """A region of a frame that has square pixels, where the spec makes them so, as one of the frame
+    that is stored. It begins at even pixels: a chroma sample spans two each way."""
+    x, y, width, height = region
+    if spec.square_pixels:
+        shown = video.shown_size(spec)[video.turns % 2 if spec.rotate else 0]
+        x, right = x * video.width // shown, -(-(x + width) * video.width // shown)
+        width = right - x
+    return x & ~1, y & ~1, width, height
+
+
+def _corner(
+    spec: ClipSpec, scaled: Size, size: Size, number: int, across: float, down: float
+) -> Size:
+    """Where the crop begins in a scaled frame. Raises UnfitError where it does not fit into it."""
+    free_x, free_y = scaled[0] - size[0], scaled[1] - size[1]
+    if spec.crop == "none" and (free_x or free_y):
+        raise UnfitError(
+            f"frames are {scaled[0]}x{scaled[1]} pixels, the stream's are "
+            f"{size[0]}x{size[1]}; give resize and size"
+        )
+    if free_x < 0 or free_y < 0:
+        raise UnfitError(
+            f"frames of {scaled[0]}x{scaled[1]} pixels are smaller than the crop "
+            f"{size[0]}x{size[1]}; give resize"
+        )
+    if spec.crop == "random":
+        return int(across * (free_x + 1)), int(down * (free_y + 1))
+    return corner(spec.crop, scaled, size, number)
+
+
+def _frames(
+    spec: ClipSpec, frames: int, fps: Fraction, clip: int, seed: int, at: float
+) -> npt.NDArray[np.int64]:
+    """Ordinals of the clip's frames in a video of ``frames`` frames; ``at`` in [0, 1) is drawn."""
+    if spec.span == "video":
+        return _of_parts(spec, frames, clip, seed)
+    if spec.fps is not None and fps <= 0:
+        raise UnfitError("does not say its frame rate; give stride instead of fps")
+    offsets, span = _offsets(spec.frames, spec.stride if spec.fps is None else _step(spec.fps, fps))
+    if frames >= span:
+        counted = spec.frames * spec.stride if spec.span == "strides" else span
+        return offsets + _start(spec, max(0, frames - counted), clip, at)
+    _check_length(spec, frames, span)
+    return offsets % frames if spec.short == "loop" else np.minimum(offsets, frames - 1)
+
+
+def _check_length(spec: ClipSpec, frames: int, span: int) -> None:
+    """Raises UnfitError where the spec wants no video that is shorter than a clip."""
+    if spec.short in ("drop", "error"):
+        reason = f"has {frames} frames, a clip spans {span}"
+        raise UnfitError(reason, dropped=spec.short == "drop")
+
+
+@lru_cache(256)
+def _step(wanted: float, fps: Fraction) -> Fraction:
+    """Source frames from one frame of a clip to the next."""
+    return fps / Fraction(wanted).limit_denominator(1_000_000)
+
+
+@lru_cache(256)
+def _offsets(frames: int, step: int | Fraction) -> tuple[npt.NDArray[np.int64], int]:
+    """Frames of a clip, counted from its first; and how many source frames it spans."""
+    offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
+    offsets.flags.writeable = False
+    return offsets, int(offsets[-1]) + 1
+
+
+def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
+    """First frame of the window: one of 0..free."""
+    match spec.sampling:
+        case "random":
+            return int(at * (free + 1))
+        case "uniform" if spec.clips_per_video > 1:
+            if spec.span == "strides":
+                return round(clip * (free / (spec.clips_per_video - 1)))
+            return free * clip // (spec.clips_per_video - 1)
+        case "dense":
+            return min(clip * spec.dense_hop, free)
+        case _:
+            return free // 2
+
+
+def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> npt.NDArray[np.int64]:
+    """A frame of each of as many equal parts as the clip has frames. Of a video that has fewer,
+    some are shown more than once."""
+    if frames < spec.frames:
+        _check_length(spec, frames, spec.frames)
+    parts = range(spec.frames)
+    match spec.sampling:
+        case "random":
+            draw = _generator(seed + _PARTS)
+            found = [min(int((i + draw()) * frames / spec.frames), frames - 1) for i in parts]
+        case "uniform":  # in float64 and to the nearest even number, as those who publish it
+            part = (frames - 1) / spec.frames
+            within = int(part / (spec.clips_per_video + 1) * (clip + 1))
+            found = [round(part * i) + within for i in parts]
+        case _:
+            found = [(2 * i + 1) * frames // (2 * spec.frames) for i in parts]
+    return np.array(found, np.int64)

@@ -1,0 +1,50 @@
+"""What an array of a sample looks like: its shape and its type, as a spec tells them.
+
+In a slot, and in a message, samples are rows of bytes, one after the other; an array is a view of
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.arguments import whole
+from videoload.errors import SpecError
+
+_KINDS = "biufc"  # bool, integers, floats, complex: nothing that refers to other memory
+
+
+def shape_of(name: str, shape: object) -> tuple[int, ...]:
+    """``shape`` as a tuple of lengths, each at least 1. Raises SpecError."""
+    if not isinstance(shape, tuple | list):
+        raise SpecError(f"{name} must be a tuple of lengths, got {shape!r}")
+    return tuple(whole(name, length) for length in shape)
+
+
+def type_of(name: str, dtype: Any) -> str:
+    """The name of what numpy.dtype takes as a type of numbers. Raises SpecError."""
+    try:
+        found = np.dtype(dtype)
+    except Exception:  # it parses strings, and not all that it raises is a TypeError
+        found = None
+    if found is None or found.kind not in _KINDS or not found.isnative or dtype is None:
+        raise SpecError(
+            f"{name} must be the name of a NumPy type of booleans, integers, floats or complex "
+            f"numbers, got {dtype!r}"
+        )
+    return str(found.name)
+
+
+def array_bytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of an array."""
+    return math.prod(shape) * np.dtype(dtype).itemsize
+
+
+def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+    """Rows of bytes, uint8 [..., bytes] and contiguous, as arrays [..., *shape] that look into
+    them."""
+    return rows.view(dtype).reshape((*rows.shape[:-1], *shape))

@@ -1,0 +1,152 @@
+"""Which workers are admitted, and which are connected. Pure: no sockets, no processes, no clock.
+
+A worker is known by its *peer*, the name of its connection at this trainer, and by what its HELLO
+says: (id, host, pid). One that was cut off comes back as another peer, so its old one is removed
+before the new one is admitted. There are two kinds of addresses:
+
+  * the private one, for children of this process: they prove it with the token that they were
+    given, and their pid must be that of a live child, since no other would be reaped;
+  * those that listen, for workers that dial in (with a key, where keys are required): as many as
+    ``max_remote`` at once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from cachetools import LRUCache
+
+from videoload.stats.stats import Connected
+from videoload.stats.work import Account
+from videoload.transport.messages import Hello
+
+PeerT = TypeVar("PeerT", bound=Hashable)
+
+_SILENT_S = 2.0  # eight heartbeats
+_MAX_REMOTE = 4096  # workers at once: with insecure=True anyone may send HELLO
+STRANGERS = 32  # further connections: of those that have not said HELLO yet
+_KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors that are left to the trainer: so many, or a fourth
+_PEERS_KEPT = 4096  # workers that dialled in, to recognise one that was cut off
+
+
+@dataclass(eq=False, slots=True)
+class ConnectedWorker:
+    """A worker that is connected. ``is_child``: this process started it."""
+
+    host: str
+    pid: int
+    is_child: bool
+    copy: str = ""  # which copy of the videos it reads; of one that dialled in
+    fetches: bool = False  # ... from another host
+    account: Account = field(default_factory=Account)
+    heard: float = math.inf  # when its last message came
+    last_error: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages to people."""
+        return f"{self.host}:{self.pid}"
+
+    @property
+    def which_copy(self) -> tuple[str, str]:
+        """The same for those that read the same copy of the videos."""
+        return self.host, self.copy
+
+    def state(self, now: float) -> Connected:
+        """How it is now."""
+        state = "idle" if self.account.is_free else "decoding"
+        if now - self.heard > _SILENT_S:
+            state = "silent"
+        return Connected(self.name, self.host, self.pid, self.is_child, state, self.last_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The worker is not admitted."""
+
+    reason: str
+    is_full: bool = False  # no worker's fault: the trainer's owner should know
+    is_other: bool = False  # ... as of a worker with other software
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Generic[PeerT]):
+    """The worker is admitted, once the peers in ``replaces`` are removed: they were this worker.
+    ``returned``: it was cut off, so what it had not answered is its connection's fault."""
+
+    worker: ConnectedWorker
+    replaces: tuple[PeerT, ...] = ()
+    returned: bool = False
+
+
+def workers_at_most(descriptors: int, used: int) -> int:
+    """How many workers may dial in where a process may have so many ``descriptors`` open, and has
+    ``used`` for other things: each takes one, and some are left for files of the trainer."""
+    free = descriptors - used - min(_KEPT_FREE, descriptors // _KEPT_SHARE) - STRANGERS
+    return max(1, min(_MAX_REMOTE, free))
+
+
+class Admission(Generic[PeerT]):
+    """The workers that are connected, and the decision on each HELLO."""
+
+    def __init__(self, token: str, *, max_remote: int = _MAX_REMOTE) -> None:
+        """``token``: what children of this process were given."""
+        self.workers: dict[PeerT, ConnectedWorker] = {}
+        self._token = token.encode()
+        self.max_remote = max_remote
+        self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
+        self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
+        self.software: str | None = None  # what a worker has to decode with; None: anything
+
+    def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
+        """Decide on a HELLO at the private address; ``pids`` are those of the live children."""
+        if not hmac.compare_digest(hello.token.encode(), self._token):
+            return Refusal("this address is for the trainer's own workers")
+        # A message of a child may be read after it was reaped; it would not be reaped again.
+        if hello.pid not in pids:
+            return Refusal("this trainer has no such child")
+        # A worker dials again only when its one thread is between two leases, and forgets them.
+        replaces = tuple(
+            other
+            for other, worker in self.workers.items()
+            if worker.is_child and worker.pid == hello.pid and other != peer
+        )
+        return Admitted(ConnectedWorker(hello.host, hello.pid, is_child=True), replaces)
+
+    def remote(self, peer: PeerT, hello: Hello) -> Admitted[PeerT] | Refusal:
+        """Decide on the HELLO of a worker that dialled in."""
+        who = (hello.worker, hello.host, hello.pid)
+        if who in self._barred:
+            return Refusal(self._barred[who])
+        if self.software not in (None, hello.software):
+            return Refusal(
+                f"it decodes with {hello.software}, this trainer with {self.software}: pixels "
+                "would differ (any_software=True of the client admits it)",
+                is_other=True,
+            )
+        last = self._peer_of.get(who, peer)
+        here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
+        if len(here) >= self.max_remote and peer not in here:
+            return Refusal(
+                f"{len(here)} workers have dialled in, and that is the most that this trainer "
+                f"takes: {_MAX_REMOTE}, or fewer where it may not open as many files (ulimit -Hn)",
+                is_full=True,
+            )
+        self._peer_of[who] = peer
+        returned = last != peer
+        worker = ConnectedWorker(
+            hello.host, hello.pid, is_child=False, copy=hello.copy, fetches=hello.fetches
+        )
+        return Admitted(worker, (last,) if returned else (), returned)
+
+    def bar(self, peer: PeerT, reason: str) -> str:
+        """Have no more of a worker that dialled in; returns its name."""
+        for who, its_peer in list(self._peer_of.items()):
+            if its_peer == peer:
+                self._barred[who] = reason
+        worker = self.workers.get(peer)
+        return "that left" if worker is None else worker.name

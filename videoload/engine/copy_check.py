@@ -1,0 +1,171 @@
+"""Answers of workers that dialled in wait here until it is known of which copy of each video clips
+are taken (`copies`), and are taken or refused then. All of it is the I/O thread's."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.engine.admission import ConnectedWorker
+from videoload.engine.copies import MISSING
+from videoload.engine.open_streams import OpenStream
+from videoload.engine.own_files import OwnFiles
+from videoload.engine.rate_limited_log import RateLimitedLog
+from videoload.leases.commands import Command
+from videoload.leases.table import LeaseTable
+from videoload.storage.files import AnyStorage
+from videoload.transport.messages import Compare, Compared, Result
+from videoload.transport.sockets import Peer
+
+_log = logging.getLogger(__name__)
+
+_NO_FRAMES = np.empty((0, 0), np.int64)
+
+
+class _Answer(NamedTuple):
+    """The pixels are in their place by now; ``frames`` are their ordinals. The clips are of
+    ``videos`` of a ``stream``."""
+
+    peer: Peer
+    result: Result
+    frames: npt.NDArray[np.int64]
+    stream: int
+    videos: tuple[int, ...]
+
+
+class CopyCheck:
+    """The answers of one client that wait."""
+
+    def __init__(
+        self,
+        table: LeaseTable,
+        streams: Mapping[int, OpenStream],
+        workers: Mapping[Peer, ConnectedWorker],
+        own_files: OwnFiles,
+        log: RateLimitedLog,
+        *,
+        execute: Callable[[list[Command]], None],
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """``log`` is told of workers with other copies; ``execute`` carries commands of the table
+        out, ``post`` has a call made in the I/O thread."""
+        self._table = table
+        self._streams = streams
+        self._workers = workers
+        self._own_files = own_files
+        self._log = log
+        self._execute = execute
+        self._post = post
+        self._waiting: list[_Answer] = []
+
+    def add(self, peer: Peer, result: Result, frames: npt.NDArray[np.int64], stream: int) -> None:
+        """An answer came, and its pixels are in their place."""
+        videos = self._table.videos(peer, result.lease)
+        self._decide([_Answer(peer, result, frames, stream, videos)])
+
+    def compared(self, peer: Peer, told: Compared) -> None:
+        """A worker told which copies it has."""
+        stream = self._streams.get(told.stream)
+        if stream is not None:
+            for video, file in told.files.items():
+                stream.copies.vote(video, self._workers[peer].which_copy, file, ())
+            self._decide_again(stream, told.files)
+
+    def settle_void(self) -> None:
+        """Time passes: nobody waits for what has become of some of these answers any more."""
+        place, waiting = self._table.place, self._waiting
+        void = [a for a in waiting if place(a.peer, a.result.lease) is None]
+        if void:
+            self._waiting = [a for a in waiting if a not in void]
+            self._decide(void)
+
+    def left(self, worker: ConnectedWorker) -> None:
+        """This worker is connected no more."""
+        if worker.which_copy not in {other.which_copy for other in self._workers.values()}:
+            for stream in self._streams.values():
+                stream.copies.left(worker.which_copy)
+            waiting, self._waiting = self._waiting, []
+            self._decide(waiting)
+
+    def _decide_again(self, stream: OpenStream, videos: Collection[int]) -> None:
+        """More is known of these videos."""
+        about: list[_Answer] = []
+        others: list[_Answer] = []
+        for answer in self._waiting:
+            is_about = answer.stream == stream.id and any(v in videos for v in answer.videos)
+            (about if is_about else others).append(answer)
+        self._waiting = others
+        self._decide(about)
+
+    def _decide(self, answers: Sequence[_Answer]) -> None:
+        """Take or refuse those of these answers of which it is known by now what copies they are
+        of; the others wait."""
+        for answer in answers:
+            peer, result, frames, _, videos = answer
+            place = self._table.place(peer, result.lease)
+            if place is None:  # void
+                self._execute(self._table.result(peer, result.lease, _NO_FRAMES))
+                continue
+            stream = self._streams[place[0]]
+            verdicts = self._verdicts(stream, answer)
+            if None in verdicts and not any(right is False for right in verdicts):
+                self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
+                verdicts = self._verdicts(stream, answer)
+            doubted = [v for v, right in zip(videos, verdicts, strict=True) if right is False]
+            if stream.storage is not None and (anew := stream.copies.to_ask_anew(doubted)):
+                self._waiting.append(answer)
+                self._ask_own(stream, stream.storage, anew)
+            elif doubted:
+                at = verdicts.index(False)
+                path = stream.catalog[videos[at]].path
+                reason = f"its copy of {path} is another one than that of this training"
+                self._log.add(f"worker {self._workers[peer].name}: {reason}", time.monotonic())
+                self._execute(self._table.refused(peer, result.lease, at, reason))  # it may end it
+            elif None in verdicts:
+                self._waiting.append(answer)
+            else:
+                stream.note_rates(videos, result.rates)
+                self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+
+    @staticmethod
+    def _verdicts(stream: OpenStream, answer: _Answer) -> list[bool | None]:
+        judge = stream.copies.judge
+        return [judge(v, file) for v, file in zip(answer.videos, answer.result.files, strict=True)]
+
+    def _ask(self, stream: OpenStream, peer: Peer, files: Mapping[int, int]) -> None:
+        """Find out which copy of these videos is taken: by the trainer's own, or by a vote."""
+        if own := stream.copies.to_ask_own(files):
+            if stream.storage is not None:
+                self._ask_own(stream, stream.storage, own)
+            for video in own if stream.storage is None else ():
+                stream.copies.own(video, MISSING)
+        here: dict[Hashable, Peer] = {
+            worker.which_copy: other
+            for other, worker in self._workers.items()
+            if not worker.is_child
+        }
+        ask: dict[Peer, dict[int, str]] = {}
+        for video, file in files.items():
+            mine = self._workers[peer].which_copy
+            for which in stream.copies.vote(video, mine, file, list(here)):
+                ask.setdefault(here[which], {})[video] = stream.catalog[video].path
+        for other, paths in ask.items():
+            other.send(Compare(stream.id, paths))
+        decided = any(stream.copies.judge(v, file) is not None for v, file in files.items())
+        if decided and self._waiting:  # others may wait for the same
+            self._post(lambda: self._decide_again(stream, files))
+
+    def _ask_own(self, stream: OpenStream, storage: AnyStorage, videos: Sequence[int]) -> None:
+        def told(files: dict[int, int]) -> None:
+            for video, file in files.items():
+                if stream.copies.own(video, file):
+                    _log.warning("%s has changed", stream.catalog[video].path)
+            self._decide_again(stream, files)
+
+        paths = {video: stream.catalog[video].path for video in videos}
+        self._own_files.ask(storage, paths, lambda files: self._post(lambda: told(files)))

@@ -1,0 +1,1 @@
+"""A stream as TensorFlow and Keras want it."""

@@ -1,0 +1,115 @@
+"""A stream as a ``keras.utils.PyDataset``, for code that wants a length and any batch by number.
+
+The stream is a pure function of its arguments, so ``[i]`` is the same batch whoever asks for it, in
+whatever order. In their order, batches ride on one reading of the stream, made ahead of the
+trainer; another number is a seek, and nothing is made ahead of a number that does not follow the
+one before it. Keras looks at the first two batches before it begins: that is a seek as well.
+
+What ``fit`` was given is never freed where TensorFlow reads it: it stands in its global graph. So a
+closed client has its sequences let go of their streams, whose slots are then freed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from videoload.errors import ClosedError, VideoloadError
+from videoload.frameworks import tfdata
+from videoload.plan.plan import Batch, BatchWithInfo
+
+try:
+    import keras
+except ImportError:
+    raise VideoloadError(
+        "stream.sequence needs Keras: pip install 'videoload[tensorflow]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from videoload.trainer.stream import Stream
+
+_ENDLESS = 1 << 40  # steps: a reading in order goes on into the next epochs
+
+
+class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras comes without types
+    """The batches of one epoch of a stream, by number; made by `Stream.sequence`.
+
+    Args:
+        stream: Made by `Client.stream`; kept alive.
+        epoch: The epoch to begin with. Default 0.
+
+    Attributes:
+        epoch: Whose batches these are. It is the next one's after `on_epoch_end`, once each batch
+            was asked for.
+
+    Raises:
+        SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
+    """
+
+    def __init__(self, stream: Stream, epoch: int = 0) -> None:
+        super().__init__()
+        stream.options.check_numbered("a sequence")
+        self.epoch = epoch
+        self._size = len(stream)
+        self._stream: Stream | None = stream
+        stream._client._sequences.add(self)
+        self._lock = threading.Lock()  # Keras may ask in several threads
+        self._reader: Generator[BatchWithInfo, None, None] | None = None
+        self._next = self._stop = -1  # the step that follows, and that at which `_reader` ends
+        self._given: set[int] = set()  # of this epoch
+        self._idle: tfdata.Idle | None = None
+        if keras.config.backend() == "tensorflow":
+            tfdata.expect_reader(stream)
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self._size
+
+    def __getitem__(self, index: int) -> Batch:
+        """Batch number ``index`` of the epoch: (clips, labels). Raises what the stream raises."""
+        number = range(len(self))[index]  # raises IndexError
+        with self._lock:
+            step = self.epoch * len(self) + number
+            if self._reader is None or step != self._next:
+                self._seek(step, follows=step == self._next or number == 0)
+            assert self._reader is not None
+            if self._idle is not None:
+                self._idle.asked = time.monotonic()
+            try:
+                batch = next(self._reader)[:2]
+            except BaseException:
+                self._reader = None
+                raise
+            self._next = step + 1
+            self._given.add(number)
+            if self._next == self._stop:
+                self._close()
+            return batch
+
+    def on_epoch_end(self) -> None:
+        """Go on to the next epoch, if each batch of this one was asked for."""
+        with self._lock:
+            if len(self._given) == len(self):
+                self._given.clear()
+                self.epoch += 1
+
+    def _seek(self, step: int, *, follows: bool) -> None:
+        """Read from ``step`` on: only that one, unless it ``follows`` the one before it."""
+        self._close()
+        if self._stream is None:
+            raise ClosedError("the client is closed")
+        # TensorFlow's iterators release memory only while someone calls it: see `tfdata`.
+        self._idle = tfdata.Idle() if keras.config.backend() == "tensorflow" else None
+        self._stop = step + (_ENDLESS if follows else 1)
+        self._reader = self._stream._read(range(step, self._stop), self._idle)
+
+    def _let_go(self) -> None:
+        """The client is closed. Whoever waits for a batch meanwhile has heard of it."""
+        self._reader = self._stream = None
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,285 @@
+"""One complete decode of a file that does not prove its frames: how many there are, and what each
+looks like.
+
+It takes as long as it takes, so what would be longer than a second is split: at packets that the
+container flags as key frames, decoded by as many threads as there are cores (FFmpeg holds no lock).
+Whether one can begin at such a packet is not taken for granted: each part is decoded a little
+beyond its end, and what comes out there must be what the next part begins with. Where it is not, or
+a decoder complains of anything, the file is decoded again in one go. So the result is that of a
+sequential decode in any case.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+from av.video.frame import VideoFrame
+
+from videoload import native
+from videoload.clips.clip_spec import VideoInfo
+from videoload.index.containers import (
+    REFUSALS,
+    OpenedVideo,
+    PacketMark,
+    UnreadableError,
+    decode_all,
+)  # fmt: skip
+from videoload.index.index import (
+    Tick,
+    VideoIndex,
+    checksum,
+    frame_rate,
+    pixel_aspect,
+    turns_of,
+)
+from videoload.storage.files import VideoFile
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+Ints = npt.NDArray[np.int64]
+
+_LONG_S = 1.0  # what takes longer is split
+_TRIAL_S = 0.2  # so long it is decoded before that is known
+_OVERLAP = 3  # frames, the key frame among them, that two parts must agree in
+_POLL_S = 0.05
+
+
+class Report(NamedTuple):
+    """What a complete decode of a file told about it, for people: ``frames`` that came out,
+    ``refused`` packets that the decoder did not take, ``repaired`` frames that it had to mend."""
+
+    container: str
+    codec: str
+    pixels: str
+    header_frames: int
+    packets: int
+    frames: int
+    refused: int
+    repaired: int
+
+
+class _Frame(NamedTuple):
+    """A frame that came out: its packet, where decoding can start if its position is not -1; and
+    its checksum."""
+
+    packet: int
+    time: int
+    position: int
+    checksum: int
+
+    @classmethod
+    def of(cls, mark: PacketMark, frame: VideoFrame) -> _Frame:
+        position = mark.position if frame.key_frame else -1
+        return cls(mark.number, mark.time, position, checksum(frame))
+
+
+_UNMARKED = PacketMark(-1, 0, -1)
+
+
+class _SplitError(Exception):
+    """The file cannot be decoded in parts."""
+
+
+def decode_index(
+    file: VideoFile, tick: Tick, *, threads: int | None = None
+) -> tuple[VideoIndex, Report]:
+    """Decode the whole file once; ``threads``: at most so many, by default one per core.
+
+    Raises UnreadableError if no frame comes out of it.
+    """
+    threads = native.cores() if threads is None else threads
+    opened = OpenedVideo(file, strict=False)
+    size, turns, pixels = (0, 0), 0, ""
+    frames: list[_Frame] = []
+    repaired = 0
+    began = time.monotonic()
+    try:
+        for mark, frame in decode_all(opened, tick):
+            if not frames:
+                size, pixels = (frame.width, frame.height), frame.format.name
+                turns = turns_of(opened, frame)
+            frames.append(_Frame.of(mark or _UNMARKED, frame))
+            repaired += frame.is_corrupt
+            del frame
+            if threads > 1 and time.monotonic() - began > _TRIAL_S:
+                sound = not (repaired or opened.refused)
+                in_parts = _in_parts(opened, threads, tick) if sound else None
+                threads = 1  # there is one try
+                if in_parts is not None:
+                    frames, opened.taken = in_parts
+                    break
+        if not frames:
+            raise UnreadableError("has no frame that can be decoded")
+        report = Report(
+            opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
+            opened.taken, len(frames), opened.refused, repaired,
+        )  # fmt: skip
+        info = VideoInfo(len(frames), frame_rate(opened), *size, turns, pixel_aspect(opened))
+    finally:
+        opened.close()
+    keyframes = [
+        (ordinal, frame.packet, frame.time, frame.position)
+        for ordinal, frame in enumerate(frames)
+        if frame.position >= 0
+    ]
+    sums = np.array([frame.checksum for frame in frames], np.int64)
+    return VideoIndex(info, np.array(keyframes, np.int64).reshape(-1, 4), sums=sums), report
+
+
+class _Packets(NamedTuple):
+    """Of each packet of a file its position (-1: unknown), its dts, and whether it is flagged as a
+    key frame."""
+
+    positions: Ints
+    times: Ints
+    keys: npt.NDArray[np.bool_]
+
+    def mark(self, number: int) -> PacketMark:
+        """As `PacketMark.of` makes it in a pass over the file: after a seek, dts may be others, or
+        missing. Raises _SplitError where there is no such packet."""
+        if number >= len(self.positions):
+            raise _SplitError
+        position = self.positions.item(number) if self.keys[number] else -1
+        return PacketMark(number, self.times.item(number), position)
+
+
+def _read_packets(file: VideoFile, tick: Tick) -> _Packets:
+    opened = OpenedVideo(file)
+    rows: list[tuple[int, int, bool]] = []
+    try:
+        for packet in opened.packets:
+            if packet.size:
+                position = -1 if packet.pos is None or packet.dts is None else packet.pos
+                rows.append((position, packet.dts or 0, packet.is_keyframe))
+                tick()
+    finally:
+        opened.close()
+    positions, times, keys = np.array(rows, np.int64).reshape(-1, 3).T.copy()
+    return _Packets(positions, times, keys == 1)
+
+
+def _in_parts(opened: OpenedVideo, threads: int, tick: Tick) -> tuple[list[_Frame], int] | None:
+    """All frames of a file, and how many packets it has; None if it cannot be decoded in parts.
+    ``opened`` has decoded for `_TRIAL_S`."""
+    from concurrent.futures import ThreadPoolExecutor  # few processes need it
+
+    table = _read_packets(opened.file, tick)
+    packets = len(table.positions)
+    if opened.taken * _LONG_S >= packets * _TRIAL_S:
+        return None  # it does not take long
+    starts = _split(table, threads)
+    if len(starts) < 2:
+        return None
+    ends = [*starts[1:], packets]
+    counted = _Counted()
+    with ThreadPoolExecutor(len(starts), "videoload-decode") as pool:
+        parts = [
+            pool.submit(_decode_part, opened.file, table, start, end, counted)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        try:
+            done = False
+            while not done:
+                done = _are_done(parts)
+                for _ in range(counted.take()):
+                    tick()
+        finally:
+            counted.stopped = True
+    frames: list[_Frame] = []
+    for part in parts:
+        if part.exception() is not None:
+            return None
+        told = part.result()
+        shared = frames[-_OVERLAP:] if frames else []
+        if [frame.checksum for frame in told[: len(shared)]] != [f.checksum for f in shared]:
+            return None
+        frames = frames[: len(frames) - len(shared)] + told
+    return frames, packets
+
+
+class _Counted:
+    """Packets that all parts have decoded since the last look; ``stopped``: they need not go on."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._packets: list[None] = []
+
+    def add(self) -> None:
+        """One more, by any thread."""
+        if self.stopped:
+            raise _SplitError
+        self._packets.append(None)
+
+    def take(self) -> int:
+        """How many."""
+        taken = len(self._packets)
+        del self._packets[:taken]
+        return taken
+
+
+def _are_done(parts: list[Future[list[_Frame]]]) -> bool:
+    from concurrent.futures import FIRST_EXCEPTION, wait
+
+    return not wait(parts, _POLL_S, FIRST_EXCEPTION).not_done or any(
+        part.done() and part.exception() is not None for part in parts
+    )
+
+
+def _split(table: _Packets, parts: int) -> list[int]:
+    """Packets to begin at: the first, and those flagged as key frames that are nearest behind what
+    would be equal parts."""
+    keys = np.flatnonzero(table.keys & (table.positions >= 0))
+    wanted = np.arange(1, parts) * len(table.positions) // parts
+    at = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] if len(keys) else keys
+    return sorted({0, *at.tolist()})
+
+
+def _decode_part(
+    file: VideoFile, table: _Packets, start: int, end: int, counted: _Counted
+) -> list[_Frame]:
+    """The frames from packet ``start``'s on to packet ``end``'s, and `_OVERLAP` more. Raises
+    _SplitError where anything is not as it should be."""
+    opened = OpenedVideo(file)
+    try:
+        return list(_frames_of_part(opened, table, start, end, counted))
+    except REFUSALS as error:
+        raise _SplitError from error
+    finally:
+        opened.close()
+
+
+def _frames_of_part(
+    opened: OpenedVideo, table: _Packets, start: int, end: int, counted: _Counted
+) -> Iterator[_Frame]:
+    if start:
+        opened.seek(int(table.times[start]))
+    begun, left = start == 0, _OVERLAP
+    number = start
+    for packet in opened.packets:
+        if number == start and packet.size and packet.pos != table.positions[start]:
+            raise _SplitError
+        if packet.size:
+            packet.opaque = table.mark(number)
+            number += 1
+        frames = opened.decode(packet)
+        counted.add()
+        while frames:
+            frame = frames.pop(0)
+            mark = cast("PacketMark | None", frame.opaque)
+            if mark is None or frame.is_corrupt:
+                raise _SplitError
+            begun = begun or mark.number == start
+            if not begun:
+                continue
+            left -= left < _OVERLAP or mark.number == end
+            yield _Frame.of(mark, frame)
+            del frame
+            if not left:
+                return
+    if left and end < len(table.positions):
+        raise _SplitError

@@ -1,0 +1,271 @@
+"""What is known of a video file: how many frames, in which order, and where decoding can start.
+
+**Frame i is the i-th picture in display order: the i-th frame that a complete sequential decode
+outputs.** Headers lie about it, and so do time stamps. Where container index, packet sizes and
+picture headers prove that every coded picture gives one frame (`picture_headers`), they tell, and
+nothing is decoded: an index takes a fraction of a millisecond, and whoever opens a file makes it.
+Where they prove nothing, one complete decode tells, and a checksum of every frame is kept with it:
+whatever comes out later has to have it.
+
+An index is a function of the file's bytes alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import closing
+from fractions import Fraction
+from functools import cache
+from typing import cast
+from zlib import crc32
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.video.frame import VideoFrame
+from av.video.plane import VideoPlane
+
+from videoload.bitstreams.avi_header import MAX_STRETCHED
+from videoload.bitstreams.pictures import KeyFrame
+from videoload.clips.clip_spec import VideoInfo
+from videoload.index.avi_video import AviVideo
+from videoload.index.containers import OpenedVideo, Video, decode_all
+from videoload.index.packets import PacketTable, PlainAvi, read_packets, read_plain_avi
+from videoload.index.stopwatch import Stopwatch
+from videoload.storage.content import Content
+from videoload.storage.files import VideoFile
+
+Tick = Callable[[], None]
+Ints = npt.NDArray[np.int64]
+
+_HEADER = struct.Struct("<QQQIIIIIQ")
+_TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
+_SQUARE = Fraction(1)
+
+
+class VideoIndex:
+    """``info`` of a video and where decoding can start: ``keyframes`` int64 rows of `KeyFrame`.
+
+    Of a video whose pictures are proven, ``ordinals`` and ``reordered`` are as in `Pictures`. Of
+    one that had to be decoded, ``sums`` is a checksum for each frame, int64 [frames]. ``avi``: what
+    it takes to read a plain AVI file.
+
+    ``salvaged`` has, by groups of pictures, what whoever looked for sound frames near damage found
+    in them: the ordinals of the first and the last one, or nothing.
+    """
+
+    def __init__(
+        self,
+        info: VideoInfo,
+        keyframes: Ints,
+        *,
+        ordinals: Ints | None = None,
+        reordered: bool = False,
+        sums: Ints | None = None,
+        avi: PlainAvi | None = None,
+    ) -> None:
+        self.info = info
+        self.keyframes = keyframes
+        self.ordinals = ordinals
+        self.reordered = reordered
+        self.sums = sums
+        self.avi = avi
+        self.salvaged: dict[int, list[int]] = {}
+        self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
+        self._last: tuple[int, KeyFrame] | None = None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether nothing was decoded for this index."""
+        return self.sums is None
+
+    @property
+    def gives_a_frame_a_packet(self) -> bool:
+        """Whether each packet brings one frame, that of its own picture."""
+        return self.is_proven and self.ordinals is None and not self.reordered
+
+    def keyframe_before(self, ordinal: int) -> KeyFrame | None:
+        """The last place to start at, at or before a frame."""
+        group = self.group_of(ordinal)
+        return None if group < 0 else self.keyframe(group)
+
+    def keyframe(self, group: int) -> KeyFrame:
+        """Where a group of pictures starts."""
+        last = self._last  # a clip asks for the same one at each of its frames
+        if last is None or last[0] != group:
+            last = self._last = group, KeyFrame(*self.keyframes[group].tolist())
+        return last[1]
+
+    def group_of(self, ordinal: int) -> int:
+        """The number of the group of pictures that a frame is in; -1: before the first one."""
+        return bisect_right(self._starts, ordinal) - 1
+
+    def end(self, group: int) -> int:
+        """The ordinal after the last one of a group."""
+        return [*self._starts[group + 1 : group + 2], self.info.frames][0]
+
+    def ordinal(self, packet: int, group: int, shown: int) -> int:
+        """Of the frame that comes of a packet of a proven video, after so many of its group; what
+        is of no group at or after this one has none (-1)."""
+        if self.ordinals is not None:
+            return int(self.ordinals[packet]) if packet < len(self.ordinals) else -1
+        if not self.reordered or packet >= self.end(group):
+            return packet
+        # If some are refused, the last numbers of the group are those that are missing.
+        return self._starts[group] + shown if packet >= self._starts[group] else -1
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it costs to keep, with what Python adds."""
+        arrays = (self.keyframes, self.ordinals, self.sums)
+        return 1000 + 8 * len(self._starts) + sum(a.nbytes for a in arrays if a is not None)
+
+    def to_bytes(self) -> bytes:
+        """An index that a complete decode made, to be kept. Raises ValueError for another."""
+        if self.sums is None:
+            raise ValueError("a proven index is made again, not kept")
+        info = self.info
+        header = _HEADER.pack(
+            info.frames, info.fps.numerator, info.fps.denominator, info.width, info.height,
+            info.turns, info.aspect.numerator, info.aspect.denominator, len(self.keyframes),
+        )  # fmt: skip
+        return header + self.keyframes.tobytes() + self.sums.astype(np.uint32).tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> VideoIndex:
+        """Raises ValueError for what `to_bytes` cannot have made."""
+        try:
+            (
+                frames, rate, scale, width, height, turns, across, down, count
+            ) = _HEADER.unpack_from(data)  # fmt: skip
+        except struct.error as error:
+            raise ValueError(f"not an index: {error}") from None
+        ends = _HEADER.size + 32 * count
+        sound = frames and scale and width and height and across and down and turns < 4
+        if not sound or len(data) != ends + 4 * frames:
+            raise ValueError("not an index: its lengths do not add up")
+        keyframes = np.frombuffer(data, np.int64, 4 * count, _HEADER.size).reshape(count, 4)
+        sums = np.frombuffer(data, np.uint32, frames, ends).astype(np.int64)
+        aspect = Fraction(across, down)
+        info = VideoInfo(frames, Fraction(rate, scale), width, height, turns, aspect)
+        return cls(info, keyframes, sums=sums)
+
+
+def open_video(
+    file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
+) -> Video:
+    """The file that an index is of, for decoding. ``watch``: notes what seeking takes. Raises
+    UnreadableError."""
+    if index.avi is not None:
+        return AviVideo(file, index.avi, strict=strict)
+    return OpenedVideo(file, strict=strict, watch=watch)
+
+
+def find_index(
+    file: VideoFile, tick: Tick, watch: Stopwatch | None = None
+) -> tuple[VideoIndex | None, Video | None]:
+    """The index of a file, if it can be told without decoding; and the file, if it had to be
+    opened for that. Raises UnreadableError, OSError."""
+    with closing(Content(file)) as content:
+        if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
+            header, avi, table = plain
+            video, frames = header.video, table.pictures.frames
+            info = VideoInfo(frames, video.rate, *video.size, 0, _aspect(video.aspect))
+            # No decoder yet: the memory of one that waits for its turn is cold when that comes.
+            return _index(table, info, avi), None
+        watch = watch or Stopwatch()
+        with watch.phase("open"):
+            opened = OpenedVideo(file, watch=watch)
+        return prove_index(opened, content, tick), opened
+
+
+def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex | None:
+    """The index of a file that FFmpeg has just opened, if it can be told without decoding;
+    ``content``: its bytes. Raises OSError."""
+    codec = opened.codec
+    # A palette may come with any packet: a seek would lose it.
+    if codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
+        return None
+    table = read_packets(opened, content, tick)
+    if table is None:
+        return None
+    info = VideoInfo(
+        table.pictures.frames, frame_rate(opened), codec.width, codec.height,
+        _turns(opened, tick), pixel_aspect(opened),
+    )  # fmt: skip
+    return _index(table, info)
+
+
+def _index(table: PacketTable, info: VideoInfo, avi: PlainAvi | None = None) -> VideoIndex:
+    pictures = table.pictures
+    packets = pictures.starts
+    ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
+    rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T
+    return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi)
+
+
+def frame_rate(opened: OpenedVideo) -> Fraction:
+    """Frames a second, as the container says; 0 if it does not."""
+    return opened.stream.average_rate or opened.stream.guessed_rate or Fraction()
+
+
+def pixel_aspect(opened: OpenedVideo) -> Fraction:
+    """Width of a pixel divided by its height, as container or codec says; 1 if they do not."""
+    return _aspect(opened.stream.sample_aspect_ratio)
+
+
+def _aspect(told: Fraction | None) -> Fraction:
+    if not told or told == 1:
+        return _SQUARE
+    aspect = Fraction(told)
+    return aspect if 1 <= max(aspect, 1 / aspect) <= MAX_STRETCHED else _SQUARE
+
+
+def turns_of(opened: OpenedVideo, frame: VideoFrame) -> int:
+    """How many times a frame is to be turned by 90 degrees, clockwise, as the container says."""
+    if not opened.container.format.name.startswith(_TURNS):
+        return 0
+    return round(-frame.rotation / 90) % 4  # which counts degrees the other way round
+
+
+def _turns(opened: OpenedVideo, tick: Tick) -> int:
+    """The same of the first frame, through which alone it can be asked."""
+    if not opened.container.format.name.startswith(_TURNS):
+        return 0  # nothing is decoded for it
+    fresh = OpenedVideo(opened.file, strict=False)
+    try:
+        for _, frame in decode_all(fresh, tick):
+            return turns_of(fresh, frame)
+    finally:
+        fresh.close()
+    return 0
+
+
+def checksum(frame: VideoFrame) -> int:
+    """The CRC of all that is seen of a frame, its size and format."""
+    pixels = frame.format.name
+    total = crc32(f"{pixels} {frame.width} {frame.height}".encode())
+    for i, pixel_bits in enumerate(_plane_bits(pixels)):
+        plane = VideoPlane(frame, i)
+        used = -(-plane.width * pixel_bits // 8)  # the rest of a line may hold anything
+        lines = np.ndarray(
+            (plane.height, used), np.uint8, cast(memoryview, plane), 0, (abs(plane.line_size), 1)
+        )
+        total = crc32(lines.tobytes(), total)
+    return total
+
+
+@cache
+def _plane_bits(pixels: str) -> tuple[int, ...]:
+    """Bits that a pixel takes in each plane."""
+    layout = av.VideoFormat(pixels)
+    if pixels == "pal8":
+        return 8, 32  # indices, colours
+    if not layout.is_planar:
+        return (layout.padded_bits_per_pixel,)
+    bits = [0] * 4
+    for component in layout.components:
+        bits[component.plane] += 16 if component.bits > 8 else 8
+    return tuple(filter(None, bits))

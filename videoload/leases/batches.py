@@ -1,0 +1,205 @@
+"""Batches from when they are opened until they are handed over, and whose turn it is to open them.
+Pure: no sockets, no threads, no clock.
+
+  * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
+    Memory is bounded by slots, whatever the number of workers.
+  * The reader that was asked last owns the stream's slots: another one, left half-way, gives back
+    what was not yet consumed and decodes it again when it is asked again. A reader that waits is
+    handed one batch before another may take over, and then those that wait take turns: two
+    iterators over one stream, in one thread or in two, never wait for each other for good.
+  * Read-ahead decides nothing: what ends a stream (too many bad videos, a transform that failed)
+    ends it at the batch that it belongs to, after all batches before that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+
+import numpy as np
+
+from videoload.errors import VideoloadError
+from videoload.leases.commands import Command, Ready, Recall, Stop
+from videoload.leases.records import Batch, Chunk, Reader, Stream
+
+
+class Batches:
+    """Those of all streams."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, Stream] = {}
+        self._readers: dict[int, Reader] = {}
+        self._opened_empty: list[Reader] = []  # of a batch, all clips are known to be bad
+
+    # Readers
+
+    def begin(self, stream: Stream, reader: int, start: int, stop: int) -> None:
+        """A consumer begins to read steps start..stop-1."""
+        self._readers[reader] = stream.readers[reader] = Reader(reader, stream, start, stop, start)
+
+    def wanted(self, reader: int) -> list[Command]:
+        """Its consumer waits for the next batch."""
+        asking = self._readers.get(reader)
+        if asking is None or not asking.unfinished or asking.stream.stopped:
+            return []
+        asking.waiting = True
+        owner = asking.stream.owner
+        if owner is not asking and owner is not None and owner.owed:
+            return []
+        return self._give_turn(asking)
+
+    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> None:
+        """(step, slot) of the batches that a `Recall` took back from the consumer."""
+        back = self._readers[reader]
+        for step, slot in batches:
+            heappush(back.again, step)
+            back.due = min(back.due, step)
+            back.stream.free.append(slot)
+
+    def end(self, reader: int) -> list[Command]:
+        """The consumer reads no further, at the end or before."""
+        ended = self._readers.pop(reader, None)
+        if ended is None:
+            return []
+        del ended.stream.readers[reader]
+        if ended.stream.owner is ended:
+            ended.stream.owner = None
+        _cancel_all(ended)
+        return self.pass_turn(ended.stream)
+
+    def _give_turn(self, reader: Reader) -> list[Command]:
+        """``reader`` owns its stream's slots from now on."""
+        stream, other = reader.stream, reader.stream.owner
+        if other is reader:
+            return []
+        stream.owner = reader
+        reader.owed = True
+        if other is None:
+            return []
+        stream.readers[other.id] = stream.readers.pop(other.id)  # behind those that wait
+        for batch in [*other.filling.values(), *other.complete.values()]:
+            heappush(other.again, batch.step)
+        _cancel_all(other)
+        return [Recall(other.id)]
+
+    def pass_turn(self, stream: Stream) -> list[Command]:
+        """If the owner had its batch, the next of the readers that wait has its turn."""
+        if stream.stopped or (stream.owner is not None and stream.owner.owed):
+            return []
+        for reader in stream.readers.values():
+            if reader.waiting and reader is not stream.owner:
+                return self._give_turn(reader)
+        return []
+
+    @property
+    def by_need(self) -> list[Reader]:
+        """Readers that may decode: those with a waiting consumer first, by turns; then those least
+        ahead."""
+
+        def need(reader: Reader) -> tuple[bool, int, int]:
+            ahead = 0 if reader.waiting else reader.opened - reader.due
+            return not reader.waiting, ahead, reader.stream.granted
+
+        owners = (s.owner for s in self.streams.values() if s.owner and not s.stopped)
+        return sorted(owners, key=need)
+
+    # From opened to delivered
+
+    def open(self, reader: Reader) -> Batch | None:
+        """The next batch of a reader in a free slot, if there is one."""
+        stream = reader.stream
+        while stream.free and (reader.again or reader.opened < reader.stop):
+            if reader.again:
+                step = heappop(reader.again)
+            else:
+                step = reader.opened
+                reader.opened += 1
+            samples = stream.quarantine.kept(stream.plan[step])
+            stream.batch_clips = max(stream.batch_clips, len(samples))
+            batch = Batch(
+                reader, step, stream.free.pop(), samples,
+                np.empty((len(samples), stream.clip_frames), np.int64), missing=len(samples),
+            )  # fmt: skip
+            if samples:
+                reader.filling[step] = reader.splitting = batch
+                return batch
+            reader.complete[step] = batch
+            self._opened_empty.append(reader)
+        return None
+
+    def done(self, chunk: Chunk) -> list[Command]:
+        """All that was to be decoded of this chunk has been, or will not be."""
+        batch = chunk.batch
+        batch.chunks.pop(chunk, None)
+        batch.missing -= chunk.size
+        if batch.missing:
+            return []
+        reader = batch.reader
+        reader.complete[batch.step] = reader.filling.pop(batch.step)
+        return self._deliver(reader)
+
+    def deliver_empty(self) -> Iterator[Command]:
+        """Batches that were opened and hold nothing."""
+        while self._opened_empty:
+            yield from self._deliver(self._opened_empty.pop())
+
+    def _deliver(self, reader: Reader) -> list[Command]:
+        commands: list[Command] = []
+        for step in [reader.due] if reader.stream.ordered else sorted(reader.complete):
+            at = step
+            while (batch := reader.complete.get(at)) is not None:
+                rows = [row for row in range(len(batch.samples)) if row not in batch.left_out]
+                last, error = batch.error or (len(batch.samples), None)
+                samples = [batch.samples[row] for row in rows if row <= last]
+                whole = error is None
+                error = reader.stream.quarantine.due(at, samples, complete=whole) or error
+                if error is not None:
+                    return commands + self.stop(reader.stream, error)
+                del reader.complete[at]
+                ready = Ready(reader.id, at, batch.slot, tuple(samples), batch.frames)
+                if batch.left_out:
+                    ready = replace(ready, frames=batch.frames[rows], rows=tuple(rows))
+                commands.append(ready)
+                reader.waiting = reader.owed = False
+                at += 1
+                reader.due = at
+        return commands
+
+    # The end of a stream
+
+    def stop(self, stream: Stream, error: VideoloadError) -> list[Command]:
+        """It ends with an error."""
+        stream.stopped = True
+        for reader in stream.readers.values():
+            _cancel_all(reader)
+        return [Stop(stream.id, error)]
+
+    def stop_if_due(self, batch: Batch) -> list[Command]:
+        """Stop where the next batch is to be: its first clips, as far as they are decided on, tell
+        already that too many videos are bad. (Where all are bad it would never be complete.)"""
+        stream = batch.reader.stream
+        if stream.ordered and batch.step != batch.reader.due:
+            return []
+        end = min((chunk.first for chunk in batch.chunks), default=batch.next_row)
+        decided = [*batch.samples[:end], *map(stream.quarantine.replace, batch.samples[end:][:1])]
+        error = stream.quarantine.due(batch.step, decided, complete=False)
+        return [] if error is None else self.stop(stream, error)
+
+
+def _cancel_all(reader: Reader) -> None:
+    """A cancelled batch keeps its slot as long as somebody may write into it."""
+    for batch in [*reader.filling.values(), *reader.complete.values()]:
+        for chunk in batch.chunks:
+            for lease in list(chunk.holders):
+                lease.void()
+                if lease.worker.local or lease.lands:
+                    lease.drains = batch
+                    batch.writers += 1
+        if not batch.writers:
+            reader.stream.free.append(batch.slot)
+    reader.filling.clear()
+    reader.complete.clear()
+    reader.orphans.clear()
+    reader.shaken.clear()
+    reader.splitting = None

@@ -1,0 +1,256 @@
+"""What the lease table writes down: streams and their readers, batches and the chunks that they are
+split into, leases and the workers that hold them. Pure.
+
+What one of them can do to those that it leads to is here; who does it, and why, is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappush
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.errors import VideoloadError
+from videoload.leases.commands import WorkerId
+from videoload.leases.paces import Pace
+from videoload.leases.silence import Silence
+from videoload.plan.plan import Plan, Sample
+from videoload.plan.quarantine import Quarantine
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """What is read, and the slots for it; one of its readers owns them."""
+
+    id: int
+    plan: Plan
+    quarantine: Quarantine
+    clip_frames: int
+    ordered: bool
+    lease_clips: int  # at most
+    slots: int
+    free: list[int]
+    clip_bytes: int
+    fetched: bool
+    batch_clips: int = 1
+    readers: dict[int, Reader] = field(default_factory=dict)
+    owner: Reader | None = None
+    stopped: bool = False
+    granted: int = 0  # the number of its last grant, of all grants
+    clip_s: float = math.inf  # what decoding a clip takes, a moving average
+
+    def note_clip_time(self, seconds: float) -> None:
+        """What decoding a clip took."""
+        if 0 < seconds < math.inf:
+            before = seconds if math.isinf(self.clip_s) else self.clip_s
+            self.clip_s = before + (seconds - before) / 8
+
+
+@dataclass(eq=False, slots=True)
+class Reader:
+    """One pass over a stream, for one consumer."""
+
+    id: int
+    stream: Stream
+    opened: int  # first step that was never opened
+    stop: int
+    due: int  # next step to hand over, if ordered
+    again: list[int] = field(default_factory=list)  # heap of steps to open again
+    filling: dict[int, Batch] = field(default_factory=dict)
+    complete: dict[int, Batch] = field(default_factory=dict)
+    # Chunks to be granted again, by step and the order in which they came to it; and of those the
+    # ones that are not for everybody.
+    orphans: list[tuple[int, int, Chunk]] = field(default_factory=list)
+    shaken: list[tuple[int, int, Chunk]] = field(default_factory=list)
+    orphaned: Iterator[int] = field(default_factory=count)  # numbers them
+    splitting: Batch | None = None
+    waiting: bool = False
+    owed: bool = False  # it owns the slots and was not handed a batch since
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether batches are still to come."""
+        return bool(self.opened < self.stop or self.again or self.filling)
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """A batch in a slot."""
+
+    reader: Reader
+    step: int
+    slot: int
+    samples: list[Sample]
+    frames: npt.NDArray[np.int64]
+    next_row: int = 0  # the first that is in no chunk yet
+    missing: int = 0  # rows not done
+    chunks: dict[Chunk, None] = field(default_factory=dict)  # those not done
+    left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
+    error: tuple[int, VideoloadError] | None = None  # what ends the stream here, and at which row
+    writers: int = 0  # local leases that outlive the cancelled batch
+
+    def choose_substitutes(self, first: int, size: int) -> None:
+        """In the place of samples that are known to be bad by now."""
+        substitute = self.reader.stream.quarantine.replace
+        self.samples[first : first + size] = map(substitute, self.samples[first : first + size])
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What a worker said against a clip: that it cannot be decoded, or, ``of_worker``, what speaks
+    against the worker itself."""
+
+    worker: Worker
+    reason: str
+    dropped: bool = False
+    fatal: bool = False
+    here_only: bool = False
+    of_worker: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Chunk:
+    """Consecutive clips of a batch, to be decoded by one worker."""
+
+    batch: Batch
+    first: int
+    size: int
+    holders: dict[Lease, None] = field(default_factory=dict)
+    doubts: list[Doubt] = field(default_factory=list)  # of a chunk of one clip
+    deaths: int = 0
+    crashes: int = 0  # deaths that look like a decoder's doing
+    shaken: bool = False  # a remote worker died over it: those that are here for long go on with it
+    died_at: set[Hashable] = field(default_factory=set)  # copies whose workers died over it
+    queued: bool = False  # among its reader's orphans
+
+    def __post_init__(self) -> None:
+        self.batch.chunks[self] = None
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Those of its clips."""
+        return self.batch.samples[self.first : self.first + self.size]
+
+    @property
+    def lands(self) -> bool:
+        """Whether a receiver writes an answer to it now."""
+        return any(lease.lands for lease in self.holders)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether somebody writes into its place, or may: a receiver, or a local worker."""
+        return any(lease.lands or lease.worker.local for lease in self.holders)
+
+    @property
+    def waits_in(self) -> list[tuple[int, int, Chunk]]:
+        """The heap for it, when it is to be granted again."""
+        reader = self.batch.reader
+        return reader.shaken if self.shaken else reader.orphans
+
+    def void_leases(self, but: Lease | None = None) -> None:
+        """What its workers answer counts no more."""
+        for lease in list(self.holders):
+            if lease is not but:
+                lease.void()
+
+    def requeue(self) -> None:
+        """It is to be granted again."""
+        if not self.queued:
+            self.queued = True
+            reader = self.batch.reader
+            heappush(self.waits_in, (self.batch.step, next(reader.orphaned), self))
+
+    def requeue_if_abandoned(self) -> None:
+        """If no worker that is heard of works on it, it goes to the next one."""
+        if all(lease.worker.suspect for lease in self.holders):
+            self.requeue()
+
+    def single_out(self, at: int) -> Chunk:
+        """A chunk of clip ``at`` alone; the others are granted again as they are."""
+        if self.size == 1:
+            return self
+        self.batch.chunks.pop(self, None)
+        one = Chunk(self.batch, self.first + at, 1)
+        for first, last in ((0, at), (at + 1, self.size)):
+            if first < last:
+                Chunk(self.batch, self.first + first, last - first).requeue()
+        return one
+
+    def requeue_one_by_one(self) -> None:
+        """Its clips are to be granted again, each for itself."""
+        self.batch.chunks.pop(self, None)
+        for row in range(self.first, self.first + self.size):
+            Chunk(self.batch, row, 1, shaken=self.shaken, died_at=set(self.died_at)).requeue()
+
+    def acquit(self) -> None:
+        """It has other samples now: what was said of it is not of these."""
+        self.deaths = self.crashes = 0
+        self.shaken = False
+        self.died_at.clear()
+        self.doubts.clear()
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """A chunk at a worker."""
+
+    id: int
+    worker: Worker
+    chunk: Chunk | None  # None: void, the answer will be dropped
+    stream: int
+    videos: tuple[int, ...]  # of its clips
+    granted: float
+    before: int  # leases that its worker held already
+    size: int  # bytes that its answer has to send
+    on_line: int  # ... and those of them that are still expected
+    drains: Batch | None = None  # the cancelled batch that waits for this writer
+    lands: bool = False  # a receiver writes its answer
+    arrived: bool = False  # its answer has
+    cut_off: bool = False  # its worker was silent meanwhile
+
+    def void(self) -> None:
+        """The worker still works on it, for nothing."""
+        if self.chunk is not None:
+            self.chunk.holders.pop(self, None)
+            self.chunk = None
+
+    def drain(self) -> None:
+        """If a cancelled batch waited for this writer, it waits no longer for it."""
+        if self.drains is not None:
+            batch, self.drains = self.drains, None
+            batch.writers -= 1
+            if not batch.writers:
+                batch.reader.stream.free.append(batch.slot)
+
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    """One that is connected."""
+
+    id: WorkerId
+    local: bool
+    copy: Hashable  # which copy of the videos it reads; None: the trainer's own
+    heard: float
+    joined: float
+    number: int  # in the order in which they joined
+    leases: dict[int, Lease] = field(default_factory=dict)
+    among: dict[Worker, None] | None = None  # those that hold as many leases; None while suspect
+    suspect: bool = False
+    evicted: bool = False
+    progressed: float = -math.inf  # when it last had decoded something
+    progress: int = -1  # packets that it had decoded at its last heartbeat
+    idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
+    idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
+    mistakes: float = 0.0  # clips that it failed at and others did not, less what it did well
+    pauses: int = 0
+    paused_until: float = -math.inf
+    silence: Silence = field(default_factory=Silence)
+    pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(local=self.local)

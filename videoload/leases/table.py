@@ -1,0 +1,516 @@
+"""Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
+
+A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free
+slots; each open batch is split into *chunks*, consecutive clips; a chunk is granted to a worker as
+a *lease*. The invariants:
+
+  * A chunk is done once: its first valid answer counts, a later one finds its lease void.
+  * The fence: at most one live lease of a chunk writes into shared memory (a local one). It is
+    granted again only after its worker is dead, and a cancelled batch keeps its slot until every
+    local lease on it is answered or its worker is dead. Over tcp no worker writes, so a silent
+    worker's chunks go to the next one at once, and the first answer wins - unless the next one is
+    local: that grant makes the remote ones void. An answer that a receiver writes, while it does,
+    is one of a local worker, whatever becomes of its worker: all others of its chunk are void.
+  * What a remote worker is late with while a consumer waits is asked of another one as well.
+
+The other invariants, and who keeps them:
+
+    batches       slots, turns, the order in which batches are handed over, the end of a stream
+    worker_pool   who takes leases and how many; silence, pace, mistakes
+    blame         what a worker says against a clip, and whom to believe
+
+Events are the methods; each returns the commands that the I/O loop has to carry out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from heapq import heappop, heappush
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.leases.batches import Batches
+from videoload.leases.blame import DEATHS, Blame
+from videoload.leases.commands import Command, Grant, WorkerId
+from videoload.leases.pool import AMENDS, WorkerPool
+from videoload.leases.records import Batch, Chunk, Doubt, Lease, Reader, Stream, Worker
+from videoload.leases.silence import Look
+from videoload.plan.plan import Plan
+from videoload.plan.quarantine import Quarantine
+
+_LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
+# At most, where they are clips of one video, which one pass over it decodes, or are made so quickly
+# that all of them take no longer than `_QUICK_S`: a batch that takes `_LEASE_S` or so is one lease.
+_MOST_CLIPS = 64
+_QUICK_S = 0.06
+# Of decoding a run, at most: what takes so long lies far apart in a long video, so that one pass
+# spares little, and a batch would wait for one worker while others are at later ones.
+_RUN_S = 0.5
+_LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
+_LAST = 2  # of a reader's leases, so many for each worker are its last ones
+_TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
+_LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
+
+
+class LeaseTable:
+    """The state of one client: streams, their slots, and the workers."""
+
+    def __init__(
+        self, *, credit: int, stall_s: float, silence_s: float, deaths: int = DEATHS
+    ) -> None:
+        """``credit``: leases that a worker holds at once, next door. ``stall_s``: a local worker
+        silent for so long is killed. ``silence_s``: the leases of a remote one silent for so long
+        go to others. ``deaths``: a clip that, alone in its lease, so many workers died over is
+        taken for bad."""
+        self._pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
+        self._batches = Batches()
+        self._streams = self._batches.streams
+        self._blame = Blame(self._pool, self._batches, deaths)
+        self._landing: dict[int, Lease] = {}
+
+    @property
+    def workers(self) -> int:
+        """Workers that take leases now."""
+        return self._pool.taking
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether some worker would take another lease now."""
+        return self._pool.has_credit
+
+    @property
+    def line_is_full(self) -> bool:
+        """Whether workers that dialled in get no leases since others' answers fill the line."""
+        return self._pool.line_is_full
+
+    # Streams and their consumers
+
+    def add_stream(
+        self,
+        stream: int,
+        plan: Plan,
+        quarantine: Quarantine,
+        *,
+        clip_frames: int,
+        slots: int,
+        ordered: bool,
+        lease_clips: int = _LEASE_CLIPS,
+        clip_bytes: int = 0,
+        fetched: bool = False,
+    ) -> None:
+        """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
+        its clips fit into one message. ``clip_bytes``: of each, where it has to be sent.
+        ``fetched``: local workers have its files from another host."""
+        most = max(1, min(lease_clips, _MOST_CLIPS))
+        self._streams[stream] = Stream(
+            stream, plan, quarantine, clip_frames, ordered, most, slots,
+            list(range(slots))[::-1], clip_bytes, fetched,
+        )  # fmt: skip
+        self._note_what_is_fetched()
+
+    def drop_stream(self, stream: int) -> list[Command]:
+        """Forget a stream that has no consumers any more."""
+        commands: list[Command] = []
+        self._streams[stream].stopped = True
+        for reader in list(self._streams[stream].readers):
+            commands += self.end_reader(reader)
+        del self._streams[stream]
+        self._note_what_is_fetched()
+        return commands
+
+    def start_reader(self, stream: int, reader: int, start: int, stop: int) -> list[Command]:
+        """A consumer begins to read steps start..stop-1."""
+        self._batches.begin(self._streams[stream], reader, start, stop)
+        return self.wanted(reader)
+
+    def wanted(self, reader: int) -> list[Command]:
+        """The consumer of ``reader`` waits for its next batch. May be said again while it waits."""
+        return self._batches.wanted(reader) + self._grant()
+
+    def recalled(self, reader: int, batches: list[tuple[int, int]]) -> list[Command]:
+        """(step, slot) of the batches that a `Recall` took back from the consumer."""
+        self._batches.recalled(reader, batches)
+        return self._grant()
+
+    def slot_back(self, stream: int, slot: int) -> list[Command]:
+        """The consumer is done with a slot."""
+        if stream in self._streams:
+            self._streams[stream].free.append(slot)
+        return self._grant()
+
+    def end_reader(self, reader: int) -> list[Command]:
+        """The consumer reads no further, at the end or before."""
+        return self._batches.end(reader) + self._grant()
+
+    # Workers
+
+    def clock(self, now: float) -> None:
+        """The time of the events that follow, where it matters how long a worker takes."""
+        self._pool.clock(now)
+
+    def worker_joined(
+        self,
+        worker: WorkerId,
+        *,
+        local: bool,
+        now: float,
+        copy: Hashable = None,
+        fetches: bool = False,
+    ) -> list[Command]:
+        """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
+        the videos it reads; None is the trainer's own, whose word is final. ``fetches``: it dialled
+        in, and has its files from another host."""
+        self._pool.join(worker, now, local=local, copy=copy, fetches=fetches)
+        return self._grant()
+
+    def heard(
+        self,
+        worker: WorkerId,
+        now: float,
+        progress: int | None = None,
+        *,
+        importing: bool = False,
+    ) -> bool:
+        """A message of a worker came; False if it is not known. ``progress``: of a heartbeat, how
+        many packets it has decoded. ``importing``: it will be silent for as long as that takes."""
+        known = self._pool.get(worker)
+        if known is not None:
+            self._pool.heard(known, now, progress, importing=importing)
+        return known is not None
+
+    def sends(self, worker: WorkerId, now: float) -> None:
+        """Something of a worker's message came, if not all of it: it may wait long for a full line,
+        and is no silence."""
+        known = self._pool.get(worker)
+        if known is not None:
+            self._pool.sends(known, now)
+
+    def worker_left(
+        self,
+        worker: WorkerId,
+        *,
+        died: bool,
+        crashed: bool = False,
+        at_work: int | None = None,
+    ) -> list[Command]:
+        """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
+        ``died``: the lease that it was at may be what killed it. ``at_work``: which one that was, 0
+        if none; if not known, it is taken for the first one that it has not answered."""
+        gone = self._pool.leave(worker)
+        if gone is None:
+            return []
+        said_bye = not died
+        if gone.evicted:
+            died = crashed = died and not gone.silence.blameless
+        died = died and not self._pool.died_of_itself(gone)
+        self._pool.strike_off(gone)
+        commands: list[Command] = []
+        leases = [lease for lease in gone.leases.values() if not lease.lands]
+        at = next(iter(leases), None) if at_work is None else gone.leases.get(at_work)
+        for lease in leases:
+            chunk = lease.chunk
+            self._pool.settle(lease)
+            if chunk is None:
+                continue
+            if lease is at and not gone.local and not said_bye:
+                chunk.shaken = True
+                chunk.died_at.add(gone.copy)
+            if lease is at and died and not chunk.holders:
+                commands += self._blame.died_over(gone, chunk, crashed=crashed)
+            else:
+                chunk.requeue_if_abandoned()
+        return commands + self._grant()
+
+    def worker_returned(self, worker: WorkerId) -> None:
+        """A remote worker that had `worker_left` is back under another name: it was the connection
+        that broke, so the clip that it was at is not to blame."""
+        self._blame.returned(worker)
+
+    def storage_answered(self, worker: WorkerId) -> None:
+        """What `AskStorage` asked for was read."""
+        known = self._pool.get(worker)
+        if known is not None:
+            known.silence.storage_answered()
+
+    def silent(self, now: float) -> list[WorkerId]:
+        """The local workers that are silent for long enough to be looked at: see `look`."""
+        return self._pool.silent(now)
+
+    def look(self, worker: WorkerId, look: Look) -> None:
+        """What the kernel tells of a worker in `silent`. Without any look, it counts as hung."""
+        self._pool.look(worker, look)
+
+    def tick(self, now: float) -> list[Command]:
+        """Time passes. Has local workers killed that are stuck, gives the leases of silent remote
+        ones to others, and has those admitted anew that are alive and idle while they hold leases:
+        a lease or its answer was lost on the way."""
+        commands = self._pool.tick(now)
+        for stream in self._streams.values():
+            commands += self._batches.pass_turn(stream)
+            if stream.owner is not None:
+                commands += self._blame.settle_doubts(stream.owner)
+        return commands + self._grant() + self._ask_others_too()
+
+    def _note_what_is_fetched(self) -> None:
+        fetches = any(stream.fetched for stream in self._streams.values())
+        self._pool.note_local_fetches(fetches=fetches)
+
+    # Leases and their answers
+
+    def held(self, worker: WorkerId) -> int:
+        """How many leases a worker holds."""
+        known = self._pool.get(worker)
+        return 0 if known is None else len(known.leases)
+
+    def holds(self, worker: WorkerId, lease: int) -> bool:
+        """Whether this worker's answer to ``lease`` is due, be it void."""
+        return self._pool.lease(worker, lease) is not None
+
+    def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
+        """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
+        found = self._pool.lease(worker, lease)
+        if found is None or found.chunk is None:
+            return None
+        chunk = found.chunk
+        return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.first, chunk.size
+
+    def videos(self, worker: WorkerId, lease: int) -> tuple[int, ...]:
+        """The videos of the clips of ``lease``, in its order; none if it is void."""
+        found = self._pool.lease(worker, lease)
+        return () if found is None or found.chunk is None else found.videos
+
+    def landing(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
+        """A receiver is to write the answer to ``lease``: returns its place, as `place` does, which
+        is the receiver's alone until `landed`; None: it is void."""
+        found, place = self._pool.lease(worker, lease), self.place(worker, lease)
+        if found is None or found.chunk is None:
+            return None
+        found.chunk.void_leases(but=found)
+        found.lands = True
+        self._landing[lease] = found
+        return place
+
+    def landed(self, lease: int, *, whole: bool, blame: bool = False) -> list[Command]:
+        """The receiver writes it no more. If it is ``whole`` and its worker is still there, its
+        `result` is to follow; if not, its clips are granted again. ``blame``: that may be the
+        worker's doing."""
+        found = self._landing.pop(lease)
+        found.lands = False
+        is_here = self._pool.is_here(found.worker)
+        if whole and is_here:
+            return []
+        chunk = found.chunk
+        self._pool.settle(found)
+        if chunk is not None:
+            chunk.requeue_if_abandoned()
+        commands: list[Command] = []
+        if blame and is_here:  # it happens; but not to most of its answers
+            reason = "the pixels that it announced did not come"
+            commands += self._pool.count_mistake(found.worker, reason, AMENDS)
+        return commands + self._grant()
+
+    def arrived(
+        self, worker: WorkerId, lease: int, decode_s: float = 0.0, waited_s: float = 0.0
+    ) -> None:
+        """The answer to ``lease`` has come, valid or not; what becomes of it may take a while.
+        ``waited_s``: what the worker waited, of ``decode_s``, for something else than a core."""
+        found = self._pool.lease(worker, lease)
+        if found is not None:
+            stream = self._streams.get(found.stream)
+            clip_s = math.inf if stream is None else stream.clip_s
+            self._pool.arrived(found, decode_s, clip_s, waited_s)
+
+    def result(
+        self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
+    ) -> list[Command]:
+        """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T],
+        ``decode_s`` is what the decoding took."""
+        self.arrived(worker, lease, decode_s)
+        found = self._pool.lease(worker, lease)
+        if found is None:
+            return []
+        chunk = found.chunk
+        self._pool.settle(found)
+        if chunk is None:
+            return self._grant()
+        batch = chunk.batch
+        batch.reader.stream.note_clip_time(decode_s / chunk.size)
+        batch.frames[chunk.first : chunk.first + chunk.size] = frames
+        chunk.void_leases()
+        found.worker.mistakes = max(0.0, found.worker.mistakes - AMENDS * chunk.size)
+        return self._blame.decoded(chunk) + self._batches.done(chunk) + self._grant()
+
+    def failed(
+        self,
+        worker: WorkerId,
+        lease: int,
+        at: int,
+        reason: str,
+        *,
+        dropped: bool = False,
+        fatal: bool = False,
+        here_only: bool = False,
+    ) -> list[Command]:
+        """Clip ``at`` of ``lease`` cannot be decoded, says its worker, which stopped there.
+
+        If that worker reads the trainer's own copy, or one of another copy says the same, or there
+        is no other worker to ask, it is so: another clip is substituted, or the clip is left out,
+        or if it is ``fatal`` the stream stops at this batch. Else another worker is asked."""
+        found = self._pool.lease(worker, lease)
+        if found is None:
+            return []
+        doubt = Doubt(found.worker, reason, dropped, fatal, here_only)
+        return self._blame.doubt(found, at, doubt) + self._grant()
+
+    def refused(self, worker: WorkerId, lease: int, at: int, reason: str) -> list[Command]:
+        """The answer to ``lease`` is not taken, because of what its worker has for clip ``at``:
+        another worker is asked."""
+        found = self._pool.lease(worker, lease)
+        if found is None:
+            return []
+        commands = self._blame.doubt(found, at, Doubt(found.worker, reason, of_worker=True))
+        return commands + self._pool.count_mistake(found.worker, reason) + self._grant()
+
+    # What is granted next
+
+    def _grant(self) -> list[Command]:
+        """Leases for every worker that has credit, as far as there is work and slots for it."""
+        commands: list[Command] = []
+        passed_over: set[Worker] = set()  # what is left is not for them
+        while (worker := self._pool.next_taker(passed_over)) is not None:
+            chunk = self._next_chunk(worker)
+            if chunk is not None:
+                commands.append(self._grant_to(worker, chunk))
+            elif self._pool.is_slow(worker) or any(
+                reader.orphans or reader.shaken or self._is_for_free(worker, reader)
+                for reader in self._batches.by_need
+            ):
+                passed_over.add(worker)
+            else:
+                break
+        return [*commands, *self._batches.deliver_empty()]
+
+    def _grant_to(self, worker: Worker, chunk: Chunk) -> Grant:
+        lease = self._pool.give(worker, chunk)
+        slot, samples = chunk.batch.slot, tuple(chunk.samples)
+        return Grant(worker.id, lease.id, lease.stream, slot, chunk.first, samples)
+
+    def _ask_others_too(self) -> list[Command]:
+        """What a consumer waits for, and a remote worker is late with, is asked of one that idles
+        as well. A local worker writes where no other may, and so keeps what it has."""
+        commands: list[Command] = []
+        for reader in self._batches.by_need:
+            if not reader.waiting or not reader.filling:
+                continue
+            step = reader.due if reader.stream.ordered else min(reader.filling)
+            batch = reader.filling.get(step)
+            for chunk in () if batch is None else list(batch.chunks):
+                if not self._is_late(chunk):
+                    continue
+                idle = (worker for worker in self._pool.idle if not self._pool.is_slow(worker))
+                if (worker := next(idle, None)) is not None:
+                    commands.append(self._grant_to(worker, chunk))
+        return commands
+
+    def _is_late(self, chunk: Chunk) -> bool:
+        """Whether one remote worker has it, for much longer than it should take."""
+        if len(chunk.holders) != 1 or chunk.queued or chunk.doubts or chunk.shaken:
+            return False
+        [lease] = chunk.holders
+        if lease.worker.local or lease.lands:
+            return False
+        due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self._pool.paces.quick or 1.0)
+        due_s *= max(1.0, (lease.before + 1) / self._pool.credit)
+        late_s = _LATE * due_s + lease.worker.pace.trip_s + _LATE_S
+        return self._pool.now - lease.granted > late_s
+
+    def _next_chunk(self, worker: Worker) -> Chunk | None:
+        for reader in self._batches.by_need:
+            if (orphan := self._next_orphan(reader, worker)) is not None:
+                return orphan
+            if self._pool.would_hold_up(worker, reader.stream) or self._is_for_free(worker, reader):
+                continue
+            batch = reader.splitting or self._batches.open(reader)
+            if batch is None:
+                continue
+            size = min(self._chunk_size(batch, worker), len(batch.samples) - batch.next_row)
+            batch.choose_substitutes(batch.next_row, size)
+            chunk = Chunk(batch, batch.next_row, size)
+            batch.next_row += size
+            reader.splitting = batch if batch.next_row < len(batch.samples) else None
+            return chunk
+        return None
+
+    def _is_for_free(self, worker: Worker, reader: Reader) -> bool:
+        """Whether what is left of a reader are its last leases, which take long, and the worker is
+        at another one: it might begin with its second when all others are done. One that is far
+        away, or whose files are, has it on the way meanwhile, which is worth more."""
+        stream, workers = reader.stream, self._pool.taking
+        if not worker.leases or worker.pace.on_the_way or workers == 1:
+            return False
+        size = -(-stream.batch_clips // workers)
+        left = (reader.stop - reader.opened + len(reader.again)) * stream.batch_clips
+        if reader.splitting is not None:
+            left += len(reader.splitting.samples) - reader.splitting.next_row
+        return _LEASE_S <= size * stream.clip_s < math.inf and left <= _LAST * workers * size
+
+    def _next_orphan(self, reader: Reader, worker: Worker) -> Chunk | None:
+        """A chunk that was granted before, and may be granted to this worker."""
+        found = None
+        if reader.shaken and self._pool.is_settled(worker):
+            found = self._next_of(reader.shaken, worker)
+        return found or self._next_of(reader.orphans, worker)
+
+    def _next_of(self, heap: list[tuple[int, int, Chunk]], worker: Worker) -> Chunk | None:
+        kept: list[tuple[int, int, Chunk]] = []
+        found = None
+        while heap and found is None and len(kept) < _TRIED_ORPHANS:
+            orphan = heappop(heap)
+            chunk = orphan[2]
+            if chunk not in chunk.batch.chunks:
+                continue
+            if chunk.lands:
+                chunk.queued = False
+                continue
+            samples = chunk.samples
+            if not chunk.holders:  # else an answer may come for the samples as they are
+                chunk.batch.choose_substitutes(chunk.first, chunk.size)
+            if samples != chunk.samples:
+                chunk.acquit()
+            if not self._blame.may_take(worker, chunk):
+                kept.append(orphan)
+                continue
+            chunk.queued = False
+            found = chunk
+        for orphan in kept:
+            heappush(orphan[2].waits_in, orphan)
+        return found
+
+    def _chunk_size(self, batch: Batch, worker: Worker) -> int:
+        """A batch is spread over the workers, so that it is complete as early as possible; but
+        where clips are quickly decoded, messages would cost too much: then a lease is longer, as
+        far as the slots can keep all workers busy. A short rest gets no lease of its own. A slow
+        worker has what it can do in 50 ms, or one clip."""
+        stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
+        workers = max(1, pool.taking)
+        spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
+        most = max(_LEASE_CLIPS, math.floor(min(clips, _QUICK_S / stream.clip_s)))
+        longest = min(stream.lease_clips, most, max(-(-clips // workers), spare))
+        shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
+        chunks = max(-(-clips // longest), min(workers, clips // shortest))
+        size = -(-clips // chunks)
+        if not pool.is_slow(worker):
+            return _with_rest_of_video(batch, size, _RUN_S / stream.clip_s)
+        return max(1, min(size, int(_LEASE_S / (stream.clip_s * worker.pace.value))))
+
+
+def _with_rest_of_video(batch: Batch, size: int, most: float) -> int:
+    """So many rows, and those that a pass over the last one's video decodes as well, ``most``."""
+    samples, first = batch.samples, batch.next_row
+    end = min(first + size, len(samples))
+    most = min(first + min(batch.reader.stream.lease_clips, most), len(samples))
+    while end < most and samples[end].video == samples[end - 1].video:
+        end += 1
+    return end - first

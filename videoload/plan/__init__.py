@@ -1,0 +1,1 @@
+"""Which clip stands where in the stream."""

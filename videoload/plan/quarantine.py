@@ -1,0 +1,151 @@
+"""Which videos of a stream cannot be decoded, their substitutes, and when they are too many.
+
+The substitute for a sample follows from (seed, epoch, sample) alone. That a video is known to be
+bad only saves trying it again: the trial would fail and lead to the same substitute. So a video of
+which other clips may be sound, since it is damaged at one place or a function fails at some draws,
+is listed and counted as any other, but each of its clips is tried.
+
+Where a stream stops follows from its batches alone, too. Clips are decoded ahead, so a video may be
+known to be bad long before a serial run would come to it. Therefore a bad file counts from the
+earliest step at which one of its clips was passed over, and the stream stops at the first step up
+to which too many were: not when they are found (`add`), but when that step is handed over (`due`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from videoload.catalog.catalog import Catalog
+from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
+from videoload.plan.plan import Plan, Sample, StreamOptions
+
+_log = logging.getLogger(__name__)
+_ALWAYS_ALLOWED = 3  # in a small catalog one per cent is less than one video
+# A chain of substitutes ends after so many times as many as there are videos: if a single one were
+# sound, it would be met before (all but two of 10^9 times).
+_ATTEMPTS = 20
+
+
+class Quarantine:
+    """The bad videos of one stream.
+
+    Attributes:
+        skips: A clip that cannot be decoded is left out; nothing takes its place.
+    """
+
+    def __init__(self, catalog: Catalog, plan: Plan, options: StreamOptions) -> None:
+        self._catalog = catalog
+        self._plan = plan
+        self._raise = options.on_error == "raise"
+        self.skips = options.on_error == "skip"
+        self._limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
+        # By catalog index, those of which no clip can be decoded: bad ones (True), and those that
+        # are dropped as short.
+        self._avoided: dict[int, bool] = {}
+        self._reasons: dict[str, str] = {}
+        self._found: list[BadVideo] = []
+        # Where a clip of each bad file was first passed over: step, row, attempt.
+        self._met: dict[str, tuple[int, int, int]] = {}
+
+    @property
+    def videos(self) -> list[BadVideo]:
+        """The bad videos, in the order in which they were found. May be read in any thread."""
+        return self._found[:]  # a dict that grows meanwhile cannot be listed
+
+    def add(
+        self, video: int, reason: str, *, dropped: bool = False, here_only: bool = False
+    ) -> None:
+        """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short, and the
+        spec says "drop"; ``here_only``: others of its clips may be decoded. Raises an error where
+        no other is left to take its place."""
+        path = self._catalog[video].path
+        if not here_only:
+            self._avoided[video] = self._avoided.get(video, False) or not dropped
+        if not dropped and path not in self._reasons:
+            self._reasons[path] = reason
+            self._found.append(BadVideo(path, reason))
+            # Those beyond the limit are found while the error that names them is on its way.
+            if not self._raise and len(self._reasons) <= self._limit + 1:
+                instead = "its clips are left out" if self.skips else "other clips stand in for it"
+                _log.warning("bad video %s: %s; %s", path, reason, instead)
+        if self._exhausted and not self.skips:
+            raise self._nothing_left(reason)
+
+    def due(
+        self, step: int, samples: Sequence[Sample], *, complete: bool = True
+    ) -> VideoloadError | None:
+        """Batch ``step`` is the next one, and ``samples`` are what it is made of; not
+        ``complete``: its first ones. Returns the error with which the stream stops there:
+        VideoError (on_error="raise"), TooManyBadVideos; or None."""
+        if not (self._avoided or self._reasons):
+            return None
+        for row, attempt, video in self._passed_over(step, samples, complete=complete):
+            if self._avoided.get(video, True):
+                path, at = self._catalog[video].path, (step, row, attempt)
+                self._met[path] = min(at, self._met.get(path, at))
+        limit = 0 if self._raise else self._limit
+        if len(self._met) > limit:
+            met = sorted((at, path) for path, at in self._met.items() if at[0] <= step)
+            bad = [BadVideo(path, self._reasons[path]) for _, path in met[: limit + 1]]
+            if len(bad) > limit:
+                return VideoError(*bad[0]) if self._raise else self._too_many(bad)
+        return self._nothing_left("") if self._exhausted and complete else None
+
+    def kept(self, samples: list[Sample]) -> list[Sample]:
+        """Those that are to be decoded: where bad clips are left out, those not known to be bad."""
+        if not self.skips:
+            return samples
+        return [sample for sample in samples if sample.video not in self._avoided]
+
+    def replace(self, sample: Sample) -> Sample:
+        """The sample itself, or the first of its substitutes that is not known to be bad."""
+        if self.skips or self._exhausted:
+            return sample
+        while sample.video in self._avoided:
+            sample = self._plan.substitute(sample)
+        return sample
+
+    def instead_of(self, sample: Sample) -> Sample:
+        """What takes the place of a sample that could not be decoded, which was noted. Raises an
+        error where nothing seems to be left."""
+        sample = self._plan.substitute(sample)
+        if sample.attempt > _ATTEMPTS * (self._plan.videos + 10):
+            raise self._nothing_left("")
+        return self.replace(sample)
+
+    @property
+    def _exhausted(self) -> bool:
+        return len(self._avoided) == self._plan.videos
+
+    def _nothing_left(self, reason: str) -> VideoloadError:
+        if not self._reasons:
+            total = len(self._catalog)
+            return SpecError(f'short="drop" leaves none of {total} videos: {reason}'.rstrip(": "))
+        return VideoError(*self.videos[0]) if self._raise else self._too_many(self.videos)
+
+    def _too_many(self, bad: list[BadVideo]) -> TooManyBadVideos:
+        return TooManyBadVideos(bad, self._limit, self._catalog.files)
+
+    def _passed_over(
+        self, step: int, samples: Sequence[Sample], *, complete: bool
+    ) -> Iterator[tuple[int, int, int]]:
+        """(row, attempt, video) of each clip that was to be in the batch and is not."""
+        if self.skips:
+            taken = iter(samples)
+            following = next(taken, None)
+            for row, planned in enumerate(self._plan[step]):
+                if following is not None and _row(planned) == _row(following):
+                    following = next(taken, None)
+                elif following is not None or complete:
+                    yield row, 0, planned.video
+        elif any(sample.attempt for sample in samples):
+            for row, (at, end) in enumerate(zip(self._plan[step], samples, strict=False)):
+                while at.attempt < end.attempt:
+                    yield row, at.attempt, at.video
+                    at = self._plan.substitute(at)  # noqa: PLW2901 - along the chain
+
+
+def _row(sample: Sample) -> tuple[int, int]:
+    """What tells it from the others of its batch."""
+    return sample.origin, sample.crop

@@ -1,0 +1,1 @@
+"""Pixels from other hosts, past ZeroMQ, straight into the slots."""

@@ -1,0 +1,250 @@
+"""Resume with Keras's ``fit``: model and position in one folder, saved and found together.
+
+The stream is a pure function of its arguments, so the number of batches trained on is all there is
+to resume. But it is right only together with the weights of the same moment, and only for the same
+stream, so a `Position` keeps the three of them: the model, the number, and what stream it counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from videoload.arguments import whole
+from videoload.catalog import targets
+from videoload.catalog.joining import do_lengths_decide
+from videoload.errors import SpecError, VideoloadError
+
+try:
+    import keras
+except ImportError:
+    raise VideoloadError("Position needs Keras: pip install 'videoload[tensorflow]'") from None
+
+if TYPE_CHECKING:
+    from videoload.trainer.stream import Stream
+
+
+_MAX_BAD = 0.01  # as most streams have it: they keep the names that they have
+
+
+class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
+    """A Keras callback that saves where a training is, and finds it again.
+
+    The model and the number of batches that it was trained on are saved every ``every`` batches and
+    at the end of a ``fit``. The file with the number is replaced last and in one step: whenever the
+    process is killed, it names a complete model.
+
+        position = vl.Position("runs/first", stream, every=50)
+        model = position.load_model() if position.batches else build_model()
+        for part in position.remaining(epochs=10):
+            model.fit(**part, callbacks=[position])
+
+    Args:
+        folder: Where ``position.json`` and the model are kept. Made if it is not there.
+        stream: The stream that the model is trained on.
+        every: Batches from one saving to the next. Default 100.
+        stop: Once it is set, the training ends with the batch at hand and is saved. Default None:
+            nothing stops it.
+
+    Attributes:
+        batches: How many batches the model was trained on so far.
+
+    Raises:
+        VideoloadError: ``folder`` holds the position of another stream: of other videos, another
+            clip or other options; or it cannot be used.
+        SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        stream: Stream,
+        every: int = 100,
+        *,
+        stop: Event | None = None,
+    ) -> None:
+        super().__init__()
+        self._every = whole("every", every)
+        stream.options.check_numbered("a position")
+        self._folder = Path(folder)
+        self._stream = stream
+        self._stop = stop or Event()
+        self._file = self._folder / "position.json"
+        self._unfinished = self._folder / "unfinished.keras"
+        self._id = _fingerprint(stream)
+        self.batches = 0
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            saved = _content(self._file)
+        except OSError as error:
+            raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
+        self._known = [saved]  # the file is as this position knows it, or another training's
+        if saved is not None:
+            self.batches = _read(self._file, saved, self._id)
+        self._saved = self._epoch_began = self._fitted = self.batches
+
+    @property
+    def model_file(self) -> Path:
+        """The file of the model that was saved last."""
+        return self._model_after(self._saved)
+
+    def load_model(self, **options: Any) -> Any:
+        """The model that was saved, with its optimizer. What was trained since then is not counted:
+        `remaining` goes on after the batches of this model.
+
+        Args:
+            **options: As in ``keras.saving.load_model``, for example ``custom_objects``.
+
+        Returns:
+            The compiled ``keras.Model``.
+
+        Raises:
+            VideoloadError: None was saved yet, or its file is gone or damaged.
+        """
+        if not self._file.exists():
+            raise VideoloadError(f"no model was saved in {self._folder} yet")
+        if not zipfile.is_zipfile(self.model_file):
+            raise VideoloadError(f"{self.model_file} is missing or damaged: use another folder")
+        model = keras.saving.load_model(self.model_file, **options)
+        self.batches = self._saved  # a fit that goes on meanwhile counts by itself
+        return model
+
+    def remaining(self, epochs: int) -> Iterator[dict[str, Any]]:
+        """What is left of a training, as arguments of ``fit``.
+
+        There are two parts at most: the rest of an epoch that was broken off, and the whole epochs
+        after it. Call ``fit`` with each, and with this callback, before the next is asked for.
+
+        Args:
+            epochs: Epochs in all, those trained before included.
+
+        Yields:
+            ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
+        """
+        size, epochs = len(self._stream), whole("epochs", epochs, 0)
+        while self.batches < epochs * size and not self._stop.is_set():
+            before = self.batches
+            done, rest = divmod(before, size)
+            until = done + 1 if rest else epochs
+            yield {
+                "x": self._stream.dataset(before, until), "steps_per_epoch": size - rest,
+                "initial_epoch": done, "epochs": until, "shuffle": False,
+            }  # fmt: skip
+            if self.batches == before:
+                raise VideoloadError(
+                    "no batch was trained on since the last part: give the position to fit, in "
+                    "callbacks=[...], and all that remaining() yields"
+                )
+            if self.model.stop_training:  # as EarlyStopping does
+                return
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Refuse what would train on other batches than are counted."""
+        at_once = getattr(self.model, "steps_per_execution", 1)
+        steps = (self.params or {}).get("steps") or len(self._stream)
+        if steps % at_once:  # Keras takes them from the next epoch
+            raise SpecError(
+                f"steps_per_execution={at_once} does not divide the {steps} batches to train on: "
+                "compile the model with another one"
+            )
+        self._fitted = self.batches
+        try:
+            with TemporaryFile(dir=self._folder):
+                pass  # whether it can be written is told now, not after the first batches
+        except OSError as error:
+            raise VideoloadError(f"{self._folder}: {error.strerror}") from None
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keras counts the batches of an epoch from here."""
+        self._epoch_began = self._fitted
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Count what was trained on, and save it when it is time."""
+        self.batches = self._fitted = self._epoch_began + batch + 1
+        if self._stop.is_set():
+            self.model.stop_training = True
+        elif self.batches - self._saved >= self._every:
+            self._save()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Save what was trained since the last saving."""
+        self.batches = self._fitted
+        if self.batches != self._saved:  # the model that was saved is the one of that batch
+            self._save()
+
+    def _save(self) -> None:
+        # Under another name first: a file that is called a model is a whole one.
+        told = self._unfinished.with_suffix(".json")
+        content = json.dumps({"batches": self.batches, "stream": self._id}).encode() + b"\n"
+        try:
+            if (here := _content(self._file)) not in self._known:
+                raise VideoloadError(
+                    f"{self._folder}: another training has saved here meanwhile: give each its own "
+                    "folder"
+                )
+            self._known = [here, content]
+            self.model.save(self._unfinished)
+            told.write_bytes(content)
+            names = {self._unfinished: self._model_after(self.batches), told: self._file}
+            for file, name in names.items():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())  # else a power failure may leave it empty
+                file.replace(name)
+        except OSError as error:
+            with suppress(OSError):
+                self._unfinished.unlink()  # the disk may be full
+            why = error.strerror or error
+            if isinstance(error, FileNotFoundError):
+                why = f"{why}: does another training use this folder?"
+            raise VideoloadError(f"{self._folder}: the model cannot be saved: {why}") from None
+        self._saved = self.batches
+        for other in self._folder.glob("model-*.keras"):
+            if other != self.model_file:
+                other.unlink(missing_ok=True)
+
+    def _model_after(self, batches: int) -> Path:
+        return self._folder / f"model-{batches}.keras"
+
+
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.exists() else None
+
+
+def _read(file: Path, content: bytes, stream: str) -> int:
+    """How many batches of this stream were trained on. Raises VideoloadError."""
+    try:
+        saved = json.loads(content)
+        batches, whose = saved["batches"], saved.get("stream")
+    except (ValueError, TypeError, KeyError):
+        batches = whose = None
+    if type(batches) is not int or batches < 0:
+        raise VideoloadError(f"{file} is damaged: use another folder")
+    if whose != stream:
+        raise VideoloadError(
+            f"{file} belongs to other videos or settings: use the old ones, or another folder"
+        )
+    return batches
+
+
+def _fingerprint(stream: Stream) -> str:
+    """What two streams that give the same batches have in common. Roots may differ: the same
+    videos may lie in another place tomorrow. So may how many bad ones are allowed."""
+    catalog, options = stream.catalog, replace(stream.options, max_bad=_MAX_BAD)
+    is_dense = do_lengths_decide(catalog, stream.clip)
+    digest = blake2b(repr((catalog.classes, stream.clip, options)).encode(), digest_size=8)
+    for video in catalog:  # whose length decides on nothing, if clips are not dense
+        digest.update(repr(video if is_dense else video._replace(frames=None)).encode())
+    if catalog.targets is not None:
+        digest.update(targets.digest(catalog.targets))
+    if catalog.parts or stream.options.balance:
+        digest.update(repr((catalog.parts, stream.options.balance)).encode())
+    return digest.hexdigest()
