@@ -261,7 +261,7 @@ def test_it_may_free_an_iterator_over_anothers_generator(
     tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whose wait cannot be broken off by TensorFlow, and ends by itself.
-    monkeypatch.setattr("videoload.engine.pulse._LONGEST_S", 0.5 * SECOND)
+    monkeypatch.setattr("videoload.engine.call_queue._MAX_STUCK_S", 0.5 * SECOND)
     stream = make(client, videos)
     signature = stream.dataset().element_spec
     mine = weakref.proxy(stream)  # TensorFlow never frees its functions

@@ -147,7 +147,7 @@ HOMES = {
 WITHOUT_NUMPY = {
     "errors", "arguments", "clips.call_text", "processes.supervisor", "processes.metrics",
     "transport.metrics_port", "engine.rate_limited_log", "engine.own_files",
-    "frameworks.interrupts", "engine.mailbox", "engine.local_workers", "engine.membership",
+    "frameworks.interrupts", "engine.call_queue", "engine.local_workers", "engine.membership",
     "leases.paces", "leases.silence", "stats.waiting", "stats.work", "stats.verdict",
     "engine.auto_workers", "index.stopwatch", "commands.scan", "commands.tables",
     "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",

@@ -38,13 +38,12 @@ from videoload import native
 from videoload.engine.admission import STRANGERS, Admission, workers_at_most
 from videoload.engine.answers import Answers
 from videoload.engine.auto_workers import LOOK_S, AutoWorkers
+from videoload.engine.call_queue import CallQueue
 from videoload.engine.copy_check import CopyCheck
 from videoload.engine.local_workers import LocalWorkers
-from videoload.engine.mailbox import Mailbox
 from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStream, ReaderQueue
 from videoload.engine.own_files import OwnFiles
-from videoload.engine.pulse import Pulse
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.engine.snapshots import Snapshots, take_snapshot
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
@@ -134,7 +133,7 @@ class Engine:
         self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
-        self._mailbox = Mailbox()
+        self.calls = CallQueue()
         self.has_credit = True  # some worker would take a lease
         self._started: Future[list[str]] = Future()
         self._stopping = False
@@ -149,7 +148,6 @@ class Engine:
         self._error: VideoloadError | None = None
         self._refusals, self._mixtures = RateLimitedLog(_log), RateLimitedLog(_log)
         self._own_files = OwnFiles()
-        self.pulse = Pulse()
         self._copies = CopyCheck(
             self._table, self._streams, self._workers, self._own_files, self._mixtures,
             execute=self._execute, post=self.post,
@@ -193,7 +191,7 @@ class Engine:
         use it). A call that can do no more than grant a lease, ``about_leases``, does not wake the
         thread while every worker has its leases: the next answer does, and then it is made first.
         """
-        self._mailbox.post(call, wake=self.has_credit or not about_leases)
+        self.calls.post(call, wake=self.has_credit or not about_leases)
 
     def stop(self) -> None:
         """End the thread, its sockets and its workers. Idempotent; takes two seconds at most."""
@@ -386,10 +384,9 @@ class Engine:
             # Before the look for calls: `post` leaves its call first, and then looks at this.
             self.has_credit = self._table.has_credit
             until = min(next_tick, next_look)
-            ready = self._poll(0.0 if self._mailbox else max(0.0, until - time.monotonic()))
-            self.pulse.beat()
+            ready = self._poll(0.0 if self.calls else max(0.0, until - time.monotonic()))
             self._table.clock(time.monotonic())
-            self._mailbox.make_calls()
+            self.calls.make_calls()
             for router in self._routers:
                 if router.socket in ready:
                     self._receive(router)
@@ -430,13 +427,13 @@ class Engine:
             sockets = [router.socket for router in self._routers]
             sockets += [router.events for router in self._routers if router.events is not None]
             authenticator = [] if self._authenticator is None else [self._authenticator.socket]
-            for socket_ in (self._mailbox.socket, *sockets, *authenticator):
+            for socket_ in (self.calls.socket, *sockets, *authenticator):
                 self._poller.register(socket_, zmq.POLLIN)
             for channel, is_full in channels.items():
                 self._poller.register(channel, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
         ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
-        if self._mailbox.socket.fileno() in ready:
-            self._mailbox.woken()
+        if self.calls.socket.fileno() in ready:
+            self.calls.clear_wake()
         if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
         if any(child.fileno() in ready for child in children):
@@ -624,7 +621,7 @@ class Engine:
         self._stream_of.clear()
         self._workers.clear()
         self.has_credit = True  # from now on, `post` finds the socket closed
-        self._mailbox.close()
+        self.calls.close()
         self._membership.wake()
 
 

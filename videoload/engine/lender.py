@@ -33,7 +33,7 @@ class Lender:
         """The reader's next batch. ``idle`` is called every 50 ms, and before that where a worker
         waits for a slot. Raises what ended the stream, and what ``idle`` raises."""
         while (batch := self.wait_a_while(queue, reader_id, idle)) is None:
-            self._engine.pulse.check()
+            self._engine.calls.check_thread()
         return batch
 
     def wait_a_while(

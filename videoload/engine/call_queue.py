@@ -1,0 +1,90 @@
+"""Calls that other threads ask one thread to make, and whether that thread still makes them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from videoload.errors import VideoloadError
+
+_WAKE_BYTES = 4096  # read in one go, at most
+_MAX_STUCK_S = 20.0  # no garbage collection takes this long, unless it waits for a batch
+_STEP_S = 1.0  # counted between two checks, at most: the whole process may have been stopped
+
+
+class CallQueue:
+    """Any thread posts a call. One thread polls `socket`, which wakes it, and makes the calls."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._calls: deque[Callable[[], object]] = deque()
+        self._wake, self.socket = socket.socketpair()
+        self._wake.setblocking(False)
+        self.socket.setblocking(False)
+        self._turns = self._seen_turns = 0
+        self._stuck_s = 0.0
+        self._checked = time.monotonic()
+
+    def post(self, call: Callable[[], object], *, wake: bool = True) -> None:
+        """Have ``call`` made soon. Without ``wake``, it waits until the thread wakes next.
+
+        It never blocks and takes no lock, since finalizers use it. In the copy that a fork made,
+        it does nothing.
+        """
+        if os.getpid() != self._pid:
+            return
+        self._calls.append(call)
+        if not wake:
+            return
+        try:
+            self._wake.send(b"\0")
+        except BlockingIOError:
+            pass  # The socket is full, so the thread is already woken.
+        except OSError:
+            self._calls.clear()  # The queue is closed. Calls would only hold memory.
+
+    def __len__(self) -> int:
+        """The number of calls that wait."""
+        return len(self._calls)
+
+    def clear_wake(self) -> None:
+        """Empty `socket` after it became readable."""
+        self.socket.recv(_WAKE_BYTES)
+
+    def make_calls(self) -> None:
+        """Make the calls that wait now. A call that one of them posts is made next time."""
+        self._turns += 1
+        for _ in range(len(self._calls)):
+            self._calls.popleft()()
+
+    def check_thread(self) -> None:
+        """Raise VideoloadError if the thread has not called `make_calls` for 20 s.
+
+        A thread that waits for a batch calls this several times a second. Python's garbage
+        collector runs in any thread that allocates, and some objects wait while they are freed: an
+        iterator of a ``tf.data`` pipeline that is part of a cycle waits for the thread that
+        prefetches. If the collector runs in the I/O thread, and the prefetching thread waits for a
+        batch, both would wait for ever. The main thread is never freed as garbage, so it goes on
+        waiting. (`gc.callbacks` cannot be used: they would swallow a Ctrl-C.)
+        """
+        now = time.monotonic()
+        self._stuck_s += min(now - self._checked, _STEP_S)
+        self._checked = now
+        if self._seen_turns != self._turns:
+            self._seen_turns, self._stuck_s = self._turns, 0.0
+        if self._stuck_s > _MAX_STUCK_S and threading.current_thread() != threading.main_thread():
+            raise VideoloadError(
+                f"no batch for {self._stuck_s:.0f} s: the thread that brings them stands still. It "
+                "seems to collect garbage that waits for this thread (close iterators and "
+                "generators that you leave early)"
+            )
+
+    def close(self) -> None:
+        """Drop all calls that wait. No further call is made."""
+        self._wake.close()
+        self.socket.close()
+        self._calls.clear()
