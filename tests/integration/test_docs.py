@@ -417,6 +417,8 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: str) -> None:
         assert ((PROJECT / page).parent / link).exists(), link
     for link in without:
         assert (PROJECT / link).exists(), link
+    for file in re.findall(r"`(\w+/\w+\.py)`", text):
+        assert (PROJECT / file).exists() or (PROJECT / "videoload" / file).exists(), file
 
 
 @pytest.mark.parametrize("page", [*PAGES, *SITES])
