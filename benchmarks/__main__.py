@@ -20,7 +20,7 @@ from benchmarks import report, work
 from benchmarks.loaders import LOADERS
 from benchmarks.report import Results, Row
 from benchmarks.run import Order
-from videoload.native import cores
+from videoload.host import cores
 
 _LIMIT_S = 120  # of one run
 _CHECKED_CLIPS = 64

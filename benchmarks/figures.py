@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 import videoload
-from videoload import native
+from videoload import host
 from videoload.processes import supervisor
 
 Row = Mapping[str, Any]  # one line of results: column -> value
@@ -121,7 +121,7 @@ def machine() -> dict[str, Any]:
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "cpu": model or platform.processor(),
-        "cores": native.cores(),
+        "cores": host.cores(),
         "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
         "load": os.getloadavg()[0],
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",

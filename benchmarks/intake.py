@@ -25,7 +25,7 @@ import videoload as vl
 from benchmarks.bare_tcp import bare_tcp
 from benchmarks.figures import Row, client_cpu_s, parser, save, show
 from benchmarks.simulated import crowd
-from videoload.native import cores
+from videoload.host import cores
 from videoload.transport.keys import make_keys
 
 _PROCESSES, _WORKERS = 2, 2  # in each

@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 import videoload as vl
 from benchmarks.figures import Row, children, parser, save, show
 from benchmarks.work import FOLDER, WORKS, Work, load
-from videoload.native import cores
+from videoload.host import cores
 
 BATCH = 8
 EPOCHS = 2

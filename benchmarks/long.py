@@ -34,8 +34,8 @@ from benchmarks.figures import Row, parser, save, show
 from benchmarks.plain import Plain
 from benchmarks.videos import Recipe, make_video, new_packet
 from benchmarks.work import FOLDER, WORKS, Clip, File, Work
+from videoload.host import cores
 from videoload.index.index import find_index
-from videoload.native import cores
 from videoload.storage.files import Storage
 
 FRAMES = 90_000

@@ -39,7 +39,7 @@ from benchmarks.object_server import COUNTS
 from benchmarks.videos import Recipe, make_video
 from benchmarks.work import FOLDER
 from videoload.decoding.decoder import Decoder, Request
-from videoload.native import cores
+from videoload.host import cores
 
 SPEC = vl.ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
 BATCH = 8

@@ -30,7 +30,7 @@ from rich.table import Table
 import videoload as vl
 from benchmarks.work import FOLDER, Work, load
 from videoload.decoding.decoder import Decoder, Request
-from videoload.native import cores
+from videoload.host import cores
 
 _CLIPS, _CROPS = 10, 3
 _WARM = 8  # videos

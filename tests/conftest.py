@@ -34,7 +34,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client
 from videoload.frameworks import interrupts
-from videoload.native import cores
+from videoload.host import cores
 
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01

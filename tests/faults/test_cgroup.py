@@ -13,7 +13,7 @@ import pytest
 from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
-from videoload import native
+from videoload import host
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
 
@@ -59,7 +59,7 @@ TRAINER = """
 
 def _own_folder() -> tuple[Path, str] | None:
     """Where a cgroup with a limit of memory may be made, and the file with that limit."""
-    for version, folder in native._cgroups(native._CGROUP, native._OWN_CGROUP, "memory"):
+    for version, folder in host._cgroups(host._CGROUP, host._OWN_CGROUP, "memory"):
         if version == 1:
             return folder, "memory.limit_in_bytes"
         with suppress(OSError):

@@ -17,7 +17,7 @@ from benchmarks.relay import line
 from tests.support.programs import Program, Programs
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
-from videoload.native import cores
+from videoload.host import cores
 
 pytestmark = [
     pytest.mark.timeout(60 * SECOND),

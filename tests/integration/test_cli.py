@@ -26,7 +26,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
 from videoload.__main__ import main
 from videoload.commands.cli import app
-from videoload.native import cores
+from videoload.host import cores
 
 pytestmark = pytest.mark.timeout(40 * SECOND)
 

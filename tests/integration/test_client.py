@@ -158,7 +158,7 @@ def test_slots_that_do_not_fit_the_memory_that_is_left_are_refused_before_they_a
 ) -> None:
     # As in a container: beyond its limit the kernel kills it.
     left = 3 * 10**9
-    monkeypatch.setattr("videoload.native.memory_left", lambda: left)
+    monkeypatch.setattr("videoload.host.memory_left", lambda: left)
     huge = ClipSpec(frames=100, size=(1000, 1000), resize=1000)  # 0.3 GB
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         for slots, how in ((None, ", or give fewer slots= than 4"), (2, ""), (5, ".* than 5")):

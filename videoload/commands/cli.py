@@ -137,8 +137,8 @@ def scan(
     """
     from videoload.commands import scan as scanning
     from videoload.commands import tables
+    from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
-    from videoload.native import cores
 
     catalog = scanning.load(videos, root)
     parts = scanning.parts(videos, catalog)

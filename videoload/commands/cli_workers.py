@@ -121,8 +121,8 @@ def worker(
     several values with spaces between them. A flag on the command line wins.
     """
     from videoload.catalog.folders import open_root
+    from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
-    from videoload.native import cores
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Keep
     from videoload.storage.roots import is_url

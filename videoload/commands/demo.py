@@ -33,7 +33,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.commands import made_videos as shapes
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import interrupts
-from videoload.native import cores
+from videoload.host import cores
 from videoload.stats.waiting import count
 from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from videoload.commands import advice
 from videoload.commands.scan import Journal, Row
-from videoload.native import cores
+from videoload.host import cores
 
 Format = Literal["table", "csv", "json"]
 

@@ -34,7 +34,7 @@ from functools import lru_cache
 
 import zmq
 
-from videoload import native
+from videoload import host, native
 from videoload.engine.admission import STRANGERS, Admission, workers_at_most
 from videoload.engine.answers import Answers
 from videoload.engine.auto_workers import LOOK_S, AutoWorkers
@@ -320,7 +320,7 @@ class Engine:
 
     def _run(self) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(
-            min(_MAX_ZMQ_THREADS, max(1, native.cores() // 4)) if self._listen else 1
+            min(_MAX_ZMQ_THREADS, max(1, host.cores() // 4)) if self._listen else 1
         )
         try:
             try:

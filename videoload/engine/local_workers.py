@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from videoload import native
+from videoload import host
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.auto_workers import FEWEST, WINDOW_S, AutoWorkers
 from videoload.engine.membership import Membership
@@ -65,7 +65,7 @@ class LocalWorkers:
         """A local worker that hangs burns CPU; one that waits for its storage does not."""
         for peer in self._table.silent(now):
             assert isinstance(peer, Peer)
-            told = native.cpu_time(self._workers[peer].pid)
+            told = host.cpu_time(self._workers[peer].pid)
             if told is not None:
                 cpu_s, state = told
                 self._table.look(peer, Look(cpu_s, blocked=state in _BLOCKED))

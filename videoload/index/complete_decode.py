@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
 
-from videoload import native
+from videoload import host
 from videoload.clips.clip_spec import VideoInfo
 from videoload.index.containers import (
     REFUSALS,
@@ -92,7 +92,7 @@ def decode_index(
 
     Raises UnreadableError if no frame comes out of it.
     """
-    threads = native.cores() if threads is None else threads
+    threads = host.cores() if threads is None else threads
     opened = OpenedVideo(file, strict=False)
     size, turns, pixels = (0, 0), 0, ""
     frames: list[_Frame] = []

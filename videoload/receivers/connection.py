@@ -37,8 +37,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from videoload import native
 from videoload.errors import ProtocolError
+from videoload.host import own_cache_bytes
 from videoload.transport.messages import DataOffer
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def near_buffer_bytes() -> int:
     """SO_SNDBUF of a connection to a trainer that is near; the kernel doubles it. What waits there
     for its reader leaves the cores' caches, and takes up to twice as long; where that is little,
     sender and reader take turns more often. With 2 MB of L2, 160 to 256 KB were the best."""
-    return max(_LEAST_NEAR_BUFFER, native.own_cache_bytes() // 10)
+    return max(_LEAST_NEAR_BUFFER, own_cache_bytes() // 10)
 
 
 def _round_trip_s(end: socket.socket) -> float:

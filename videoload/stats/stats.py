@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from videoload.errors import BadVideo
-from videoload.native import cores
+from videoload.host import cores
 from videoload.stats.verdict import Measured, judge, workers_needed
 from videoload.stats.waiting import Figures, Taken, count, figures
 from videoload.stats.work import FileTimes, Ledger, Work, total

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from videoload import native
+from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes
@@ -25,8 +25,8 @@ from videoload.engine.copies import Copies
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import SpecError, VideoloadError, WorkerError
+from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
-from videoload.native import cores
 from videoload.plan.plan import Plan, StreamOptions
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
@@ -260,7 +260,7 @@ class Client:
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if catalog.root and is_url(catalog.root) else _CLIPS
         wanted = _SLOTS + ahead * workers // options.batch_size
-        held = _slots(slots, wanted, batch_bytes, native.memory_left())
+        held = _slots(slots, wanted, batch_bytes, host.memory_left())
         source = OpenStream(
             next(self._streams),
             catalog,

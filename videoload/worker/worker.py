@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload import native
+from videoload import host, native
 from videoload.decoding.decoder import Decoder, PreparedClips
 from videoload.decoding.items import PreparedItems
 from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
@@ -96,7 +96,7 @@ class Worker:
         self._counters = Counters(pulse)
         self._pulse = self._counters.pulse
         self._worked = time.monotonic()
-        self._core_clock = native.CoreClock()
+        self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()
         self._next_poll = 0.0
         self._stop_reason: str | None = None

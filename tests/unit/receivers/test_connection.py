@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.waiting import SECOND, wait_until
-from videoload import native
 from videoload.errors import ProtocolError
 from videoload.receivers import connection as data_connection
 from videoload.receivers.connection import TICKET_BYTES, PixelReader, PixelSender
@@ -86,7 +85,7 @@ def test_answers_land_whole_and_in_their_order(key: bytes, sizes: list[int]) -> 
 def test_what_is_on_the_way_fits_into_a_core_s_cache(
     cache_kb: int, kb: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native, "own_cache_bytes", lambda: cache_kb << 10)
+    monkeypatch.setattr(data_connection, "own_cache_bytes", lambda: cache_kb << 10)
     assert data_connection.near_buffer_bytes.__wrapped__() == int(kb * 1024)
 
 
