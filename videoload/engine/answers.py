@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -55,18 +56,18 @@ class Answers:
         copies: CopyCheck,
         meter: Meter,
         *,
-        execute: Callable[[list[Command]], None],
+        commands: deque[Command],
         refuse: Callable[[Peer, ProtocolError], None],
     ) -> None:
-        """``meter``: of all streams. ``execute`` carries commands of the table out, ``refuse`` has
-        no more of a worker."""
+        """``meter`` counts for all streams. The engine carries out what is added to ``commands``.
+        ``refuse`` disconnects a worker."""
         self._table = table
         self._streams = streams
         self._workers = workers
         self._receivers = receivers
         self._copies = copies
         self._meter = meter
-        self._execute = execute
+        self._commands = commands
         self._refuse = refuse
         self._landing: dict[tuple[int, int], _Words] = {}  # by data connection and lease
 
@@ -88,7 +89,7 @@ class Answers:
         words = self._landing.pop((told.connection, told.lease), None)
         if words is None:  # it was void
             return
-        self._execute(self._table.landed(told.lease, whole=True))
+        self._commands.extend(self._table.landed(told.lease, whole=True))
         if words.peer not in self._workers:
             return
         try:
@@ -113,7 +114,7 @@ class Answers:
     def _lose(self, peer: Peer, lease: int, *, blame: bool) -> None:
         if (worker := self._workers.get(peer)) is not None:
             worker.account.failed(time.monotonic())
-        self._execute(self._table.landed(lease, whole=False, blame=blame))
+        self._commands.extend(self._table.landed(lease, whole=False, blame=blame))
 
     def _shares(self, peer: Peer) -> bool:
         """Whether this worker writes into the slots itself."""
@@ -144,7 +145,9 @@ class Answers:
         now = time.monotonic()
         if place is None:  # void: all that is known is that it has one less
             worker.account.failed(now)
-            self._execute(self._table.result(peer, result.lease, _NO_FRAMES, result.decode_s))
+            self._commands.extend(
+                self._table.result(peer, result.lease, _NO_FRAMES, result.decode_s)
+            )
             return
         stream_id, _, _, rows = place
         stream = self._streams[stream_id]
@@ -157,7 +160,7 @@ class Answers:
         self._meter.did(worker.name, work, (), now)
         if worker.is_child or not stream.spec.files:
             stream.note_rates(videos, result.rates)
-            self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+            self._commands.extend(self._table.result(peer, result.lease, frames, result.decode_s))
             return
         if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")

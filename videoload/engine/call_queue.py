@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from videoload.errors import VideoloadError
 
@@ -17,7 +17,7 @@ _STEP_S = 1.0  # counted between two checks, at most: the whole process may have
 
 
 class CallQueue:
-    """Any thread posts a call. One thread polls `socket`, which wakes it, and makes the calls."""
+    """Any thread posts a call. One thread polls `socket`, which wakes it, and takes the calls."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -55,14 +55,14 @@ class CallQueue:
         """Empty `socket` after it became readable."""
         self.socket.recv(_WAKE_BYTES)
 
-    def make_calls(self) -> None:
-        """Make the calls that wait now. A call that one of them posts is made next time."""
+    def take(self) -> Iterator[Callable[[], object]]:
+        """The calls that wait now. A call that one of them posts comes next time."""
         self._turns += 1
         for _ in range(len(self._calls)):
-            self._calls.popleft()()
+            yield self._calls.popleft()
 
     def check_thread(self) -> None:
-        """Raise VideoloadError if the thread has not called `make_calls` for 20 s.
+        """Raise VideoloadError if the thread has not called `take` for 20 s.
 
         A thread that waits for a batch calls this several times a second. Python's garbage
         collector runs in any thread that allocates, and some objects wait while they are freed: an

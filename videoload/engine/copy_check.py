@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -49,17 +50,17 @@ class CopyCheck:
         own_files: OwnFiles,
         log: RateLimitedLog,
         *,
-        execute: Callable[[list[Command]], None],
+        commands: deque[Command],
         post: Callable[[Callable[[], None]], None],
     ) -> None:
-        """``log`` is told of workers with other copies; ``execute`` carries commands of the table
-        out, ``post`` has a call made in the I/O thread."""
+        """``log``: for workers with other copies. The engine carries out what is added to
+        ``commands``. ``post`` has a call made in the I/O thread."""
         self._table = table
         self._streams = streams
         self._workers = workers
         self._own_files = own_files
         self._log = log
-        self._execute = execute
+        self._commands = commands
         self._post = post
         self._waiting: list[_Answer] = []
 
@@ -109,7 +110,7 @@ class CopyCheck:
             peer, result, frames, _, videos = answer
             place = self._table.place(peer, result.lease)
             if place is None:  # void
-                self._execute(self._table.result(peer, result.lease, _NO_FRAMES))
+                self._commands.extend(self._table.result(peer, result.lease, _NO_FRAMES))
                 continue
             stream = self._streams[place[0]]
             verdicts = self._verdicts(stream, answer)
@@ -125,12 +126,14 @@ class CopyCheck:
                 path = stream.catalog[videos[at]].path
                 reason = f"its copy of {path} is another one than that of this training"
                 self._log.add(f"worker {self._workers[peer].name}: {reason}", time.monotonic())
-                self._execute(self._table.refused(peer, result.lease, at, reason))  # it may end it
+                self._commands.extend(self._table.refused(peer, result.lease, at, reason))
             elif None in verdicts:
                 self._waiting.append(answer)
             else:
                 stream.note_rates(videos, result.rates)
-                self._execute(self._table.result(peer, result.lease, frames, result.decode_s))
+                self._commands.extend(
+                    self._table.result(peer, result.lease, frames, result.decode_s)
+                )
 
     @staticmethod
     def _verdicts(stream: OpenStream, answer: _Answer) -> list[bool | None]:

@@ -27,10 +27,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import zmq
 
@@ -134,6 +135,7 @@ class Engine:
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
+        self._commands: deque[Command] = deque()  # of the lease table, to be carried out
         self.has_credit = True  # some worker would take a lease
         self._started: Future[list[str]] = Future()
         self._stopping = False
@@ -150,15 +152,15 @@ class Engine:
         self._own_files = OwnFiles()
         self._copies = CopyCheck(
             self._table, self._streams, self._workers, self._own_files, self._mixtures,
-            execute=self._execute, post=self.post,
+            commands=self._commands, post=self.post,
         )  # fmt: skip
         self._answers = Answers(
             self._table, self._streams, self._workers, self._receivers, self._copies, self._meter,
-            execute=self._execute, refuse=self._refuse,
+            commands=self._commands, refuse=self._refuse,
         )  # fmt: skip
         self._membership = Membership(
             self._admission, self._table, self._supervisor, self._receivers, self._copies,
-            self._mixtures, beat_s=_BEAT_S, execute=self._execute,
+            self._mixtures, beat_s=_BEAT_S, commands=self._commands,
         )  # fmt: skip
         self._local = LocalWorkers(
             self._supervisor, self._membership, self._table, self._streams, self._workers,
@@ -167,6 +169,8 @@ class Engine:
         self._poller: zmq.Poller | None = None  # made anew when the children change
         self._polled: dict[socket.socket, bool] = {}  # the children's channels that it looks at
         self._snapshots = Snapshots()
+        now = time.monotonic()
+        self._tick_at = self._heartbeat_at = self._inspect_at = self._resize_at = now
         self._thread = threading.Thread(target=self._run, name="videoload-io", daemon=True)
 
     # Called from other threads
@@ -281,7 +285,7 @@ class Engine:
             return
         self._supervisor.unshare(stream.id)
         self._receivers.unshare(stream.id)
-        self._execute(self._table.drop_stream(stream.id))
+        self._commands.extend(self._table.drop_stream(stream.id))
         stream.arena.close()
 
     def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
@@ -293,11 +297,13 @@ class Engine:
             native.keep_pages()  # not earlier: TensorFlow's import would set malloc after it
         stream.readers[reader_id] = queue
         self._stream_of[reader_id] = stream
-        self._execute(self._table.start_reader(stream.id, reader_id, steps.start, steps.stop))
+        self._commands.extend(
+            self._table.start_reader(stream.id, reader_id, steps.start, steps.stop)
+        )
 
     def want(self, reader_id: int) -> None:
         """A consumer waits for its next batch."""
-        self._execute(self._table.wanted(reader_id))
+        self._commands.extend(self._table.wanted(reader_id))
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
         """A consumer reads no further."""
@@ -305,7 +311,7 @@ class Engine:
         self._stream_of.pop(reader_id, None)
         if queue is None:
             return
-        self._execute(self._table.end_reader(reader_id))
+        self._commands.extend(self._table.end_reader(reader_id))
         for batch in queue.never_handed_over():
             self.give_back(stream, batch)
 
@@ -314,7 +320,7 @@ class Engine:
         if stream.lent.get(batch.slot) is batch:
             del stream.lent[batch.slot]
             stream.loans.pop(batch.slot, None)
-            self._execute(self._table.slot_back(stream.id, batch.slot))
+            self._commands.extend(self._table.slot_back(stream.id, batch.slot))
 
     # The thread
 
@@ -379,49 +385,39 @@ class Engine:
         return endpoints
 
     def _loop(self) -> None:
-        next_tick = next_heartbeat = next_look = next_count = time.monotonic()
         while not self._stopping:
-            # Before the look for calls: `post` leaves its call first, and then looks at this.
+            # Before `calls` are looked at: `post` adds its call first, and then reads this.
             self.has_credit = self._table.has_credit
-            until = min(next_tick, next_look)
-            ready = self._poll(0.0 if self.calls else max(0.0, until - time.monotonic()))
-            self._table.clock(time.monotonic())
-            self.calls.make_calls()
-            for router in self._routers:
-                if router.socket in ready:
-                    self._receive(router)
-            now = time.monotonic()
-            if now >= next_look or any(router.events in ready for router in self._routers):
-                next_look = self._inspect(now)
-            if now < next_tick:
-                continue
-            next_tick = now + _BEAT_S
-            self._local.look_after()
-            for told in self._receivers.keep(now):
-                self._hear_receiver(told)
-            self._copies.settle_void()
-            self._take_back_what_is_dead()
-            self._local.look_at_silent(now)
-            for router in self._routers:
-                for peer in router.sending():
-                    self._table.sends(peer, now)
-            self._execute(self._table.tick(now))
-            self._membership.keep(now, self._routers, is_read=bool(self._stream_of))
-            self._refusals.tell(now)
-            self._mixtures.tell(now)
-            if now >= next_heartbeat:
-                next_heartbeat = now + _HEARTBEAT_S
-                self._membership.send_heartbeats()
-            if now >= next_count:
-                next_count = now + LOOK_S
-                self._local.resize()
+            for handle in self._receive():
+                handle()
+                self._carry_out()
 
-    def _poll(self, timeout_s: float) -> Collection[object]:
-        """Wait; returns what is ready, after key checks were answered, ended children reaped, and
-        the others told what they had no room for."""
-        children = self._supervisor.watched()
-        receivers = self._receivers.watched()
-        channels = children | receivers
+    # Receive
+
+    def _receive(self) -> Iterator[Callable[[], object]]:
+        """Wait until something comes; then a call for each event. The number of events is bounded,
+        so a flood at one address leaves the others and the clock their turn."""
+        children, receivers = self._supervisor.watched(), self._receivers.watched()
+        ready = self._poll(children | receivers)
+        self._table.clock(time.monotonic())
+        if any(child.fileno() in ready for child in children):
+            yield self._local.look_after
+        if any(receiver.fileno() in ready for receiver in receivers):
+            for told in self._receivers.read(ready):
+                yield partial(self._hear_receiver, told)
+        yield from self.calls.take()
+        for router in self._routers:
+            if router.socket in ready:
+                yield from self._messages(router)
+        now = time.monotonic()
+        if now >= self._inspect_at or any(router.events in ready for router in self._routers):
+            self._inspect_at = self._inspect(now)
+        if now >= self._tick_at:
+            self._tick_at = now + _BEAT_S
+            yield from self._ticks(now)
+
+    def _poll(self, channels: dict[socket.socket, bool]) -> Collection[object]:
+        """Wait; returns what is ready. ``channels`` of children: whether they may be full."""
         if self._poller is None or channels != self._polled:
             self._poller, self._polled = zmq.Poller(), channels
             sockets = [router.socket for router in self._routers]
@@ -431,46 +427,20 @@ class Engine:
                 self._poller.register(socket_, zmq.POLLIN)
             for channel, is_full in channels.items():
                 self._poller.register(channel, zmq.POLLIN | (zmq.POLLOUT if is_full else 0))
-        ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
+        wait_s = min(self._tick_at, self._inspect_at) - time.monotonic()
+        ready = dict(self._poller.poll(0 if self.calls else max(0, math.ceil(wait_s * 1000))))
         if self.calls.socket.fileno() in ready:
             self.calls.clear_wake()
         if self._authenticator is not None and self._authenticator.socket in ready:
             self._authenticator.answer()
-        if any(child.fileno() in ready for child in children):
-            self._local.look_after()
-        if any(receiver.fileno() in ready for receiver in receivers):
-            for told in self._receivers.read(ready):
-                self._hear_receiver(told)
         return ready
 
-    def _receive(self, router: Router) -> None:
-        """Read what has come, a bounded number of messages: a flood waits for its next turn."""
+    def _messages(self, router: Router) -> Iterator[Callable[[], object]]:
         for _ in range(_MAX_MESSAGES):
             got = None if self._stopping else router.receive()
             if got is None:
                 return
-            peer, message = got
-            try:
-                if isinstance(message, ProtocolError):
-                    raise message
-                self._take(peer, message)
-            except ProtocolError as error:
-                self._refuse(peer, error)
-            except VideoloadError:
-                raise
-            except Exception:  # a defect, of ours: it costs this peer its connection, nobody else
-                _log.exception("a message at %s could not be handled", router.endpoint)
-                peer.send(Refused("this trainer could not handle that message; see its log"))
-                self._membership.evict(peer)
-            finally:
-                router.skip()
-
-    def _refuse(self, peer: Peer, error: ProtocolError) -> None:
-        """A message is none of this protocol: have no more of its sender."""
-        what = f"refused a message at {peer.router.endpoint}: {error}"
-        self._refusals.add(what, time.monotonic())
-        peer.send(Refused(str(error)))
-        self._membership.evict(peer)
+            yield partial(self._hear, *got)
 
     def _inspect(self, now: float) -> float:
         """Hang up on connections that cost too much; returns when to look again."""
@@ -481,6 +451,57 @@ class Engine:
             for line in told:
                 self._refusals.add(f"{line} ({router.endpoint})", now)
         return again
+
+    def _ticks(self, now: float) -> Iterator[Callable[[], object]]:
+        """What is done four times a second."""
+        yield self._local.look_after
+        for told in self._receivers.keep(now):
+            yield partial(self._hear_receiver, told)
+        yield self._copies.settle_void
+        yield self._take_back_what_is_dead
+        yield partial(self._local.look_at_silent, now)
+        yield partial(self._pass_time, now)
+        self._membership.keep(now, self._routers, is_read=bool(self._stream_of))
+        self._refusals.tell(now)
+        self._mixtures.tell(now)
+        if now >= self._heartbeat_at:
+            self._heartbeat_at = now + _HEARTBEAT_S
+            yield self._membership.send_heartbeats
+        if now >= self._resize_at:
+            self._resize_at = now + LOOK_S
+            yield self._local.resize
+
+    # Ask
+
+    def _pass_time(self, now: float) -> None:
+        for router in self._routers:
+            for peer in router.sending():
+                self._table.sends(peer, now)
+        self._commands.extend(self._table.tick(now))
+
+    def _hear(self, peer: Peer, message: FromWorker | ProtocolError) -> None:
+        """A message came; what is left of it is dropped afterwards."""
+        try:
+            if isinstance(message, ProtocolError):
+                raise message
+            self._take(peer, message)
+        except ProtocolError as error:
+            self._refuse(peer, error)
+        except VideoloadError:
+            raise
+        except Exception:  # a defect of ours: this peer loses its connection, and nobody else
+            _log.exception("a message at %s could not be handled", peer.router.endpoint)
+            peer.send(Refused("this trainer could not handle that message; see its log"))
+            self._membership.evict(peer)
+        finally:
+            peer.router.skip()
+
+    def _refuse(self, peer: Peer, error: ProtocolError) -> None:
+        """A message is none of this protocol: have no more of its sender."""
+        what = f"refused a message at {peer.router.endpoint}: {error}"
+        self._refusals.add(what, time.monotonic())
+        peer.send(Refused(str(error)))
+        self._membership.evict(peer)
 
     def _take(self, peer: Peer, message: FromWorker) -> None:
         now = time.monotonic()
@@ -513,7 +534,7 @@ class Engine:
             commands = self._table.failed(
                 peer, lease, at, reason, dropped=dropped, fatal=fatal, here_only=message.here_only
             )
-            self._execute(commands)
+            self._commands.extend(commands)
         elif isinstance(message, Compared):
             self._copies.compared(peer, message)
         elif isinstance(message, Bye):
@@ -542,11 +563,12 @@ class Engine:
                 if loan.array() is None:
                     self.give_back(stream, loan.batch)
 
-    # Commands
+    # Send
 
-    def _execute(self, commands: list[Command]) -> None:
-        for command in commands:
-            match command:
+    def _carry_out(self) -> None:
+        """Carry out the commands of the lease table, and those that follow from them, in order."""
+        while self._commands:
+            match command := self._commands.popleft():
                 case Grant():
                     self._send_lease(command)
                 case Ready():
@@ -559,7 +581,7 @@ class Engine:
                     for batch in batches:
                         del stream.lent[batch.slot]
                     taken = [(batch.step, batch.slot) for batch in batches]
-                    self._execute(self._table.recalled(command.reader, taken))
+                    self._commands.extend(self._table.recalled(command.reader, taken))
                 case Evict():
                     self._membership.evict_stuck(command)
                 case AskStorage():
@@ -578,7 +600,7 @@ class Engine:
         peer = grant.worker
         assert isinstance(peer, Peer)
         stream = self._streams[grant.stream]
-        if peer not in self._workers:  # it left while this list of commands was carried out
+        if peer not in self._workers:  # it left after this was granted
             return
         place = stream.place(grant.slot, grant.first) if self._workers[peer].is_child else None
         if place is None or not SHARED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from videoload.engine.admission import Admission, Refusal
@@ -44,10 +45,10 @@ class Membership:
         mixtures: RateLimitedLog,
         *,
         beat_s: float,
-        execute: Callable[[list[Command]], None],
+        commands: deque[Command],
     ) -> None:
-        """``mixtures`` is told of workers that are unlike the others; ``beat_s``: workers send
-        heartbeats so often; ``execute`` carries commands of the table out."""
+        """``mixtures``: a log for workers that are unlike the others. ``beat_s``: seconds between
+        two heartbeats of a worker. The engine carries out what is added to ``commands``."""
         self.private: Router | None = None
         self.departed = 0
         self._admission = admission
@@ -58,7 +59,7 @@ class Membership:
         self._copies = copies
         self._mixtures, self._full = mixtures, RateLimitedLog(_log)
         self._beat_s = beat_s
-        self._execute = execute
+        self._commands = commands
         self._changed = threading.Condition()
         self._warn_alone_at: float | None = None
 
@@ -113,7 +114,7 @@ class Membership:
         self.welcome(peer)
         copy = None if worker.is_child else worker.which_copy
         local = worker.is_child and SHARED
-        self._execute(
+        self._commands.extend(
             self._table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
         )
 
@@ -143,7 +144,9 @@ class Membership:
             self._receivers.left(peer)
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
-        self._execute(self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work))
+        self._commands.extend(
+            self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work)
+        )
         if worker is not None and not worker.is_child:
             self._copies.left(worker)
 

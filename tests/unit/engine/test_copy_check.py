@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ class Desk:
     The workers stand for their own peers."""
 
     def __init__(self) -> None:
+        self.commands: deque[Command] = deque()  # which nobody carries out
         self.grants: list[Grant] = []
         self.posted: list[Callable[[], None]] = []
         self.streams: dict[int, Any] = {}
@@ -34,7 +36,7 @@ class Desk:
         self.workers: dict[Any, ConnectedWorker] = {}
         self.check = CopyCheck(
             self.table, self.streams, self.workers, None, SimpleNamespace(add=lambda *told: None),  # type: ignore[arg-type]
-            execute=self.execute, post=self.posted.append,
+            commands=self.commands, post=self.posted.append,
         )  # fmt: skip
         self.a, self.b = (self.join(host) for host in "ab")
         options = StreamOptions(1, False, 0, (0, 1), False, True, "substitute", 1.0)

@@ -36,6 +36,10 @@ class Crowd:
         self.taken = 0
         self.answers: list[FromTrainer] = []
 
+    @property
+    def router(self) -> Crowd:
+        return self
+
     def receive(self) -> tuple[Crowd, FromWorker]:
         self.taken += 1
         return self, Heartbeat()
@@ -51,7 +55,8 @@ class Crowd:
 def test_one_turn_takes_no_more_than_so_many_messages_whatever_is_there(engine: Engine) -> None:
     # Before the clock is looked at and the other addresses have their turn.
     crowd = Crowd()
-    engine._receive(crowd)  # type: ignore[arg-type]
+    for handle in engine._messages(crowd):  # type: ignore[arg-type]
+        handle()
     assert crowd.taken == 64
     assert crowd.answers == [Bye("this trainer does not know you")] * 64
 
@@ -59,5 +64,6 @@ def test_one_turn_takes_no_more_than_so_many_messages_whatever_is_there(engine: 
 def test_an_engine_that_is_stopping_takes_none(engine: Engine) -> None:
     crowd = Crowd()
     engine.stop()
-    engine._receive(crowd)  # type: ignore[arg-type]
+    for handle in engine._messages(crowd):  # type: ignore[arg-type]
+        handle()
     assert crowd.taken == 0
