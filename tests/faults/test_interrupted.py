@@ -16,13 +16,12 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, Stream, decode_serially
-from videoload.engine import open_streams
-from videoload.trainer import stream
+from videoload.engine import open_streams, readers
 from videoload.transport import slots
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
 BATCH = 4
-STRUCK = {module.__file__ for module in (stream, open_streams, slots)}
+STRUCK = {module.__file__ for module in (readers, open_streams, slots)}
 
 
 class Strike:

@@ -17,7 +17,7 @@ import pytest
 import videoload
 
 # Functions that users may call beside the names in `videoload.__all__`.
-FUNCTIONS = ("native.switch_off", "frameworks.tfdata.dataset")
+FUNCTIONS = ("native.switch_off",)
 KINDS = griffe.DocstringSectionKind
 # *names and **names, whose default griffe takes to be (), {}.
 _REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)

@@ -54,7 +54,7 @@ TRIED_ELSEWHERE = {
     "trainer.head_room": "integration/test_bottlenecks.py",
     "leases.commands": "unit/leases/test_table.py",
     "leases.records": "unit/leases/test_table.py",
-    "engine.lender": "integration/test_stream.py",
+    "engine.readers": "integration/test_stream.py",
     "frameworks.sequence": "integration/test_sequence.py",
     "engine.local_workers": "faults/test_kill.py",
     "engine.membership": "faults/test_kill.py",

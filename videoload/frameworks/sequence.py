@@ -14,8 +14,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
+from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import tfdata
 from videoload.plan.plan import Batch, BatchWithInfo
@@ -27,9 +27,6 @@ except ImportError:
         "stream.sequence needs Keras: pip install 'videoload[tensorflow]'"
     ) from None
 
-if TYPE_CHECKING:
-    from videoload.trainer.stream import Stream
-
 _ENDLESS = 1 << 40  # steps: a reading in order goes on into the next epochs
 
 
@@ -37,7 +34,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
     """The batches of one epoch of a stream, by number; made by `Stream.sequence`.
 
     Args:
-        stream: Made by `Client.stream`; kept alive.
+        readers: Of the stream, which they keep alive.
         epoch: The epoch to begin with. Default 0.
 
     Attributes:
@@ -48,20 +45,20 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
         SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
     """
 
-    def __init__(self, stream: Stream, epoch: int = 0) -> None:
+    def __init__(self, readers: Readers, epoch: int = 0) -> None:
         super().__init__()
-        stream.options.check_numbered("a sequence")
+        readers.options.check_numbered("a sequence")
         self.epoch = epoch
-        self._size = len(stream)
-        self._stream: Stream | None = stream
-        stream._client._sequences.add(self)
+        self._size = len(readers)
+        self._readers: Readers | None = readers
+        readers.when_closed(self._let_go)
         self._lock = threading.Lock()  # Keras may ask in several threads
         self._reader: Generator[BatchWithInfo, None, None] | None = None
         self._next = self._stop = -1  # the step that follows, and that at which `_reader` ends
         self._given: set[int] = set()  # of this epoch
         self._idle: tfdata.Idle | None = None
         if keras.config.backend() == "tensorflow":
-            tfdata.expect_reader(stream)
+            tfdata.expect_reader(readers)
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -98,16 +95,16 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
     def _seek(self, step: int, *, follows: bool) -> None:
         """Read from ``step`` on: only that one, unless it ``follows`` the one before it."""
         self._close()
-        if self._stream is None:
+        if self._readers is None:
             raise ClosedError("the client is closed")
         # TensorFlow's iterators release memory only while someone calls it: see `tfdata`.
         self._idle = tfdata.Idle() if keras.config.backend() == "tensorflow" else None
         self._stop = step + (_ENDLESS if follows else 1)
-        self._reader = self._stream._read(range(step, self._stop), self._idle)
+        self._reader = self._readers.read(range(step, self._stop), self._idle)
 
     def _let_go(self) -> None:
         """The client is closed. Whoever waits for a batch meanwhile has heard of it."""
-        self._reader = self._stream = None
+        self._reader = self._readers = None
 
     def _close(self) -> None:
         if self._reader is not None:

@@ -40,6 +40,7 @@ import numpy as np
 
 from videoload.catalog.targets import shapes
 from videoload.clips.item_spec import Spec
+from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
 from videoload.frameworks.python_datasets import PythonDatasets, itself
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from videoload.plan.plan import Batch, BatchInfo, BatchWithInfo
-    from videoload.trainer.stream import Stream
 
 _log = logging.getLogger(__name__)
 
@@ -60,10 +60,12 @@ _BEGINS_ANEW = (
     "each of its epochs; give steps_per_epoch=%d as well, or a dataset of one epoch"
 )
 
-_streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that TensorFlow may be reading
+_read_here: weakref.WeakSet[Readers] = weakref.WeakSet()  # those that TensorFlow may be reading
 
 
-def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False) -> tf.data.Dataset:
+def dataset(
+    readers: Readers, start_step: int, epochs: int, *, info: bool = False
+) -> tf.data.Dataset:
     """A stream as a ``tf.data.Dataset``, without copying a batch; the same as `Stream.dataset`.
 
     Iterating again goes on where the last complete iteration ended, so that epochs differ; an
@@ -97,17 +99,17 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
             "stream.dataset needs TensorFlow: pip install 'videoload[tensorflow]'"
         ) from None
 
-    steps = stream._steps(start_step, epochs)
-    skips = stream.options.on_error == "skip"
-    expect_reader(stream)
-    reading = _Reading(stream, steps, info=info)
-    rows = stream.options.batch_size if stream.options.drop_remainder and not skips else None
+    steps = readers.steps(start_step, epochs)
+    skips = readers.options.on_error == "skip"
+    expect_reader(readers)
+    reading = _Reading(readers, steps, info=info)
+    rows = readers.options.batch_size if readers.options.drop_remainder and not skips else None
     signature: tuple[Any, ...] = (
-        _signature(stream.clip, rows),
-        _target_signature(stream, rows),
+        _signature(readers.spec, rows),
+        _target_signature(readers, rows),
     )
     if info:
-        signature = (*signature, _info_signature(stream.clip, rows))
+        signature = (*signature, _info_signature(readers.spec, rows))
     number, python = tf.TensorSpec((), tf.int64), PythonDatasets()
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
@@ -119,10 +121,10 @@ def dataset(stream: Stream, start_step: int, epochs: int, *, info: bool = False)
         # The answer to each question is which dataset is to be asked. There is one.
         return tf.data.Dataset.choose_from_datasets([ahead], questions)
 
-    readers = python.generator([], reading.begin, itself, reading.end, number).take(1)
+    turns = python.generator([], reading.begin, itself, reading.end, number).take(1)
     # No Python that AutoGraph would have to convert, into files that it may leave.
-    made = readers.flat_map(tf.autograph.experimental.do_not_convert(iteration))
-    made.stream, made.functions = stream, python  # as long as there is the dataset
+    made = turns.flat_map(tf.autograph.experimental.do_not_convert(iteration))
+    made.readers, made.functions = readers, python  # as long as there is the dataset
     if tf.inside_function():  # which forgets the dataset as soon as it is traced
         reading.functions = python
     if not skips:
@@ -160,8 +162,8 @@ class _Reading:
     `next_batch` in the thread that prefetches, and `asked` when the trainer asks for a batch.
     TensorFlow never lets go of these; so only the dataset holds the stream, and the graphs."""
 
-    def __init__(self, stream: Stream, steps: range, *, info: bool) -> None:
-        self._stream = weakref.ref(stream)
+    def __init__(self, readers: Readers, steps: range, *, info: bool) -> None:
+        self._readers = weakref.ref(readers)
         self._info = info
         self._steps = steps
         self._finished = 0  # iterations of which the trainer has got all
@@ -172,7 +174,7 @@ class _Reading:
 
     def begin(self) -> int:
         """A new iteration; returns the number of its reader."""
-        reader = self._stream_now()._new_reader()
+        reader = self._readers_now().new_reader()
         first = self._steps.start + self._finished * len(self._steps)
         iteration = self._iterations[reader] = _Iteration(self._finished, first - 1)
         iteration.batches = self._batches(reader, iteration)
@@ -201,37 +203,37 @@ class _Reading:
 
     def asked(self, reader: np.int64) -> np.int64:
         """The trainer asks for a batch, or whether there is one."""
-        stream, iteration = self._stream(), self._iterations.get(int(reader))
-        if stream is not None and iteration is not None:
+        readers, iteration = self._readers(), self._iterations.get(int(reader))
+        if readers is not None and iteration is not None:
             with iteration.lock:
-                stream._meter.asked(int(reader))
+                readers.meter.asked(int(reader))
                 iteration.asked += 1
-            self._match(stream, int(reader), iteration)
+            self._match(readers, int(reader), iteration)
         return _FIRST
 
-    def _match(self, stream: Stream, reader: int, iteration: _Iteration) -> None:
+    def _match(self, readers: Readers, reader: int, iteration: _Iteration) -> None:
         """The trainer has got what it asked for, if that is there; or nothing is left to get."""
         with iteration.lock:
             before = iteration.step
             if iteration.asked and iteration.there:
                 iteration.asked -= 1
                 iteration.step, clips = iteration.there.popleft()
-                stream._meter.got(reader, clips)
+                readers.meter.got(reader, clips)
                 iteration.taken += 1
                 if iteration.taken == len(self._steps):  # who knows how many there are asks no more
                     self._finished = max(self._finished, iteration.turn + 1)
             if iteration.over and not iteration.there:
                 iteration.step = max(iteration.step, iteration.end)
                 self._iterations.pop(reader, None)
-                stream._meter.left(reader)
+                readers.meter.left(reader)
             done = range(before + 1, iteration.step + 1)  # of some in between all was left out
         for step in done:
-            stream._tell_of_epoch(step)
+            readers.log_epoch(step)
 
     def _batches(
         self, reader: int, iteration: _Iteration
     ) -> Generator[tuple[Any, ...] | None, None, None]:
-        stream, steps = self._stream_now(), self._steps
+        readers, steps = self._readers_now(), self._steps
         before = iteration.turn * len(steps)
         idle, waits, step = Idle(), False, -1
 
@@ -244,13 +246,13 @@ class _Reading:
             if waits := batch is None:
                 return None
             iteration.there.append((step, _rows(batch[1])))
-            self._match(stream, reader, iteration)
+            self._match(readers, reader, iteration)
             return batch if len(batch) == 2 else (*batch[:2], _as_dict(batch[2]))
 
-        if iteration.turn and len(steps) > len(stream) and not self._warned:
+        if iteration.turn and len(steps) > len(readers) and not self._warned:
             self._warned = True
-            _log.warning(_BEGINS_ANEW, -(-len(steps) // len(stream)), len(stream))
-        batches = stream._read(
+            _log.warning(_BEGINS_ANEW, -(-len(steps) // len(readers)), len(readers))
+        batches = readers.read(
             range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info,
             pauses=True, taken=taken,
         )  # fmt: skip
@@ -262,7 +264,7 @@ class _Reading:
                     if not waits:
                         idle.asked = time.monotonic()
             iteration.end = step
-            if stream.options.on_error == "skip":  # batches may be fewer than steps
+            if readers.options.on_error == "skip":  # batches may be fewer than steps
                 self._finished = max(self._finished, iteration.turn + 1)
         except VideoloadError as error:
             # To leave `with Client` while a dataset lives is no error. A kept record keeps no
@@ -275,12 +277,12 @@ class _Reading:
             raise
         finally:
             iteration.over = True
-            self._match(stream, reader, iteration)
+            self._match(readers, reader, iteration)
 
-    def _stream_now(self) -> Stream:
-        if (stream := self._stream()) is None:
+    def _readers_now(self) -> Readers:
+        if (readers := self._readers()) is None:
             raise ClosedError("neither the dataset nor its stream is referenced any more")
-        return stream
+        return readers
 
 
 class Idle:
@@ -299,10 +301,10 @@ class Idle:
             raise ClosedError("interrupted by Ctrl-C")
 
 
-def expect_reader(stream: Stream) -> None:
+def expect_reader(readers: Readers) -> None:
     """From now on, a thread of TensorFlow's may be reading the stream."""
     interrupts.listen()
-    _streams.add(stream)
+    _read_here.add(readers)
 
 
 def _signature(spec: Spec, rows: int | None) -> Any:
@@ -315,17 +317,17 @@ def _signature(spec: Spec, rows: int | None) -> Any:
     return tf.TensorSpec((rows, *shapes), types)
 
 
-def _target_signature(stream: Stream, rows: int | None) -> Any:
+def _target_signature(readers: Readers, rows: int | None) -> Any:
     """Of a batch's labels, or of its targets."""
     import tensorflow as tf
 
     def spec(shape: tuple[int, ...], dtype: str) -> tf.TensorSpec:
         return tf.TensorSpec((rows, *shape), tf.string if dtype == "str" else dtype)
 
-    targets = stream.catalog.targets
+    targets = readers.catalog.targets
     if targets is None:
         return spec((), "int64")
-    kinds = shapes(targets, stream.clip.frames_shape)
+    kinds = shapes(targets, readers.spec.frames_shape)
     if isinstance(kinds, dict):
         return {name: spec(*kind) for name, kind in kinds.items()}
     return spec(*kinds)
@@ -357,8 +359,8 @@ def _as_dict(info: BatchInfo) -> dict[str, Any]:
 @atexit.register
 def _leave_python() -> None:
     """Close what TensorFlow may be reading, and wait until its threads have left Python."""
-    for stream in list(_streams):
-        stream._close_client()
+    for readers in list(_read_here):
+        readers.close_client()
     deadline = time.monotonic() + _LEAVE_S
     quiet = 0  # checks in a row that found no thread inside
     while quiet < 3 and time.monotonic() < deadline:

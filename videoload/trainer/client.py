@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
@@ -24,6 +24,7 @@ from videoload.clips.item_spec import Spec
 from videoload.engine.copies import Copies
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
+from videoload.engine.readers import Readers
 from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
@@ -40,9 +41,6 @@ from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import Metric, MetricsPort
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
-
-if TYPE_CHECKING:
-    from videoload.frameworks.sequence import StreamSequence
 
 # One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
 _SLOTS = 8
@@ -159,7 +157,7 @@ class Client:
             keep=Keep.of(keep, keep_gb),
             auto=auto,
         )
-        self._open: list[weakref.ref[Stream]] = []  # for the metrics
+        self._open: list[weakref.ref[Readers]] = []
         scrapes = None
         if metrics_port is not None:
             scrapes = _serve_metrics(metrics_port, self._engine, self._open)
@@ -167,7 +165,6 @@ class Client:
         # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
         self._streams = itertools.count()
-        self._sequences: weakref.WeakSet[StreamSequence] = weakref.WeakSet()
         try:
             self.endpoints: tuple[str, ...] = tuple(self._engine.start())
         except BaseException:
@@ -273,10 +270,10 @@ class Client:
             open_storage(catalog.root) if catalog.root and clip.files else None,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )
-        stream = Stream(self, self._engine, source, options)
+        readers = Readers(self, self._engine, source, options)
         self._open[:] = [each for each in self._open if each() is not None]
-        self._open.append(weakref.ref(stream))
-        return stream
+        self._open.append(weakref.ref(readers))
+        return Stream(readers)
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:
@@ -314,8 +311,9 @@ class Client:
         stay valid.
         """
         self._finalizer()
-        for sequence in list(self._sequences):
-            sequence._let_go()
+        for each in list(self._open):
+            if (readers := each()) is not None:
+                readers.closed()
 
     def __enter__(self) -> Client:
         return self
@@ -328,13 +326,13 @@ class Client:
         return f"Client({', '.join((state, *self.endpoints))})"
 
 
-def _serve_metrics(port: int, engine: Engine, streams: list[weakref.ref[Stream]]) -> MetricsPort:
+def _serve_metrics(port: int, engine: Engine, open_: list[weakref.ref[Readers]]) -> MetricsPort:
     """Serve the figures of a client, which it does not hold."""
 
     def collect() -> Iterable[Metric]:
-        found = [stream for each in list(streams) if (stream := each()) is not None]
+        found = [readers for each in list(open_) if (readers := each()) is not None]
         return metrics.families(
-            [stream._figures() for stream in found],
+            [readers.figures() for readers in found],
             engine.worker_stats(),
             engine.departed,
             engine.decoded(),

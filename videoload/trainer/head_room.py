@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from videoload.arguments import whole
-
-if TYPE_CHECKING:
-    from videoload.trainer.stream import Stream
+from videoload.trainer.stream import Stream
 
 
 def head_room(stream: Stream, train: Callable[[Any, Any], object], steps: int = 20) -> float:
@@ -37,7 +35,7 @@ def head_room(stream: Stream, train: Callable[[Any, Any], object], steps: int = 
         VideoloadError: What reading the stream raises.
     """
     steps = whole("steps", steps, 1)
-    reader = stream._read(range(1), reader=stream._new_reader(), noted=False)
+    reader = stream.readers.read(range(1), counts=False)
     try:
         clips, labels = next(reader)
     finally:
@@ -47,5 +45,5 @@ def head_room(stream: Stream, train: Callable[[Any, Any], object], steps: int = 
     for _ in range(steps):
         train(clips, labels)
     rate = steps / (time.perf_counter() - began)
-    stream._meter.ceiling = rate
+    stream.readers.meter.ceiling = rate
     return rate

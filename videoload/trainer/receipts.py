@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,10 +129,8 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
 
 
 def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, object]:
-    from videoload import __version__
-
     head: dict[str, object] = {
-        "videoload": __version__,
+        "videoload": version("videoload"),
         "kind": "clip" if isinstance(spec, ClipSpec) else "item",
         "spec": call_text.write(_fields(spec)),
         "options": call_text.write(_fields(options)),

@@ -1,31 +1,19 @@
-"""`Stream`: an endless, reproducible sequence of batches, and the ways of reading it.
-
-Whoever reads a stream (a ``for`` loop, `Stream.batches`, an iterator of `Stream.dataset`) is a
-*reader* of its own, used by one thread at a time. A batch that a reader takes is its slot of the
-shared memory itself, and the slot goes back when the last array that looks into it dies.
-"""
+"""`Stream`: an endless, reproducible sequence of batches, and the ways to read it."""
 
 from __future__ import annotations
 
 import copy
-import itertools
-import logging
 import math
 import os
-import weakref
-from collections.abc import Callable, Generator, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.clips.item_spec import Spec
-from videoload.engine.engine import Engine
-from videoload.engine.lender import Lender
-from videoload.engine.open_streams import OpenStream, ReaderQueue
+from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.plan import Batch, BatchWithInfo, StreamOptions
-from videoload.stats.metrics import WINDOW_S, StreamFigures
 from videoload.stats.stats import StreamStats
 from videoload.trainer.receipts import Receipts, with_digest
 
@@ -33,9 +21,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from videoload.frameworks.sequence import StreamSequence
-    from videoload.trainer.client import Client
-
-_log = logging.getLogger(__name__)
 
 
 class Stream:
@@ -56,33 +41,20 @@ class Stream:
         options: What the stream was asked for: `StreamOptions`.
         catalog: Its videos and labels: `Catalog`.
         clip: Its clips: `ClipSpec`, with the native size where ``size`` was None; or `ItemSpec`.
+        readers: What adapters to other frameworks read it by. Their interface may change.
     """
 
-    def __init__(
-        self, client: Client, engine: Engine, source: OpenStream, options: StreamOptions
-    ) -> None:
+    def __init__(self, readers: Readers) -> None:
         """Streams are made by `Client.stream`.
 
         Args:
-            client: Whose workers decode; kept alive by its streams.
-            engine: The client's I/O thread.
-            source: What that thread is to know of the stream.
-            options: Kept for the user to look at.
+            readers: How they are read.
         """
-        self._client = client
-        self._engine = engine
-        self._source = source
+        self.readers = readers
+        self.options: StreamOptions = readers.options
+        self.catalog: Catalog = readers.catalog
+        self.clip: Spec = readers.spec
         self._epoch = 0
-        self._reader_ids = itertools.count()
-        self._meter = source.meter
-        self._error: VideoloadError | None = None
-        self._receipts: Receipts | None = None
-        self._lender = Lender(engine, source)
-        self.options: StreamOptions = options
-        self.catalog: Catalog = source.catalog
-        self.clip: Spec = source.spec
-        engine.post(lambda: engine.add(source))
-        weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
 
     def __len__(self) -> int:
         """Batches per epoch.
@@ -90,7 +62,7 @@ class Stream:
         Returns:
             The same number on every rank of ``shard``.
         """
-        return len(self._source.plan)
+        return len(self.readers)
 
     def __iter__(self) -> Iterator[Batch]:
         """Read one epoch: the one after the last that a loop read to its end.
@@ -116,7 +88,7 @@ class Stream:
             if step == steps[-1]:  # `zip`, and who counts, asks for no more
                 self._epoch = max(self._epoch, epoch + 1)
 
-        yield from self._read(steps, taken=taken)
+        yield from self.readers.read(steps, taken=taken)
 
     @overload
     def batches(
@@ -163,7 +135,7 @@ class Stream:
             WorkerError: The workers of this host end as soon as they are started.
             ClosedError: The client is closed.
         """
-        batches = self._read(self._steps(start_step, epochs), info=info)
+        batches = self.readers.read(self.readers.steps(start_step, epochs), info=info)
         # Mapped, not looped over: a variable here would hold on to the batch's slot.
         return map(with_digest, batches) if info else batches
 
@@ -196,7 +168,7 @@ class Stream:
         """
         from videoload.frameworks.tfdata import dataset
 
-        return dataset(self, start_step, epochs, info=info)
+        return dataset(self.readers, start_step, epochs, info=info)
 
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
@@ -214,7 +186,7 @@ class Stream:
         """
         from videoload.frameworks.sequence import StreamSequence
 
-        return StreamSequence(self)
+        return StreamSequence(self.readers)
 
     def keep_receipts(self, path: str | os.PathLike[str]) -> None:
         """Keep a line of each batch that is handed over from now on: its step and a digest.
@@ -230,7 +202,8 @@ class Stream:
         Raises:
             VideoloadError: It is another stream's, or cannot be written.
         """
-        self._receipts = Receipts(os.fspath(path), self.catalog, self.clip, self.options)
+        receipts = Receipts(os.fspath(path), self.catalog, self.clip, self.options)
+        self.readers.on_batch = receipts.add
 
     def preview(
         self, path: str | os.PathLike[str], batches: int = 1, *, start_step: int = 0
@@ -256,14 +229,13 @@ class Stream:
         spec = contact_sheet.check(os.fspath(path), self.clip)
         start = whole("start_step", start_step, 0)
         stop = start + whole("batches", batches)
-        # A reader that has its number is not metered.
-        shown = self._read(range(start, stop), reader=self._new_reader(), noted=False, info=True)
+        shown = self.readers.read(range(start, stop), counts=False, info=True)
         contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
 
     @property
     def quarantine(self) -> list[BadVideo]:
         """The videos that could not be decoded so far, each once, as `BadVideo` (path, reason)."""
-        return self._source.quarantine.videos
+        return self.readers.quarantine.videos
 
     @property
     def error(self) -> VideoloadError | None:
@@ -277,7 +249,7 @@ class Stream:
             except Exception as error:
                 raise stream.error or error from None
         """
-        return copy.copy(self._error)  # one that was raised holds its consumer's frames
+        return copy.copy(self.readers.error)  # one that was raised holds its consumer's frames
 
     def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """What the stream did so far.
@@ -294,126 +266,13 @@ class Stream:
         Raises:
             SpecError: ``window_s`` is not a positive number.
         """
-        engine = self._engine
         window_s = math.inf if window_s is None else real("window_s", window_s, 0.001)
         if since_last:
-            window_s = min(window_s, self._meter.since("stats"))
-        return self._meter.read(
-            engine.connected(), engine.departed, tuple(self.quarantine), window_s
-        )
-
-    def _tell_of_epoch(self, step: int) -> None:
-        """If batch ``step`` was the last of an epoch, say in the log what the epoch was like."""
-        if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
-            told = self._meter.read(
-                self._engine.connected(), self._engine.departed, tuple(self.quarantine),
-                self._meter.since("epoch"),
-            )  # fmt: skip
-            _log.info("epoch %d: %s", (step + 1) // len(self), told)
-
-    def _figures(self) -> StreamFigures:
-        """What Prometheus is told of this stream."""
-        blocked_s, first_batch_s = self._meter.blocked()
-        return StreamFigures(
-            str(self._source.id), self.stats(), self.stats(WINDOW_S), blocked_s, first_batch_s
-        )
-
-    def _steps(self, start_step: int, epochs: int) -> range:
-        """The steps from ``start_step`` to the end of epoch number ``epochs``."""
-        return self._source.plan.steps(start_step, epochs)
-
-    def _new_reader(self) -> int:
-        # One number space for all streams of the client.
-        return self._source.id << 32 | next(self._reader_ids)
-
-    def _read(
-        self,
-        steps: range,
-        idle: Callable[[], None] | None = None,
-        *,
-        reader: int | None = None,
-        noted: bool = True,
-        info: bool = False,
-        pauses: bool = False,
-        taken: Callable[[int], None] = lambda step: None,
-    ) -> Generator[Any, None, None]:
-        """The batches of ``steps``, with ``info`` if that is wanted. ``idle`` is called every 50 ms
-        of a wait, and before it where a worker waits for a slot; with ``pauses``, None is yielded
-        instead of every 50 ms. A ``reader`` that has its number already notes by itself when it
-        waits. Only what is ``noted`` has receipts. ``taken`` is told of each step, just before its
-        batch is yielded, or where all of that was left out.
-
-        Raises ClosedError, WorkerError, VideoError (on_error="raise"), TooManyBadVideos.
-        """
-        engine, source, queue = self._engine, self._source, ReaderQueue()
-        meter = self._meter if reader is None else None
-        reader_id = self._new_reader() if reader is None else reader
-        self._error = None
-        reading = _Reading()
-        end = weakref.finalize(reading, engine.post, lambda: engine.end(source, reader_id))
-        end.atexit = False
-        try:
-            engine.check()
-            engine.post(lambda: engine.begin(source, reader_id, queue, steps))
-            engine.collect_garbage()
-            for step in steps:
-                if meter is not None:
-                    meter.asked(reader_id)
-                batch = queue.take(0)
-                while pauses and batch is None:
-                    if (batch := self._lender.wait_a_while(queue, reader_id, idle)) is None:
-                        yield None
-                if batch is None:
-                    batch = self._lender.wait(queue, reader_id, idle)
-                source.meter.lay(queue.lay_s)
-                source.step = batch.step
-                if meter is not None:
-                    meter.got(reader_id, len(batch.samples))
-                if batch.samples:
-                    # No variable here either.
-                    yield self._noted(
-                        batch.step, self._lender.hand_over(batch, queue, idle, info=info), noted,
-                        partial(taken, step),
-                    )  # fmt: skip
-                else:  # all of it was left out
-                    engine.post(partial(engine.give_back, source, batch), about_leases=True)
-                    queue.handed_over()
-                    taken(step)
-                if meter is not None:
-                    self._tell_of_epoch(step)
-        except VideoloadError as error:
-            self._error = copy.copy(error)
-            raise
-        finally:
-            end()
-            if meter is not None:
-                meter.left(reader_id)
-
-    def _noted(
-        self,
-        step: int,
-        batch: Batch | BatchWithInfo,
-        noted: bool,
-        taken: Callable[[], None],
-    ) -> Batch | BatchWithInfo:
-        if noted and self._receipts is not None:
-            self._receipts.add(step, *batch[:2])
-        taken()
-        return batch
-
-    def _close_client(self) -> None:
-        """End this stream and all others of its client."""
-        self._client.close()
+            window_s = min(window_s, self.readers.meter.since("stats"))
+        return self.readers.stats(window_s)
 
     def __repr__(self) -> str:
         return (
             f"Stream({len(self)} batches of {self.options.batch_size}, clips {self.clip.shape}, "
             f"{self.catalog!r})"
         )
-
-
-class _Reading:
-    """Lives as long as one way through the stream. Its end ends the reader, also where a Ctrl-C
-    strikes before a ``finally`` does."""
-
-    __slots__ = ("__weakref__",)

@@ -1,0 +1,278 @@
+"""How a stream is read: by a ``for`` loop, by `tf.data`, by Keras.
+
+A *reader* is one way through the stream, used by one thread at a time. Each batch that it gets is
+the slot itself. The slot is lent until the last array that looks into it dies. A consumer that
+keeps nearly all slots gets copies.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import logging
+import math
+import weakref
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from videoload.engine.engine import Engine
+from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
+from videoload.errors import VideoloadError
+from videoload.leases.commands import Ready
+from videoload.plan.plan import Batch, BatchWithInfo, StreamOptions, batch_info
+from videoload.stats.metrics import WINDOW_S, StreamFigures
+from videoload.stats.stats import StreamStats
+from videoload.transport.slots import aligned_copy
+
+_log = logging.getLogger(__name__)
+
+_WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
+_IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
+_KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
+
+
+class Owner(Protocol):
+    """The client of a stream."""
+
+    def close(self) -> None:
+        """End all streams of the client."""
+
+
+class Readers:
+    """The readers of one stream. The stream lives as long as this object.
+
+    Attributes:
+        spec: The stream's clips; the native size is known.
+        on_batch: Called with the step, clips and labels of each batch that is handed over.
+        error: What ended the last reading, or None.
+    """
+
+    def __init__(
+        self, owner: Owner, engine: Engine, source: OpenStream, options: StreamOptions
+    ) -> None:
+        """``owner`` is kept alive."""
+        self._owner = owner
+        self._engine = engine
+        self._source = source
+        self._numbers = itertools.count()
+        self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
+        self.options, self.catalog, self.spec = options, source.catalog, source.spec
+        self.meter = source.meter
+        self.quarantine = source.quarantine
+        self.on_batch: Callable[[int, Any, Any], None] | None = None
+        self.error: VideoloadError | None = None
+        engine.post(lambda: engine.add(source))
+        weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return len(self._source.plan)
+
+    def steps(self, start_step: int, epochs: int) -> range:
+        """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
+        return self._source.plan.steps(start_step, epochs)
+
+    def new_reader(self) -> int:
+        """A number that no other reader of the client has."""
+        return self._source.id << 32 | next(self._numbers)
+
+    def read(
+        self,
+        steps: range,
+        idle: Callable[[], None] | None = None,
+        *,
+        reader: int | None = None,
+        counts: bool = True,
+        info: bool = False,
+        pauses: bool = False,
+        taken: Callable[[int], None] = lambda step: None,
+    ) -> Generator[Any, None, None]:
+        """Read the batches of ``steps``, with their BatchInfo if ``info``.
+
+        Args:
+            steps: Which batches.
+            idle: Called every 50 ms of a wait, and at its beginning if a worker waits for a lease.
+            reader: The number of a reader that calls the meter itself.
+            counts: Without it, the batches are not metered, and `on_batch` does not see them.
+            info: Yield (clips, labels, info).
+            pauses: Yield None every 50 ms of a wait.
+            taken: Called with each step, just before its batch is yielded. It is also called for a
+                batch that is empty and therefore not yielded.
+
+        Yields:
+            (clips, labels), with ``info`` (clips, labels, info).
+
+        Raises:
+            VideoloadError: What ended the stream or the client.
+        """
+        engine, source, queue = self._engine, self._source, ReaderQueue()
+        number = self.new_reader() if reader is None else reader
+        meter = self.meter if counts and reader is None else None
+        self.error = None
+        reading = _Reading()
+        end = weakref.finalize(reading, engine.post, lambda: engine.end(source, number))
+        end.atexit = False
+        try:
+            engine.check()
+            engine.post(lambda: engine.begin(source, number, queue, steps))
+            engine.collect_garbage()
+            for step in steps:
+                if meter is not None:
+                    meter.asked(number)
+                batch = queue.take(0)
+                while batch is None:
+                    if (batch := self._wait(queue, number, idle)) is not None:
+                        break
+                    if pauses:
+                        yield None
+                    else:
+                        engine.calls.check_thread()
+                source.meter.lay(queue.lay_s)
+                source.step = batch.step
+                if meter is not None:
+                    meter.got(number, len(batch.samples))
+                if batch.samples:
+                    # No variable holds the arrays: it would keep the slot.
+                    yield self._noted(
+                        batch.step, self._hand_over(batch, queue, idle, info=info), counts,
+                        partial(taken, step),
+                    )  # fmt: skip
+                else:
+                    engine.post(partial(engine.give_back, source, batch), about_leases=True)
+                    queue.handed_over()
+                    taken(step)
+                if meter is not None:
+                    self.log_epoch(step)
+        except VideoloadError as error:
+            self.error = copy.copy(error)
+            raise
+        finally:
+            end()
+            if meter is not None:
+                meter.left(number)
+
+    def _noted(
+        self, step: int, batch: Batch | BatchWithInfo, counts: bool, taken: Callable[[], None]
+    ) -> Batch | BatchWithInfo:
+        if counts and self.on_batch is not None:
+            self.on_batch(step, *batch[:2])
+        taken()
+        return batch
+
+    def _wait(
+        self, queue: ReaderQueue, reader: int, idle: Callable[[], None] | None
+    ) -> Ready | None:
+        """The reader's next batch, or None after 200 ms, with ``idle`` after 50 ms. Raises what
+        ended the stream, and what ``idle`` raises."""
+        engine = self._engine
+        # This is posted in each turn: another reader's turn may have taken the batch back.
+        engine.post(lambda: engine.want(reader), about_leases=True)
+        if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
+            idle()
+        batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
+        if batch is None and engine.stopped:
+            batch = queue.take(_WAIT_S)  # The batch, or the error, may just have come.
+        if batch is None:
+            engine.check()
+            if idle is not None:
+                idle()
+        return batch
+
+    def _hand_over(
+        self, batch: Ready, queue: ReaderQueue, idle: Callable[[], None] | None, *, info: bool
+    ) -> Batch | BatchWithInfo:
+        """The arrays of a batch. ``idle`` is called before a copy is made: it may end a loan.
+
+        A Ctrl-C may strike between any two steps. The slot is still given back: by the queue's end
+        until the array exists, and then by the array's end. Twice does no harm.
+        """
+        source, engine = self._source, self._engine
+        shape = (len(batch.samples), source.spec.clip_bytes)
+        slot = batch.slot
+        if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.spec.clip_bytes))
+            for to, row in enumerate(batch.rows):
+                if to != row:
+                    whole[to] = whole[row]
+
+        def give_back() -> None:
+            engine.post(lambda: engine.give_back(source, batch), about_leases=True)
+
+        most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
+        held = self._held()
+        if held >= most and idle is not None:
+            idle()
+            held = self._held()
+        if held >= most:
+            rows = aligned_copy(source.arena.view(slot, 0, shape))
+            give_back()
+            source.meter.copied += 1
+            if source.meter.copied == 1:
+                _log.warning(
+                    "%d of %d batches in memory are still referenced; the stream goes on with "
+                    "copies (keep fewer, or give more slots=)",
+                    held, source.arena.slots,
+                )  # fmt: skip
+        else:
+            rows = source.arena.lend(slot, shape, give_back)
+            assert rows.base is not None
+            source.loans[slot] = Loan(batch, weakref.ref(rows.base))
+        queue.handed_over()
+        videos = np.array([sample.video for sample in batch.samples], np.int64)
+        frames = batch.frames.reshape(len(videos), *source.spec.frames_shape)
+        clips, targets = source.spec.arrays(rows), source.catalog.targets_of(videos, frames)
+        if not info:
+            return clips, targets
+        told = batch_info(batch.step, batch.samples, source.catalog, frames, source.rates[videos])
+        return clips, targets, told
+
+    def _held(self) -> int:
+        """How many slots are lent to arrays that still live."""
+        return sum(loan.array() is not None for loan in list(self._source.loans.values()))
+
+    # Figures
+
+    def stats(self, window_s: float = math.inf) -> StreamStats:
+        """What the stream did in the last ``window_s`` seconds."""
+        engine = self._engine
+        bad_videos = tuple(self.quarantine.videos)
+        return self.meter.read(engine.connected(), engine.departed, bad_videos, window_s)
+
+    def log_epoch(self, step: int) -> None:
+        """Log the figures of an epoch if ``step`` was its last one."""
+        if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
+            figures = self.stats(self.meter.since("epoch"))
+            _log.info("epoch %d: %s", (step + 1) // len(self), figures)
+
+    def figures(self) -> StreamFigures:
+        """What Prometheus shows of this stream."""
+        blocked_s, first_batch_s = self.meter.blocked()
+        return StreamFigures(
+            str(self._source.id), self.stats(), self.stats(WINDOW_S), blocked_s, first_batch_s
+        )
+
+    # The end
+
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Have a method called once the client is closed. Its object is not kept alive."""
+        self._when_closed.append(weakref.WeakMethod(call))
+
+    def closed(self) -> None:
+        """The client is closed."""
+        for method in self._when_closed:
+            if (call := method()) is not None:
+                call()
+
+    def close_client(self) -> None:
+        """End this stream and all others of its client."""
+        self._owner.close()
+
+
+class _Reading:
+    """Lives as long as one reading. Its end ends the reader, even if a Ctrl-C strikes before the
+    ``finally`` does."""
+
+    __slots__ = ("__weakref__",)
