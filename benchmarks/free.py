@@ -26,7 +26,7 @@ from videoload.clips.item_spec import Spec
 from videoload.decoding.decoder import Decoder, PreparedClips, Request
 from videoload.decoding.items import PreparedItems
 from videoload.index.index import Tick, VideoIndex
-from videoload.storage.files import VideoFile
+from videoload.storage.files import LocalFile
 from videoload.worker import worker
 
 _FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
@@ -50,7 +50,7 @@ class FreeDecoder(Decoder):
     ) -> PreparedClips:
         """Looks at no file."""
         assert isinstance(spec, ClipSpec)
-        file = VideoFile(path, _STATUS)
+        file = LocalFile(path, _STATUS)
         return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, out, [], {})
 
     def decode_prepared(

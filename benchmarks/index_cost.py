@@ -22,7 +22,7 @@ from benchmarks.figures import Row, parser, save, show
 from benchmarks.work import FOLDER, Work, load
 from videoload.decoding.decoder import Decoder, Request
 from videoload.index.index import find_index
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 WORKS = ("ucf", "first-hmdb", "mjpeg", "h264")
 _LEASE_CLIPS = 4
@@ -33,7 +33,7 @@ class _Worker:
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._storage = Storage(work.root)
+        self._storage = Folder(work.root)
         self._decoder = Decoder(work.root)
         self._out = np.empty((1, *work.clip.spec().shape), np.uint8)
         self.clip_s: list[float] = []

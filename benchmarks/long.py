@@ -36,7 +36,7 @@ from benchmarks.videos import Recipe, make_video, new_packet
 from benchmarks.work import FOLDER, WORKS, Clip, File, Work
 from videoload.host import cores
 from videoload.index.index import find_index
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 FRAMES = 90_000
 BATCH = 8
@@ -118,7 +118,7 @@ def _look_at(path: Path, recipe: Recipe, frames: int) -> File:
 
 def index_s(work: Work) -> float:
     """Seconds until a process knows the file."""
-    file = Storage(work.root).resolve(work.files[0].path)
+    file = Folder(work.root).resolve(work.files[0].path)
     began = time.perf_counter()
     index, opened = find_index(file, lambda: None)
     seconds = time.perf_counter() - began

@@ -16,7 +16,7 @@ from tests.support.programs import Programs
 from tests.support.waiting import SECOND
 from videoload.index.containers import OpenedVideo
 from videoload.index.index import find_index
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 # videoload is that with TensorFlow, which each of its runs imports, so one work has to do.
 WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload")}
@@ -86,7 +86,7 @@ def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
     # Not the same to the last bit: the decoder takes them for files of other encoders.
     away = [np.abs(frames[False] - frame).mean(axis=(1, 2)) for frame in frames[True]]
     assert [int(row.argmin()) for row in away] == list(range(recipe.frames))
-    opened = OpenedVideo(Storage(tmp_path).resolve("video.avi"))
+    opened = OpenedVideo(Folder(tmp_path).resolve("video.avi"))
     assert opened.stream.frames == recipe.frames + 1  # the packet of one byte
     opened.close()
     index, _ = find_index(opened.file, lambda: None)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.codecs import KINDS, make
 from videoload.index import complete_decode
 from videoload.index.complete_decode import decode_index
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 # Some that can be split, and some that only look so: flags that lie, open groups, no index.
 SPLIT = (
@@ -49,7 +49,7 @@ def test_parts_tell_what_the_whole_tells(name: str, tmp_path: Path, splits: list
         path = make(replace(kind, frames=120), tmp_path)
     except (av.error.FFmpegError, ValueError) as error:
         pytest.skip(f"this FFmpeg cannot write {name}: {error}")
-    file = Storage(tmp_path).resolve(path.name)
+    file = Folder(tmp_path).resolve(path.name)
     packets = 0
 
     def tick() -> None:

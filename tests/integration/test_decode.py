@@ -31,7 +31,7 @@ from videoload.decoding.frames import read_frames
 from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -79,7 +79,7 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
     """Every frame that a window gives is the one with that ordinal."""
     index = decoder.index(path)
     assert index.info.frames == len(expected)
-    file = Storage(decoder.root).resolve(path)
+    file = Folder(decoder.root).resolve(path)
     kept: list[Video] = []
     for wanted in windows(len(expected), count, seed):
         got: list[tuple[int, str]] = []
@@ -96,7 +96,7 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
 
 def frames_of(decoder: Decoder, path: str, wanted: list[int]) -> dict[int, str]:
     """What a decoder of its own shows of these frames."""
-    index, file = decoder.index(path), Storage(decoder.root).resolve(path)
+    index, file = decoder.index(path), Folder(decoder.root).resolve(path)
     got: dict[int, str] = {}
 
     def look(ordinal: int, frame: VideoFrame) -> None:

@@ -25,7 +25,7 @@ from videoload.index.complete_decode import Report, decode_index
 from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.storage.content import Content
-from videoload.storage.files import VideoFile
+from videoload.storage.files import LocalFile, VideoFile
 
 WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
 
@@ -110,7 +110,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
     """Random windows with every stride from 1 to 8 against the reference, half of them by a
     decoder that has done others before."""
     reference = decode_from_start_to_end(path)
-    file = VideoFile(str(path), path.stat())
+    file = LocalFile(str(path), path.stat())
     index, report = index_of(file)
     assert index.info.frames == len(reference)
     draw = random.Random(name)
@@ -187,7 +187,7 @@ def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
             path = make(kind, tmp_path)
         except (av.error.FFmpegError, ValueError):
             continue
-        file = VideoFile(str(path), path.stat())
+        file = LocalFile(str(path), path.stat())
         index, _ = index_of(file)
         assert index.is_proven, kind.name
         touched = 0

@@ -20,7 +20,7 @@ from videoload.index.containers import OpenedVideo, UnreadableError
 from videoload.index.index import frame_rate, pixel_aspect
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
 from videoload.storage.content import Content
-from videoload.storage.files import VideoFile
+from videoload.storage.files import LocalFile
 
 # Laid out otherwise than `tests.support.avi_files` takes apart.
 OTHERS = {
@@ -36,7 +36,7 @@ AVI = [
 
 
 def table_of(path: Path) -> PacketTable | None:
-    file = VideoFile(str(path), path.stat())
+    file = LocalFile(str(path), path.stat())
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
         table = read_packets(opened, content, lambda: None)
@@ -75,7 +75,7 @@ def test_what_is_read_of_a_plain_header_is_what_ffmpeg_tells(name: str, tmp_path
     plain = 0
     for _ in range(either(400, 4000)):
         path.write_bytes(damaged_header(made, draw))
-        file = VideoFile(str(path), path.stat())
+        file = LocalFile(str(path), path.stat())
         with closing(Content(file)) as content:
             found = read_plain_avi(content)
         if found is None:
@@ -196,7 +196,7 @@ def test_a_file_whose_index_is_missing_is_sought_once_it_was_read(
 ) -> None:
     path = tmp_path / "cut.avi"
     path.write_bytes(plain[: plain.rindex(b"idx1") - 10])  # in its last picture, as a crash leaves
-    file = VideoFile(str(path), path.stat())
+    file = LocalFile(str(path), path.stat())
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
         table = read_packets(opened, content, lambda: None)

@@ -19,7 +19,7 @@ from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
 from videoload.decoding.decoder import Decoder, Request
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -160,7 +160,7 @@ def test_what_is_shown_is_the_same_whichever_way_a_file_is_looked_at(turned: Pat
     for path in sorted(turned.glob("*/*")):
         name = path.relative_to(turned).as_posix()
         proven = Decoder(turned).index(name)
-        whole, _ = decode_index(Storage(turned).resolve(name), lambda: None)
+        whole, _ = decode_index(Folder(turned).resolve(name), lambda: None)
         assert proven.is_proven
         assert not whole.is_proven
         assert whole.info == proven.info, name

@@ -35,7 +35,7 @@ from videoload.decoding.frames import StaleIndexError, read_canonically, read_fr
 from videoload.index.complete_decode import decode_index
 from videoload.index.containers import UnreadableError, Video
 from videoload.index.index import find_index, open_video
-from videoload.storage.files import VideoFile
+from videoload.storage.files import LocalFile
 
 LEFT_OUT = (
     "dv",  # 144 000 bytes a frame
@@ -75,7 +75,7 @@ def write_mutant(folder: Path, source: tuple[str, bytes], seed: int) -> Path:
 def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
     """What is known of a file, all that comes out of it, and the windows in which other things do
     than by the canonical route."""
-    file = VideoFile(str(path), path.stat())
+    file = LocalFile(str(path), path.stat())
     try:
         index, _ = find_index(file, _tick)
         known = "decoded" if index is None else "proven"

@@ -42,6 +42,7 @@ TRIED_ELSEWHERE = {
     "index.avi_video": "integration/test_decode.py",
     "index.complete_decode": "integration/test_complete_decode.py",
     "storage.content": "integration/test_packets.py",
+    "storage.remote_file": "unit/storage/test_remote.py",
     "decoding.decoder": "integration/test_decode.py",
     "decoding.frames": "integration/test_decode.py",
     "index.index": "integration/test_every_codec.py",

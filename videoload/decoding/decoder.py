@@ -33,8 +33,9 @@ from videoload.index.containers import SOFTWARE, OpenFiles, UnreadableError, Vid
 from videoload.index.index import Tick, VideoIndex, find_index, open_video
 from videoload.index.index_cache import IndexCache
 from videoload.index.stopwatch import Stopwatch
-from videoload.storage.files import Storage, VideoFile, open_storage
+from videoload.storage.files import VideoFile
 from videoload.storage.keep import Keep
+from videoload.storage.opening import open_storage
 
 if TYPE_CHECKING:
     from videoload.catalog.catalog import Catalog  # no worker reads one
@@ -104,7 +105,6 @@ class Decoder:
         folder of an `IndexCache`. ``keep``: where files from below a URL are kept."""
         native.silence_ffmpeg()
         self._storage = open_storage(root, keep)
-        self._remote = None if isinstance(self._storage, Storage) else self._storage
         self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
         self._functions = Functions(transforms)
         self._files = OpenFiles()
@@ -146,7 +146,7 @@ class Decoder:
             return self._prepare_items(path, spec, requests, out)
         prepare = partial(self._prepare, path, spec, requests, out, tick)
         try:
-            return prepare() if self._remote is None else self._remote.run(path, prepare, tick)
+            return self._storage.run(path, prepare, tick)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
 
@@ -166,8 +166,7 @@ class Decoder:
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
                 places.setdefault(ordinal, []).append((scaler, place))
-        if file.content is not None:
-            file.content.want_frames(index, places)
+        file.want_frames(partial(index.byte_ranges, places), opening=index.avi is None)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, clips, params, places
         )
@@ -179,12 +178,10 @@ class Decoder:
         if isinstance(prepared, PreparedItems):
             with self.watch.phase("transform"):
                 return load_items(prepared, tick)
-        if self._remote is None:
-            return self._decode(prepared, tick)
         path, file = prepared.path, prepared.file
         decode = partial(self._decode, prepared, tick)
         anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
-        return self._remote.run(path, decode, tick, file, anew)
+        return self._storage.run(path, decode, tick, file, anew)
 
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
@@ -226,29 +223,26 @@ class Decoder:
         return self._storage.root
 
     @property
-    def is_remote(self) -> bool:
-        """Whether files come from another host, so that it is worth to `expect` them."""
-        return self._remote is not None
+    def fetches(self) -> bool:
+        """Whether files come from another host, so that it helps to `expect` them."""
+        return self._storage.fetches
 
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
-        """These clips will be asked for soon: what is known to be needed of a remote file is
-        fetched meanwhile. What is wrong, `prepare` raises."""
-        if self._remote is None or isinstance(spec, ItemSpec):
+        """These clips are needed soon: fetch what they need of a file on another host, as far as
+        that is known. `prepare` raises what is wrong."""
+        if isinstance(spec, ItemSpec):
             return
         with suppress(VideoError, StorageError, UnfitError):
-            file = self._remote.expect(path)
-            if file is None or file.content is None or self._remote.is_busy:
-                return
-            index = self._indexes.get(path, file)
-            if index is None:
-                file.content.want_beginning()
+            file = self._storage.expect(path)
+            index = None if file is None else self._indexes.get(path, file)
+            if file is None or index is None:
                 return
             params = _params(spec, index, requests)
             if len(self._expected) >= _MOST_EXPECTED:  # of leases that were handed back
                 self._expected.clear()
             self._expected[path, *requests] = _Drawn(spec, index, params)
             frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
-            file.content.want_frames(index, frames)
+            file.want_frames(partial(index.byte_ranges, frames), opening=index.avi is None)
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether no module is to be imported for clips of ``spec``, which may take long."""
@@ -266,13 +260,13 @@ class Decoder:
         def find() -> VideoIndex:
             return self._index(path, self._storage.resolve(path), tick)[0]
 
-        return find() if self._remote is None else self._remote.run(path, find, tick)
+        return self._storage.run(path, find, tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
         """The index of ``path``, and what a complete decode tells of it. Raises VideoError,
         StorageError."""
         report = partial(self._report, path, tick)
-        return report() if self._remote is None else self._remote.run(path, report, tick)
+        return self._storage.run(path, report, tick)
 
     def _report(self, path: str, tick: Tick) -> tuple[VideoIndex, Report]:
         file = self._storage.resolve(path)
@@ -283,8 +277,7 @@ class Decoder:
             decoded, report = decode_index(file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
-        if file.content is not None:
-            file.content.check()
+        file.check()
         if proven is None:
             self._indexes.remember(path, file, decoded)
         return proven or decoded, report
@@ -294,9 +287,8 @@ class Decoder:
         return self._storage.fingerprint(path)
 
     def begin(self) -> None:
-        """A training begins, which may find other files behind a URL than the one before."""
-        if self._remote is not None:
-            self._remote.begin()
+        """A training begins. It may find other files behind a URL than the one before."""
+        self._storage.begin()
 
     def rest(self) -> None:
         """Nothing more is to be done for now: keep no file open."""
@@ -307,7 +299,7 @@ class Decoder:
     ) -> PreparedItems:
         function = self._functions.find("load function", spec.load)
         if spec.files:
-            if self._remote is not None:
+            if self._storage.fetches:
                 raise TransformError(
                     f"load function {spec.load} reads files, and {self.root} is no folder: copy "
                     "them to one, or have the function fetch them (files=False)"
@@ -341,8 +333,7 @@ class Decoder:
         recalled = False
         try:
             index, opened = find_index(file, tick, self.watch)
-            if file.content is not None:
-                file.content.is_open()
+            file.was_opened()
             if index is None:
                 index = self._indexes.recall(path, file)
                 recalled = index is not None
@@ -350,8 +341,7 @@ class Decoder:
                 index = self._decode_whole(path, file, tick)
         except (UnreadableError, OSError) as error:
             raise VideoError(path, str(error)) from None
-        if file.content is not None:
-            file.content.check()
+        file.check()
         self._indexes.put(path, file, index, recalled=recalled)
         return index, opened
 
@@ -362,8 +352,7 @@ class Decoder:
     def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
         began = time.perf_counter()
         index, report = decode_index(file, tick)
-        if file.content is not None:
-            file.content.check()
+        file.check()
         seconds = time.perf_counter() - began
         _log.log(
             logging.WARNING if seconds > _LONG_S else logging.INFO,

@@ -19,7 +19,7 @@ from videoload.engine.own_files import OwnFiles
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
-from videoload.storage.files import AnyStorage
+from videoload.storage.files import Storage
 from videoload.transport.messages import Compare, Compared, Result
 from videoload.transport.sockets import Peer
 
@@ -163,7 +163,7 @@ class CopyCheck:
         if decided and self._waiting:  # others may wait for the same
             self._post(lambda: self._decide_again(stream, files))
 
-    def _ask_own(self, stream: OpenStream, storage: AnyStorage, videos: Sequence[int]) -> None:
+    def _ask_own(self, stream: OpenStream, storage: Storage, videos: Sequence[int]) -> None:
         def told(files: dict[int, int]) -> None:
             for video, file in files.items():
                 if stream.copies.own(video, file):

@@ -29,7 +29,7 @@ from videoload.leases.commands import Ready
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 from videoload.stats.stats import Meter
-from videoload.storage.files import AnyStorage
+from videoload.storage.files import Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.slots import Arena
 
@@ -53,7 +53,7 @@ class OpenStream:
     arena: Arena
     ordered: bool
     copies: Copies
-    storage: AnyStorage | None  # where the trainer's own copy of the videos is, if it has one
+    storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
     meter: Meter
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     # The batch in each slot that was put into a queue and did not come back.

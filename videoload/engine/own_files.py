@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from videoload.engine.copies import MISSING
 from videoload.errors import StorageError, VideoError
-from videoload.storage.files import AnyStorage
+from videoload.storage.files import Storage
 
 _END_S = 0.5  # for a file that is being read; a disk that hangs is not waited for
 
@@ -20,14 +20,13 @@ Told = Callable[[dict[int, int]], None]
 _LOOKS, _LOOK_BYTES = 5, 4096  # at a file, to find out whether its storage answers
 
 
-def storage_answers(storage: AnyStorage, path: str) -> bool:
+def storage_answers(storage: Storage, path: str) -> bool:
     """Whether a file can be read now, from where it is and not from memory; where storage is away,
     this may take until it is back."""
     try:
-        found = storage.resolve(path)
-        if found.content is not None:
-            return True  # who waits for a bucket says so with heartbeats, and is not silent
-        file = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+        if storage.fetches:
+            return True  # a worker that waits for a bucket says so with heartbeats
+        file = os.open(storage.resolve(path).path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(file).st_size
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -53,7 +52,7 @@ class OwnFiles:
         if self._thread.ident is None:
             self._thread.start()
 
-    def ask(self, storage: AnyStorage, paths: dict[int, str], told: Told) -> None:
+    def ask(self, storage: Storage, paths: dict[int, str], told: Told) -> None:
         """Have ``told`` called, in that thread, with the fingerprint of each of ``paths``."""
 
         def look() -> None:
@@ -65,7 +64,7 @@ class OwnFiles:
 
         self._look(look)
 
-    def ask_storage(self, storage: AnyStorage, paths: list[str], told: Callable[[], None]) -> None:
+    def ask_storage(self, storage: Storage, paths: list[str], told: Callable[[], None]) -> None:
         """Have ``told`` called, in that thread, when all of ``paths`` were read; never, if one of
         them cannot be."""
 

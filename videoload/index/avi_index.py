@@ -75,8 +75,7 @@ def is_chain(
     rows: slice | Ints = slice(None)
     if heads is None:
         rows = spread(len(positions), content.max_checked)
-        if content.is_remote:
-            content.want(positions[rows] - CHUNK_BYTES, np.full(len(rows), CHUNK_BYTES))
+        content.want(positions[rows] - CHUNK_BYTES, np.full(len(rows), CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, CHUNK_BYTES)
     words = heads[:, :CHUNK_BYTES].view("<u4")
     (dc, db), names = _names(stream.number), words[:, 0]
@@ -87,8 +86,7 @@ def is_chain(
     gaps = (ends[:-1] != begins[1:]).nonzero()[0]
     if not content.is_small:
         gaps = gaps[spread(len(gaps), content.max_checked)]
-        if content.is_remote:
-            content.want(ends[gaps], np.minimum(begins[gaps + 1] - ends[gaps], _GAP_BYTES))
+        content.want(ends[gaps], np.minimum(begins[gaps + 1] - ends[gaps], _GAP_BYTES))
     places = [(begin, begins.item(0)), (ends.item(-1), end)]
     if len(gaps):
         places += zip(ends[gaps].tolist(), begins[gaps + 1].tolist(), strict=True)

@@ -315,7 +315,7 @@ def not_opened(error: Exception) -> UnreadableError:
 
 def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
     # PyAV tells apart what is read and what is written by the type of a path alone.
-    source = cast(str, file.path if file.content is None else file.content.open(noted=True))
+    source = cast(str, file.ffmpeg_source())
     return av.open(
         source,
         format=format_,

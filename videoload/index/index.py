@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import cache
@@ -36,6 +36,7 @@ from videoload.index.packets import PacketTable, PlainAvi, read_packets, read_pl
 from videoload.index.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
+from videoload.storage.spans import Range
 
 Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
@@ -43,6 +44,7 @@ Ints = npt.NDArray[np.int64]
 _HEADER = struct.Struct("<QQQIIIIIQ")
 _TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
 _SQUARE = Fraction(1)
+_SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few packets of sound
 
 
 class VideoIndex:
@@ -115,6 +117,18 @@ class VideoIndex:
             return packet
         # If some are refused, the last numbers of the group are those that are missing.
         return self._starts[group] + shown if packet >= self._starts[group] else -1
+
+    def byte_ranges(self, frames: Iterable[int], size: int) -> list[Range]:
+        """Where the groups of pictures lie that hold these frames, in a file of ``size`` bytes, as
+        far as the index tells."""
+        found = []
+        for group in {self.group_of(ordinal) for ordinal in frames} - {-1}:
+            begin = self.keyframe(group).position
+            is_last = group + 1 == len(self.keyframes)
+            end = size if is_last else self.keyframe(group + 1).position
+            if 0 <= begin < end:
+                found.append(Range(max(0, begin - _SLACK_BYTES), min(size, end + _SLACK_BYTES)))
+        return found
 
     @property
     def memory_bytes(self) -> int:

@@ -192,7 +192,7 @@ def _prove(
         data, partial(data, most=content.size),
     )  # fmt: skip
     pictures = None
-    if content.is_remote and not content.is_small:
+    if content.has_few_looks:
         pictures = _by_some_looks(packets, content, positions, entries.keys)
     return positions, entries.times, pictures or prove(packets)
 

@@ -33,8 +33,8 @@ from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats import metrics
 from videoload.stats.stats import Meter, WorkerStats
-from videoload.storage.files import open_storage
 from videoload.storage.keep import Keep
+from videoload.storage.opening import open_storage
 from videoload.storage.roots import is_url
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES

@@ -41,7 +41,7 @@ def look_ahead(
                 continue
             trainer.expected = lease.lease
             decoder = decoder_of(lease)
-            if decoder is None or not decoder.is_remote:
+            if decoder is None or not decoder.fetches:
                 continue
             for first, last in runs(lease):
                 clips = lease.clips[first:last]

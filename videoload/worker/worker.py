@@ -87,7 +87,7 @@ class Worker:
         self._channel = channel
         self._transforms = settings.transforms
         self._cache, self._keep = settings.cache, settings.keep
-        self._is_remote = False  # some files: leases are looked at before their turn comes
+        self._fetches = False  # some files: leases are looked at before their turn comes
         self._dial_in = None if settings.root is None else self._decoder(settings.root)
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
         self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
@@ -149,7 +149,7 @@ class Worker:
         if channel is not None and channel.fileno() in ready:
             self._read_channel()
         self._compare()
-        if self._is_remote:
+        if self._fetches:
             look_ahead(self._trainers, self._decoder_of)
         got = self._trainers.next_lease(time.monotonic())
         if got is not None:
@@ -308,7 +308,7 @@ class Worker:
 
     def _decoder(self, root: str) -> Decoder:
         decoder = Decoder(root, transforms=self._transforms, cache=self._cache, keep=self._keep)
-        self._is_remote |= decoder.is_remote
+        self._fetches |= decoder.fetches
         return decoder
 
     def _decoder_of(self, lease: Lease) -> Decoder | None:
@@ -348,7 +348,7 @@ class Worker:
         if self._stop_reason is not None:
             raise Stopped(self._stop_reason)
         self._trainers.beat(now, self._frames)
-        if self._is_remote:
+        if self._fetches:
             self._trainers.read()
             look_ahead(self._trainers, self._decoder_of)
         if self._decoding_for is not None and self._decoding_for.dealer is None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from videoload.clips.clip_spec import VideoInfo
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
-from videoload.storage.files import VideoFile
+from videoload.storage.files import LocalFile, VideoFile
 
 PATHS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -25,7 +25,7 @@ patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], 
 @pytest.fixture
 def file(tmp_path: Path) -> VideoFile:
     (tmp_path / "video.avi").write_bytes(b"RIFF")
-    return VideoFile(str(tmp_path / "video.avi"), (tmp_path / "video.avi").stat())
+    return LocalFile(str(tmp_path / "video.avi"), (tmp_path / "video.avi").stat())
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_an_index_is_at_hand_as_long_as_its_file_stays_as_it_is(
     cache.put("a.avi", file, index)
     assert cache.get("a.avi", file) is index
     os.utime(file.path, ns=(0, 0))
-    changed = VideoFile(file.path, os.stat(file.path))
+    changed = LocalFile(file.path, os.stat(file.path))
     assert cache.get("a.avi", changed) is None
     assert "a.avi has changed" in caplog.text
 
@@ -134,7 +134,7 @@ def test_an_index_counts_only_for_the_file_that_it_was_made_of(
 ) -> None:
     opened(folder).remember("a.avi", file, decoded())
     os.utime(file.path, ns=(0, file.status.st_mtime_ns + 1))
-    changed = VideoFile(file.path, os.stat(file.path))
+    changed = LocalFile(file.path, os.stat(file.path))
     assert opened(folder).recall("a.avi", changed) is None
     opened(folder).remember("a.avi", changed, decoded(4))
     assert same(opened(folder).recall("a.avi", changed), decoded(4))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from videoload.errors import VideoError
-from videoload.storage.files import Storage
+from videoload.storage.files import Folder
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_a_path_leads_to_the_file_that_it_means(path: str, file: str, root: Path) -> None:
-    found = Storage(root).resolve(path.format(root=root))
+    found = Folder(root).resolve(path.format(root=root))
     assert found.path == str(root / file)
     assert found.status.st_size == (root / file).stat().st_size
 
@@ -47,19 +47,19 @@ def test_links_that_stay_inside_are_followed(root: Path) -> None:
     (root / "link.avi").symlink_to("deep/er/b.avi")
     (root / "folder").symlink_to("deep")
     for path in ("link.avi", "folder/er/b.avi"):
-        assert Storage(root).resolve(path).path == str(root / "deep/er/b.avi")
+        assert Folder(root).resolve(path).path == str(root / "deep/er/b.avi")
 
 
 def test_a_root_that_is_a_link_is_its_target(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
-    storage = Storage(tmp_path / "link")
+    storage = Folder(tmp_path / "link")
     assert storage.root == str(root)
     assert storage.resolve("a.avi").path == str(root / "a.avi")
 
 
 def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root.parent)
-    assert Storage("root").resolve("a.avi").path == str(root / "a.avi")
+    assert Folder("root").resolve("a.avi").path == str(root / "a.avi")
 
 
 # Nowhere else
@@ -74,7 +74,7 @@ def test_a_root_may_be_relative(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
 )  # fmt: skip
 def test_a_path_that_leads_out_is_refused(path: str, root: Path) -> None:
     with pytest.raises(VideoError, match="lies outside of the root"):
-        Storage(root).resolve(path.format(tmp=root.parent))
+        Folder(root).resolve(path.format(tmp=root.parent))
 
 
 @pytest.mark.parametrize("target", ["outside/c.avi", "root-too/d.avi"])
@@ -83,7 +83,7 @@ def test_a_link_that_leads_out_is_refused(target: str, root: Path) -> None:
     (root / "folder").symlink_to((root.parent / target).parent)
     for path in ("file.avi", f"folder/{Path(target).name}"):
         with pytest.raises(VideoError, match="lies outside of the root"):
-            Storage(root).resolve(path)
+            Folder(root).resolve(path)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -101,10 +101,10 @@ def test_whatever_the_path_what_is_found_lies_inside(path: str, root: Path) -> N
     meant = os.path.realpath(root / path)
     inside = (str(root / "a.avi"), str(root / "deep/er/b.avi"))
     if meant in inside and (root / path).is_file():
-        assert Storage(root).resolve(path).path == meant
+        assert Folder(root).resolve(path).path == meant
     elif meant not in inside:
         with pytest.raises(VideoError) as caught:
-            Storage(root).resolve(path)
+            Folder(root).resolve(path)
         assert caught.value.path == path
 
 
@@ -113,20 +113,20 @@ def test_whatever_the_path_what_is_found_lies_inside(path: str, root: Path) -> N
 
 def test_what_is_not_there_is_named(root: Path) -> None:
     with pytest.raises(VideoError, match="cannot be opened: No such file or directory") as caught:
-        Storage(root).resolve("deep/none.avi")
+        Folder(root).resolve("deep/none.avi")
     assert caught.value.path == "deep/none.avi"
 
 
 @pytest.mark.parametrize("path", ["go\0od.avi", "\ud800.avi", "deep/\0"])
 def test_what_cannot_be_a_name_is_refused(path: str, root: Path) -> None:
     with pytest.raises(VideoError, match="cannot be a file name"):
-        Storage(root).resolve(path)
+        Folder(root).resolve(path)
 
 
 @pytest.mark.parametrize("path", ["", ".", "deep", "deep/er/", "a.avi/../deep"])
 def test_a_folder_is_no_video(path: str, root: Path) -> None:
     with pytest.raises(VideoError, match=r"is not a file|Not a directory|No such file"):
-        Storage(root).resolve(path)
+        Folder(root).resolve(path)
 
 
 def test_a_pipe_or_a_socket_would_be_waited_for_and_is_refused(root: Path) -> None:
@@ -135,26 +135,26 @@ def test_a_pipe_or_a_socket_would_be_waited_for_and_is_refused(root: Path) -> No
         server.bind(str(root / "socket.avi"))
         for path in ("pipe.avi", "socket.avi"):
             with pytest.raises(VideoError, match="is not a file"):
-                Storage(root).resolve(path)
+                Folder(root).resolve(path)
 
 
 def test_a_loop_of_links_is_refused(root: Path) -> None:
     (root / "one").symlink_to("two")
     (root / "two").symlink_to("one")
     with pytest.raises(VideoError, match=r"cannot be opened|is not a file"):
-        Storage(root).resolve("one")
+        Folder(root).resolve("one")
 
 
 def test_a_name_that_is_too_long_is_refused(root: Path) -> None:
     with pytest.raises(VideoError, match="cannot be opened: File name too long"):
-        Storage(root).resolve(300 * "a")
+        Folder(root).resolve(300 * "a")
 
 
 # Which file it is
 
 
 def test_a_file_that_changed_or_was_replaced_is_another(root: Path) -> None:
-    storage = Storage(root)
+    storage = Folder(root)
     first = storage.resolve("a.avi").identity
     assert storage.resolve("./a.avi").identity == first
     (root / "a.avi").write_bytes(b"more than there was")
@@ -174,9 +174,9 @@ def test_copies_agree_in_their_fingerprint(data: bytes, at: int, root: Path) -> 
     (root / "one.avi").write_bytes(data)
     (root / "other.avi").write_bytes(data)
     os.utime(root / "other.avi", (at % 10**9, at % 10**9))
-    storage = Storage(root)
+    storage = Folder(root)
     fingerprint = storage.fingerprint("one.avi")
-    assert fingerprint == storage.fingerprint("other.avi") == Storage(root).fingerprint("one.avi")
+    assert fingerprint == storage.fingerprint("other.avi") == Folder(root).fingerprint("one.avi")
     assert 0 < fingerprint < 2**63
 
 
@@ -188,7 +188,7 @@ def test_a_file_of_another_size_beginning_or_end_is_another_copy(size: int, root
         other = made.copy()
         other[at] ^= 1
         kinds.append(bytes(other))
-    storage, found = Storage(root), []
+    storage, found = Folder(root), []
     for number, data in enumerate(dict.fromkeys(kinds)):
         (root / f"{number}.avi").write_bytes(data)
         found.append(storage.fingerprint(f"{number}.avi"))
@@ -196,7 +196,7 @@ def test_a_file_of_another_size_beginning_or_end_is_another_copy(size: int, root
 
 
 def test_a_file_that_changed_has_another_fingerprint(root: Path) -> None:
-    storage = Storage(root)
+    storage = Folder(root)
     before = storage.fingerprint("a.avi")
     assert storage.fingerprint("a.avi") == before
     (root / "a.avi").write_bytes(b"something else")
@@ -211,5 +211,5 @@ def test_a_file_that_cannot_be_read_is_named_as_it_was_asked_for(
 
     monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(VideoError, match="cannot be read: Permission denied") as caught:
-        Storage(root).fingerprint("deep/er/b.avi")
+        Folder(root).fingerprint("deep/er/b.avi")
     assert caught.value.path == "deep/er/b.avi"

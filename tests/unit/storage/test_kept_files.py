@@ -16,7 +16,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload.storage import kept_files
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
-from videoload.storage.remote import RemoteStatus
+from videoload.storage.remote_file import RemoteStatus
 
 ROOT = "s3://bucket/videos"
 
@@ -103,7 +103,7 @@ def test_a_limit_holds_for_all_processes_together(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from tests.unit.decoding.test_kept_files import keep, kept_in\n"
+        "from tests.unit.storage.test_kept_files import keep, kept_in\n"
         "files = kept_in(Path(sys.argv[1]), most=99_999)\n"
         "for number in range(40):\n"
         "    keep(files, f'{sys.argv[2]}-{number % 30}.avi', bytes(1000))\n"

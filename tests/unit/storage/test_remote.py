@@ -24,10 +24,11 @@ from videoload.clips.item_spec import ItemSpec
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching
-from videoload.storage.files import Storage, open_storage
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
+from videoload.storage.opening import open_storage
 from videoload.storage.remote import RemoteStorage
+from videoload.storage.remote_file import RemoteFile
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -99,12 +100,16 @@ def keep_in(folder: Path) -> Keep:
     return keep
 
 
+def storage_of(decoder: Decoder) -> RemoteStorage:
+    assert isinstance(decoder._storage, RemoteStorage)
+    return decoder._storage
+
+
 def all_kept(decoder: Decoder, paths: Sequence[str]) -> None:
     """Wait until they are."""
-    storage = decoder._remote
-    assert storage is not None
+    storage = storage_of(decoder)
     for path in paths:
-        wait_until(lambda path=path: storage.resolve(path).content is None, 10 * SECOND, path)  # type: ignore[misc]
+        wait_until(lambda path=path: not storage.resolve(path).fetches, 10 * SECOND, path)  # type: ignore[misc]
 
 
 def test_so_does_a_disk_where_files_are_kept(
@@ -173,8 +178,7 @@ def test_who_tells_no_versions_has_nothing_kept(
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
     for seed in range(2):
         assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
-    assert decoder._remote is not None
-    assert decoder._remote.resolve("jump/long.avi").content is not None
+    assert storage_of(decoder).resolve("jump/long.avi").fetches
 
 
 def test_a_short_video_is_no_damaged_file(server: ObjectServer, tmp_path: Path) -> None:
@@ -230,8 +234,7 @@ def test_what_has_changed_or_was_deleted_is_fetched_anew(
     later = Decoder(server.url, keep=keep_in(disk))
     assert decoded(later, path, 0) == now
     all_kept(later, [path])
-    assert decoder._remote is not None
-    decoder._remote._at_hand.clear()  # what is in memory needs no request, and is as it was
+    storage_of(decoder)._at_hand.clear()  # what is in memory needs no request, and is as it was
     decoder.rest()
     assert decoded(decoder, path, 0) == now, (
         "of the training before, when it finds the other one in its place"
@@ -246,8 +249,7 @@ def test_a_kept_file_that_is_damaged_makes_no_bad_video(
     known = decoded(decoder, path, 0)
     assert not isinstance(known, str)
     all_kept(decoder, [path])
-    storage = decoder._remote
-    assert storage is not None
+    storage = storage_of(decoder)
     kept = Path(storage.resolve(path).path)
     told = kept.stat()
     kept.write_bytes(bytes(told.st_size))  # a disk that has lost it
@@ -264,7 +266,7 @@ def test_of_a_longer_file_what_is_not_needed_comes_later(
     monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
     monkeypatch.setattr("videoload.storage.spans._PART_BYTES", 20_000)
     for module in ("remote", "content"):
-        monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 30_000)
+        monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", 30_000)
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
     assert decoded(decoder, "jump/long.avi", 0) == decoded(
         Decoder(server.folder), "jump/long.avi", 0
@@ -286,15 +288,14 @@ def test_a_file_that_waits_for_its_disk_is_not_fetched_again(
         KeptFiles, "_write", lambda *given: may_write.wait(10 * SECOND) and write(*given)
     )
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
-    storage = decoder._remote
-    assert storage is not None
+    storage = storage_of(decoder)
     disk = storage._disk
     assert disk is not None
     decoded(decoder, "jump/long.avi", 0)
     wait_until(lambda: disk.awaits("jump/long.avi") and not storage._whole, 10 * SECOND)
     sent = server.bytes_sent
     for _ in range(3):
-        assert storage.resolve("jump/long.avi").content is not None
+        assert storage.resolve("jump/long.avi").fetches
         wait_until(lambda: not storage._whole, 10 * SECOND)
     may_write.set()
     all_kept(decoder, ["jump/long.avi"])
@@ -316,8 +317,9 @@ def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
             there.expect("a.avi", SPEC, [Request(seed)])
             assert decoded(there, "a.avi", seed) == decoded(here, "a.avi", seed)
             sent.append(server.bytes_sent - before)
-            assert there._remote is not None
-            there._remote.resolve("a.avi").content.drop()  # type: ignore[union-attr]
+            file = storage_of(there).resolve("a.avi")
+            assert isinstance(file, RemoteFile)
+            file.drop()
             there.rest()
     assert sent[0] == size
     assert 0 < max(sent[1:]) < 0.3 * size
@@ -354,13 +356,12 @@ def test_for_a_folder_that_is_full_nothing_more_is_fetched(
 ) -> None:
     monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
     for module in ("remote", "content"):
-        monkeypatch.setattr(f"videoload.decoding.{module}.SMALL_BYTES", 9000)
+        monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", 9000)
     keep = Keep.of(tmp_path / "disk", 1e-6)
     decoder, plain = Decoder(server.url, keep=keep), Decoder(server.url)
     paths = [path for path in sorted(server.folder.glob("*/*.avi")) if path.parent.name != "bad"]
     names = [path.relative_to(server.folder).as_posix() for path in paths]
-    storage = decoder._remote
-    assert storage is not None
+    storage = storage_of(decoder)
     assert storage._disk is not None
     decoded(decoder, names[0], 0)
     wait_until(lambda: not (storage._disk and storage._disk.has_room), 10 * SECOND)
@@ -398,7 +399,6 @@ def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos:
 
 def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectServer) -> None:
     storage = open_storage(f"{server.url}/jump")
-    assert isinstance(storage, RemoteStorage)
     assert storage.resolve("./long.avi").status.st_size > 0
     for path in ("../run/mjpeg.avi", "/etc/passwd", "..", "a/../../run/mjpeg.avi",
                  f"{server.url}/run/mjpeg.avi", "s3://other/a.avi"):  # fmt: skip
@@ -413,13 +413,9 @@ def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectS
     assert {path.partition("/")[0] for path, _ in server.requests} == {"jump"}
 
 
-def test_a_folder_has_a_storage_of_its_own(folder: Path) -> None:
-    assert isinstance(open_storage(folder), Storage)
-
-
 def test_what_comes_late_is_asked_for_before_it_is_wanted(server: ObjectServer) -> None:
     decoder = Decoder(server.url)
-    assert decoder.is_remote
+    assert decoder.fetches
     asked = ["jump/long.avi", "walk/gop12.avi", "run/wide.avi"]
     for path in asked:
         decoder.expect(path, SPEC, [Request(0)])
@@ -435,8 +431,7 @@ def test_a_file_that_has_changed_is_read_as_it_is_now(folder: Path, server: Obje
     path = "jump/long.avi"
     assert not isinstance(decoded(decoder, path, 0), str)
     shutil.copy(folder / "walk/gop12.avi", folder / path)
-    storage = decoder._remote
-    assert storage is not None
+    storage = storage_of(decoder)
     storage._at_hand.clear()  # what is in memory needs no request, and is as it was
     assert decoded(decoder, path, 3) == decoded(Decoder(folder), path, 3)
 

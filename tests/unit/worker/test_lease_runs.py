@@ -49,8 +49,8 @@ def test_a_clip_that_cannot_be_decoded_has_a_reason(error: Exception, said: Fail
 class Expecting:
     """Notes what it is asked to expect, in the place of a decoder of remote files."""
 
-    def __init__(self, *, is_remote: bool = True) -> None:
-        self.is_remote = is_remote
+    def __init__(self, *, fetches: bool = True) -> None:
+        self.fetches = fetches
         self.asked: list[tuple[Any, ...]] = []
 
     def expect(self, *asked: Any) -> None:
@@ -68,7 +68,7 @@ def test_a_waiting_lease_is_looked_at_once_and_each_clip_by_its_own_spec() -> No
 
 
 def test_of_local_files_nothing_is_expected() -> None:
-    decoder: Any = Expecting(is_remote=False)
+    decoder: Any = Expecting(fetches=False)
     trainer: Any = SimpleNamespace(leases=[lease("a")], expected=-1)
     look_ahead([trainer], lambda _: decoder)
     assert decoder.asked == []
