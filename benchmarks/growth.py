@@ -28,7 +28,8 @@ import numpy as np
 
 import videoload as vl
 from benchmarks.figures import Row, parser, resident_bytes, save, show
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 from videoload.trainer.client import Client  # here, so that no import is timed
 
 CLASSES = [f"Class{i:03d}" for i in range(101)]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
         VideoloadError,
         WorkerError,
     )
-    from videoload.plan.plan import BatchInfo, StreamOptions
+    from videoload.plan.options import StreamOptions
+    from videoload.plan.plan import BatchInfo
     from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
     from videoload.trainer.client import Client
     from videoload.trainer.evaluation import Evaluation, evaluate
@@ -70,7 +71,8 @@ _HOMES = {
         "WorkerError",
     ),
     "catalog.joining": ("join", "mix"),
-    "plan.plan": ("BatchInfo", "StreamOptions"),
+    "plan.options": ("StreamOptions",),
+    "plan.plan": ("BatchInfo",),
     "catalog.table": ("Part", "Video"),
     "catalog.targets": ("PerFrame",),
     "trainer.evaluation": ("Evaluation", "evaluate"),

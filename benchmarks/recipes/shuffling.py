@@ -23,7 +23,8 @@ import tensorflow as tf
 
 import videoload as vl
 from benchmarks.recipes import Row, items, warm_up
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 
 AUTHOR = {1: "18.1 it/s", 4: "69.6 it/s"}
 STEPS = {1: 400, 4: 1875}

@@ -15,7 +15,8 @@ from videoload.leases.commands import (
     Ready,
 )
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, Sample, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
 STALL_S, SILENCE_S = 10.0, 2.0

@@ -9,7 +9,8 @@ import pytest
 
 from videoload import Catalog, Client, ClipSpec, SpecError, decode_serially
 from videoload.arguments import real, whole
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3)])

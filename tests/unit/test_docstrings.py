@@ -22,7 +22,10 @@ KINDS = griffe.DocstringSectionKind
 # *names and **names, whose default griffe takes to be (), {}.
 _REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
 
-PACKAGE = griffe.load("videoload", search_paths=[Path(videoload.__file__).parents[1]])
+PACKAGE = griffe.load(
+    "videoload", search_paths=[Path(videoload.__file__).parents[1]],
+    extensions=griffe.load_extensions("unpack_typeddict"),
+)  # fmt: skip
 
 
 def public_objects() -> dict[str, griffe.Object]:

@@ -16,7 +16,6 @@ from videoload.errors import SpecError, VideoloadError
 
 _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _STREAM = "batch_size=8, shuffle=True, seed=0"
-_OF_THE_COMMAND = ("catalog", "clip", "start_step", "epochs", "info")
 _ENDLESS = 1 << 40  # epochs
 
 
@@ -55,6 +54,7 @@ def preview(
     from videoload.clips.clip_spec import ClipSpec
     from videoload.commands import scan
     from videoload.decoding.decoder import native_size
+    from videoload.plan.options import StreamArguments
     from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially
 
@@ -62,7 +62,7 @@ def preview(
     if "frames" not in given:
         raise SpecError(f"--clip needs frames=, as in {_CLIP!r}")
     spec = ClipSpec(**given)
-    known = [name for name in _parameters(decode_serially) if name not in _OF_THE_COMMAND]
+    known = ["batch_size", *StreamArguments.__annotations__]
     options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
     contact_sheet.check(output, spec)
     catalog = scan.load(videos, root)

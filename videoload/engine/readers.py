@@ -22,7 +22,8 @@ from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
-from videoload.plan.plan import Batch, BatchWithInfo, StreamOptions, batch_info
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Batch, BatchWithInfo, batch_info
 from videoload.stats.metrics import WINDOW_S, StreamFigures
 from videoload.stats.stats import StreamStats
 from videoload.transport.slots import aligned_copy

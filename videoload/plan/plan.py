@@ -22,20 +22,20 @@ where one epoch ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from videoload.arguments import real, whole
+from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import SpecError
+from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
 
 _OWN_SUBSTITUTES = 8  # of a bad clip, drawn from its own pool before those of others are
@@ -109,81 +109,6 @@ Clips = npt.NDArray[np.uint8]  # [B, *clip.shape]; of an ItemSpec, what that say
 Labels = npt.NDArray[np.int64]  # [B]; of a catalog with targets, what those are
 Batch = tuple[Clips, Labels]
 BatchWithInfo = tuple[Clips, Labels, BatchInfo]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
-    """What a stream is, beside catalog and clip spec. `Client.stream` makes it of its arguments.
-
-    Attributes:
-        batch_size: Clips in a batch (B), at least 1.
-        shuffle: A new order of the clips each epoch, drawn from ``seed``; else the catalog's order.
-        seed: Of the order, the windows, the crops, the flips and the transform's generator.
-        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world.
-        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
-        ordered: Batches come in the order of their steps; else as they get ready.
-        on_error: ``"substitute"`` another clip for one that cannot be decoded, ``"skip"`` it, or
-            ``"raise"``.
-        max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends with
-            TooManyBadVideos; 3 files always may.
-        balance: ``"class"``: every class equally often. Default None.
-
-    Raises:
-        SpecError: A value is out of its range.
-    """
-
-    batch_size: int
-    shuffle: bool
-    seed: int
-    shard: tuple[int, int]
-    drop_remainder: bool
-    ordered: bool
-    on_error: Literal["substitute", "skip", "raise"]
-    max_bad: float
-    # Not shown: what names a stream without it stays as it was.
-    balance: Literal["class"] | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        try:
-            rank, world = (whole("shard", part, None) for part in self.shard)
-        except (TypeError, ValueError):  # SpecError is one
-            rank = world = -1
-        if not 0 <= rank < world:
-            raise SpecError(
-                f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
-            )
-        if self.on_error not in ("substitute", "skip", "raise"):
-            raise SpecError(
-                f'on_error must be "substitute", "skip" or "raise", got {self.on_error!r}'
-            )
-        if self.balance not in (None, "class"):
-            raise SpecError(f'balance must be "class" or None, got {self.balance!r}')
-        for name, value in (
-            ("batch_size", whole("batch_size", self.batch_size)),
-            ("seed", whole("seed", self.seed, None)),
-            ("shard", (rank, world)),
-            ("max_bad", real("max_bad", self.max_bad, 0, 1, what="a share")),
-        ):
-            object.__setattr__(self, name, value)
-        for name in ("shuffle", "drop_remainder", "ordered"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
-            object.__setattr__(self, name, bool(getattr(self, name)))
-
-    def check_numbered(self, what: str) -> None:
-        """Find out whether each step has a batch, and the n-th batch is that of step n.
-
-        Args:
-            what: What needs it, for the error.
-
-        Raises:
-            SpecError: It is not so.
-        """
-        if self.on_error == "skip" or not self.ordered:
-            raise SpecError(
-                f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
-                "has a number"
-            )
 
 
 class Pool:

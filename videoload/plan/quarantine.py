@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
-from videoload.plan.plan import Plan, Sample, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan, Sample
 
 _log = logging.getLogger(__name__)
 _ALWAYS_ALLOWED = 3  # in a small catalog one per cent is less than one video

@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, Unpack
 
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
@@ -28,7 +28,8 @@ from videoload.engine.readers import Readers
 from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats import metrics
@@ -177,15 +178,8 @@ class Client:
         clip: Spec,
         batch_size: int,
         *,
-        shuffle: bool = False,
-        seed: int = 0,
-        shard: tuple[int, int] = (0, 1),
-        drop_remainder: bool = True,
-        ordered: bool = True,
-        on_error: Literal["substitute", "skip", "raise"] = "substitute",
-        max_bad: float = 0.01,
-        balance: Literal["class"] | None = None,
         slots: int | None = None,
+        **options: Unpack[StreamArguments],
     ) -> Stream:
         """Make a stream: the clips of a catalog in batches.
 
@@ -197,6 +191,9 @@ class Client:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
             clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind.
             batch_size: Clips in a batch (B), at least 1.
+            slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
+                workers that are connected by now need them; but no more than 2 GB hold, or three
+                quarters of the memory that is left, or 4.
             shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
                 catalog's order.
             seed: Of the order, the windows, the crops, the flips and the transform's generator; any
@@ -220,9 +217,6 @@ class Client:
                 batches do not come out even. An epoch is about as long as without: of a small class
                 all clips come several times, of a large one so many as there is room for, each
                 class in passes over all its clips that go on in the next epoch. Default None.
-            slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
-                workers that are connected by now need them; but no more than 2 GB hold, or three
-                quarters of the memory that is left, or 4.
 
         Returns:
             The stream, which shares the client's workers with its other streams.
@@ -237,12 +231,10 @@ class Client:
             VideoloadError: What ended the client's I/O thread, if it has ended.
         """
         self._engine.check()
-        options = StreamOptions(
-            batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
-        )
+        told = StreamOptions.of(batch_size, options)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
-        plan = Plan.of(catalog, clip, options)
+        plan = Plan.of(catalog, clip, told)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
@@ -253,24 +245,24 @@ class Client:
             )
         if (frames := math.prod(clip.frames_shape)) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
-        batch_bytes = options.batch_size * clip.clip_bytes
+        batch_bytes = told.batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if catalog.root and is_url(catalog.root) else _CLIPS
-        wanted = _SLOTS + ahead * workers // options.batch_size
+        wanted = _SLOTS + ahead * workers // told.batch_size
         held = _slots(slots, wanted, batch_bytes, host.memory_left())
         source = OpenStream(
             next(self._streams),
             catalog,
             clip,
             plan,
-            Quarantine(catalog, plan, options),
+            Quarantine(catalog, plan, told),
             Arena(held, batch_bytes),
-            ordered,
+            told.ordered,
             Copies(len(catalog)),
             open_storage(catalog.root) if catalog.root and clip.files else None,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )
-        readers = Readers(self, self._engine, source, options)
+        readers = Readers(self, self._engine, source, told)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)

@@ -30,7 +30,8 @@ from videoload.clips import call_text
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import VideoloadError
-from videoload.plan.plan import BatchWithInfo, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import BatchWithInfo
 
 
 class Receipt(NamedTuple):

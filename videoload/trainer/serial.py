@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, overload
+from typing import Literal, Unpack, overload
 
 import numpy as np
 
@@ -17,14 +17,8 @@ from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.item_spec import Spec
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native_size
 from videoload.errors import OneClipError, SpecError, VideoError
-from videoload.plan.plan import (
-    Batch,
-    BatchWithInfo,
-    Plan,
-    Sample,
-    StreamOptions,
-    batch_info,
-)  # fmt: skip
+from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
 from videoload.trainer.receipts import with_digest
@@ -36,17 +30,10 @@ def decode_serially(
     clip: Spec,
     batch_size: int,
     *,
-    shuffle: bool = False,
-    seed: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    drop_remainder: bool = True,
-    ordered: bool = True,
-    on_error: Literal["substitute", "skip", "raise"] = "substitute",
-    max_bad: float = 0.01,
-    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[False] = False,
+    **options: Unpack[StreamArguments],
 ) -> Iterator[Batch]: ...
 
 
@@ -56,17 +43,10 @@ def decode_serially(
     clip: Spec,
     batch_size: int,
     *,
-    shuffle: bool = False,
-    seed: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    drop_remainder: bool = True,
-    ordered: bool = True,
-    on_error: Literal["substitute", "skip", "raise"] = "substitute",
-    max_bad: float = 0.01,
-    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[True],
+    **options: Unpack[StreamArguments],
 ) -> Iterator[BatchWithInfo]: ...
 
 
@@ -76,17 +56,10 @@ def decode_serially(
     clip: Spec,
     batch_size: int,
     *,
-    shuffle: bool = False,
-    seed: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    drop_remainder: bool = True,
-    ordered: bool = True,
-    on_error: Literal["substitute", "skip", "raise"] = "substitute",
-    max_bad: float = 0.01,
-    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: bool,
+    **options: Unpack[StreamArguments],
 ) -> Iterator[Batch | BatchWithInfo]: ...
 
 
@@ -95,17 +68,10 @@ def decode_serially(
     clip: Spec,
     batch_size: int,
     *,
-    shuffle: bool = False,
-    seed: int = 0,
-    shard: tuple[int, int] = (0, 1),
-    drop_remainder: bool = True,
-    ordered: bool = True,
-    on_error: Literal["substitute", "skip", "raise"] = "substitute",
-    max_bad: float = 0.01,
-    balance: Literal["class"] | None = None,
     start_step: int = 0,
     epochs: int = 1,
     info: bool = False,
+    **options: Unpack[StreamArguments],
 ) -> Iterator[Batch | BatchWithInfo]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
@@ -116,6 +82,9 @@ def decode_serially(
         catalog: Which videos, which labels; it needs its ``root``.
         clip: How clips are cut from a video; or an ItemSpec, for items of any kind.
         batch_size: Clips in a batch (B), at least 1.
+        start_step: First batch, counted over all epochs from 0. Default 0.
+        epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
+        info: Say where each batch came from. Default False.
         shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
             catalog's order.
         seed: Of the order, the windows, the crops, the flips and the transform's generator; any
@@ -131,9 +100,6 @@ def decode_serially(
         max_bad: Share of the catalog's files, 0 to 1, that may be bad before TooManyBadVideos; 3
             files always may. Default 0.01.
         balance: ``"class"``: every class equally often; see `Client.stream`. Default None.
-        start_step: First batch, counted over all epochs from 0. Default 0.
-        epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
-        info: Say where each batch came from. Default False.
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
@@ -147,15 +113,13 @@ def decode_serially(
         TooManyBadVideos: More videos are bad than ``max_bad`` allows.
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
-    options = StreamOptions(
-        batch_size, shuffle, seed, shard, drop_remainder, ordered, on_error, max_bad, balance
-    )
-    plan = Plan.of(catalog, clip, options)
+    told = StreamOptions.of(batch_size, options)
+    plan = Plan.of(catalog, clip, told)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
     check_shapes(catalog, clip)
-    return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
+    return _batches(catalog, clip, plan, told, plan.steps(start_step, epochs), info)
 
 
 def _batches(

@@ -13,7 +13,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.item_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
-from videoload.plan.plan import Batch, BatchWithInfo, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Batch, BatchWithInfo
 from videoload.stats.stats import StreamStats
 from videoload.trainer.receipts import Receipts, with_digest
 

@@ -18,7 +18,8 @@ from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.errors import SpecError
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 
 CLIP = ClipSpec(frames=4, size=(8, 8))
 OWN = ClipSpec(frames=4, stride=2, size=(8, 8))

@@ -14,7 +14,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.errors import SpecError
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 
 LOAD = "package.module:function"
 SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)

@@ -16,7 +16,8 @@ from videoload.engine.copies import Copies
 from videoload.engine.copy_check import CopyCheck
 from videoload.leases.commands import Command, Grant
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.transport.messages import Compared, Result
 

@@ -32,7 +32,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, TooManyBadVideos
 from videoload.leases.commands import Command, Evict, Grant, Ready, Recall, Stop
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, Sample, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
 pytestmark = pytest.mark.timeout(400)  # Hypothesis takes minutes to make a failure short

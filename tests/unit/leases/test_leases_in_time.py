@@ -17,7 +17,8 @@ import pytest
 from videoload.catalog.catalog import Catalog
 from videoload.leases.commands import Command, Grant, Ready
 from videoload.leases.table import LeaseTable
-from videoload.plan.plan import Plan, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 
 _BEAT_S = 0.25

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
-from videoload.plan.plan import Plan, Sample, StreamOptions
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
 patient = settings(deadline=None, max_examples=100)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from videoload.errors import SpecError
-from videoload.plan.plan import StreamOptions
+from videoload.plan.options import StreamOptions
 from videoload.trainer.evaluation import Evaluation, VideoMeans, evaluate, softmax
 
 LABELS = np.array([1, 0, 1, 0])

@@ -16,7 +16,7 @@ import pytest
 
 import videoload as vl
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
-from videoload.plan.plan import StreamOptions
+from videoload.plan.options import StreamOptions
 
 pytestmark = [
     pytest.mark.usefixtures("tf"),

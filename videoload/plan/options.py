@@ -1,0 +1,128 @@
+"""What may be said of a stream, beside its catalog and its clip spec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, TypedDict, get_args
+
+import numpy as np
+
+from videoload.arguments import real, whole
+from videoload.errors import SpecError
+
+OnError = Literal["substitute", "skip", "raise"]
+
+
+class StreamArguments(TypedDict, total=False):
+    """The keyword arguments that `Client.stream` and `decode_serially` have in common. Their
+    defaults are in `StreamOptions`."""
+
+    shuffle: bool
+    seed: int
+    shard: tuple[int, int]
+    drop_remainder: bool
+    ordered: bool
+    on_error: OnError
+    max_bad: float
+    balance: Literal["class"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What a stream is, beside catalog and clip spec. `Client.stream` makes it of its arguments.
+
+    Attributes:
+        batch_size: Clips in a batch (B), at least 1.
+        shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
+            catalog's order.
+        seed: Of the order, the windows, the crops, the flips and the transform's generator. Default
+            0.
+        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Default
+            (0, 1): all of it.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
+            Default True.
+        ordered: Batches come in the order of their steps, else as they get ready. Default True.
+        on_error: What to do about a clip that cannot be decoded: ``"substitute"`` another one,
+            ``"skip"`` it, or ``"raise"``. Default ``"substitute"``.
+        max_bad: The share of the catalog's files, 0 to 1, that may be bad before the stream ends
+            with TooManyBadVideos; 3 files always may. Default 0.01.
+        balance: ``"class"``: every class equally often. Default None.
+
+    Raises:
+        SpecError: A value is out of its range.
+    """
+
+    batch_size: int
+    shuffle: bool = False
+    seed: int = 0
+    shard: tuple[int, int] = (0, 1)
+    drop_remainder: bool = True
+    ordered: bool = True
+    on_error: OnError = "substitute"
+    max_bad: float = 0.01
+    balance: Literal["class"] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            rank, world = (whole("shard", part, None) for part in self.shard)
+        except (TypeError, ValueError):  # SpecError is a ValueError.
+            rank = world = -1
+        if not 0 <= rank < world:
+            raise SpecError(
+                f"shard must be (rank, world) with 0 <= rank < world, got {self.shard!r}"
+            )
+        if self.on_error not in get_args(OnError):
+            raise SpecError(
+                f'on_error must be "substitute", "skip" or "raise", got {self.on_error!r}'
+            )
+        if self.balance not in (None, "class"):
+            raise SpecError(f'balance must be "class" or None, got {self.balance!r}')
+        for name, value in (
+            ("batch_size", whole("batch_size", self.batch_size)),
+            ("seed", whole("seed", self.seed, None)),
+            ("shard", (rank, world)),
+            ("max_bad", real("max_bad", self.max_bad, 0, 1, what="a share")),
+        ):
+            object.__setattr__(self, name, value)
+        for name in ("shuffle", "drop_remainder", "ordered"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, bool(getattr(self, name)))
+
+    @classmethod
+    def of(cls, batch_size: int, arguments: StreamArguments) -> StreamOptions:
+        """The options that a caller gave by keyword.
+
+        Args:
+            batch_size: Clips in a batch (B).
+            arguments: The others.
+
+        Returns:
+            The options.
+
+        Raises:
+            TypeError: There is no argument of this name.
+            SpecError: A value is out of its range.
+        """
+        known = StreamArguments.__annotations__
+        for name in arguments.keys() - known.keys():
+            close = get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(known)}"
+            raise TypeError(f"a stream has no argument {name}=: {hint}")
+        return cls(batch_size, **arguments)
+
+    def check_numbered(self, what: str) -> None:
+        """Check that each step has a batch, and that the n-th batch is that of step n.
+
+        Args:
+            what: What needs it, for the error.
+
+        Raises:
+            SpecError: Batches have no number.
+        """
+        if self.on_error == "skip" or not self.ordered:
+            raise SpecError(
+                f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
+                "has a number"
+            )
