@@ -2,24 +2,37 @@
 
     VideoloadError
     ├── CatalogError        the list of videos and labels cannot be made (also a ValueError)
-    ├── SpecError           a ClipSpec, ItemSpec or stream argument out of range, or two that
-    │                       contradict each other (also a ValueError)
-    ├── TransformError      a transform or load function that cannot be used, or that failed
-    ├── StorageError        a bucket or web server that cannot be used, or does not answer
+    ├── SpecError           an argument of a ClipSpec, ItemSpec or stream is out of range, or
+    │                       contradicts another one (also a ValueError)
+    ├── TransformError      a transform or load function cannot be used, or failed
+    ├── StorageError        a bucket or web server cannot be used, or does not answer
     ├── VideoError          one video cannot be decoded: .path, .reason
-    ├── TooManyBadVideos    more of them than the stream accepts: .videos
-    ├── ProtocolError       a message that is not of this protocol, or breaks it
-    ├── TransportError      an address that cannot be bound or dialled, keys that cannot be used
-    ├── WorkerError         workers of this host that cannot be started or do not stay
-    └── ClosedError         a stream read after its client was closed
+    ├── TooManyBadVideos    more videos cannot be decoded than the stream accepts: .videos
+    ├── ProtocolError       a message does not follow the protocol
+    ├── TransportError      an address or keys cannot be used
+    ├── WorkerError         workers of this host cannot be started, or do not stay
+    └── ClosedError         a stream was read after its client was closed
 
-Each message is one line that says what, where and what to do; the command line prints it as it is.
+Each message is one line that says what is wrong, where, and what to do. The command line prints it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+# What moves a terminal's cursor, breaks a line or turns the direction of text around.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """``text`` in one line, with escapes such as ``\\x1b`` in place of control characters.
+
+    File names, class names and host names may contain any characters. Use it for what a terminal or
+    a log shows.
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class BadVideo(NamedTuple):
@@ -35,7 +48,7 @@ class BadVideo(NamedTuple):
 
 
 class VideoloadError(Exception):
-    """The root of the tree: catch this to catch whatever videoload raises on purpose."""
+    """The root of the tree: catch it to catch everything that videoload raises on purpose."""
 
 
 class CatalogError(VideoloadError, ValueError):
@@ -47,13 +60,13 @@ class SpecError(VideoloadError, ValueError):
 
 
 class TransformError(VideoloadError):
-    """A transform, or the load function of an ItemSpec, that cannot be imported, is not allowed, or
-    failed. Where the mistake is in a load function, the worker's traceback stands below its line.
+    """A transform, or the load function of an ItemSpec, cannot be imported, is not allowed, or
+    failed. If a load function has a mistake, the worker's traceback follows the message's line.
     """
 
 
 class VideoError(VideoloadError):
-    """One video cannot be decoded: not a video, broken, too short, too small, not there.
+    """One video cannot be decoded: it is not there, not a video, broken, too short or too small.
 
     Attributes:
         path: Relative to the catalog's root: str.
@@ -76,7 +89,7 @@ class VideoError(VideoloadError):
 
 
 class OneClipError(VideoError):
-    """One clip of a video cannot be decoded, or one item be made; others of it may be sound."""
+    """One clip or item cannot be made. Others of the same video may be fine."""
 
 
 class StorageError(VideoloadError):
@@ -87,8 +100,8 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
     """More videos cannot be decoded than ``max_bad`` allows.
 
     Attributes:
-        videos: All of them: tuple of `BadVideo`.
-        limit: How many are allowed: int.
+        videos: The bad videos: tuple of `BadVideo`.
+        limit: How many bad videos are allowed: int.
         total: How many videos the catalog has: int.
     """
 
@@ -96,8 +109,8 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
         """The message names the first ten.
 
         Args:
-            videos: All of them.
-            limit: How many are allowed.
+            videos: The bad videos.
+            limit: How many bad videos are allowed.
             total: How many videos the catalog has.
         """
         shown = "; ".join(f"{video.path} ({video.reason})" for video in videos[:10])
@@ -115,11 +128,11 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
 
 
 class ProtocolError(VideoloadError):
-    """A message that is not of this protocol, or breaks it."""
+    """A message does not follow the protocol."""
 
 
 class TransportError(VideoloadError):
-    """An address that cannot be bound or dialled, or keys that cannot be used."""
+    """An address cannot be bound or dialled, or keys cannot be used."""
 
 
 class WorkerError(VideoloadError):

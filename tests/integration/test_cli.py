@@ -108,7 +108,7 @@ def one_line(program: Program, status: int = 1) -> str:
             (
                 ["--connect", "tcp://127.0.0.1:1", "--root", "{tmp}", "--allow", module],
                 f"videoload: --allow {module}: there is no such module on this host; install it, "
-                "or name its folder in PYTHONPATH",
+                "or add its folder to PYTHONPATH",
             )
             for module in ("tests.transfroms", "transforms.mine")
         ),

@@ -127,7 +127,7 @@ def test_a_node_that_goes_in_mid_epoch_changes_nothing(
             "ray", "--workers", "2", "--connect", client.endpoints[0],
             "--root", str(tmp_path / "videos"), "--cluster", address,
         )  # fmt: skip
-        fleet.wait_for("2 of 2 workers have a place\n", 60 * SECOND)
+        fleet.wait_for("Ray placed 2 of 2 workers\n", 60 * SECOND)
         client.wait_for_workers(2, 30 * SECOND)
         batches = client.stream(catalog, SPEC, BATCH)
         assert digest(batches) == digest(decode_serially(catalog, SPEC, BATCH))
@@ -157,7 +157,7 @@ def test_what_cannot_work_is_said_at_once(programs: Programs, tmp_path: Path) ->
         flags = ("ray", "--connect", client.endpoints[0], "--root")
         relative = programs.videoload(*flags, "videos")
         assert relative.wait(30 * SECOND) == 1
-        assert relative.err.endswith("a path on other hosts, so it must be absolute\n")
+        assert relative.err.endswith("must be absolute, because it is a path on other hosts\n")
         nowhere = f"127.0.0.1:{free_ports(1)[0]}"
         absent = programs.videoload(*flags, str(tmp_path), "--cluster", nowhere)
         assert absent.wait(60 * SECOND) == 1

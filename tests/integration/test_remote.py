@@ -20,7 +20,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.commands.scan import load
+from videoload.commands.sources import load
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 

@@ -14,7 +14,8 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
-from videoload.commands.scan import Journal, Row, scan
+from videoload.commands.journal import Journal
+from videoload.commands.scan import scan
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -54,7 +55,7 @@ def test_where_nothing_is_good_there_is_no_table_and_none_is_claimed(
     (tmp_path / "videos/walk/text.avi").write_text("no pictures here")
     make_avi(tmp_path / "good/a.avi", frames=10)
     (tmp_path / "outside.csv").write_text("path,label,start,end\na.avi,run,100,200\n")
-    listed = f"from the catalog ({tmp_path / 'found.bad.csv'} lists them)"
+    listed = f"from the catalog; {tmp_path / 'found.bad.csv'} lists them"
     for source, path, said in (
         ((tmp_path / "videos",), "walk/text.avi", listed),
         ((tmp_path / "outside.csv", "--root", tmp_path / "good"), "a.avi", "1 of its segments"),
@@ -66,6 +67,7 @@ def test_where_nothing_is_good_there_is_no_table_and_none_is_claimed(
         assert set(read(tmp_path / "found.bad.csv")) == {path}
         assert said in " ".join(program.out.split())
         assert "written" not in program.out
+        assert f"{out} is not there" in program.out
         (tmp_path / "found.bad.csv").unlink()
 
 
@@ -125,7 +127,7 @@ def test_a_scan_that_was_stopped_goes_on_where_it_was(programs: Programs, tmp_pa
     stopped.signal(signal.SIGINT)
     assert stopped.wait(5 * SECOND) == 130
     assert "Traceback" not in stopped.err
-    assert f"they are in {out}, and the same command goes on with the others" in stopped.err
+    assert f"{out} has them, and the same command continues with the others" in stopped.err
     early = read(out)
     assert 0 < len(early) < 60
     marked = out.read_text().replace("mpeg4", "known")  # a row that is kept shows it
@@ -263,13 +265,6 @@ def test_train_and_test_are_no_classes(programs: Programs, tmp_path: Path) -> No
     assert Catalog.from_csv(out, tmp_path / "data").classes == ("run",)
 
 
-def test_something_else_is_not_overwritten(videos: Videos, tmp_path: Path) -> None:
-    out = tmp_path / "train.csv"
-    out.write_text("path,label\nx/a.avi,x\n")
-    with pytest.raises(VideoloadError, match="is not the output of a scan"):
-        Journal(out)
-
-
 @pytest.mark.slow
 def test_a_folder_without_classes_and_a_list_can_be_scanned(
     videos: Videos, programs: Programs, tmp_path: Path
@@ -289,8 +284,3 @@ def test_a_folder_that_is_not_there_is_one_clear_line(programs: Programs, tmp_pa
     assert program.wait(20 * SECOND) == 1
     assert program.err.startswith("videoload: ")
     assert "Traceback" not in program.err
-
-
-def test_rows_know_how_far_apart_their_key_frames_are() -> None:
-    assert Row("a", "x", frames=120, key_frames=10).key_distance == 12
-    assert Row("a", "x", frames=120).key_distance == 0

@@ -35,7 +35,6 @@ TRIED_ELSEWHERE = {
     "commands.cli_workers": "integration/test_cli.py",
     "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
-    "commands.tables": "integration/test_scan.py",
     "index.avi_index": "integration/test_packets.py",
     "index.avi_video": "integration/test_decode.py",
     "index.complete_decode": "integration/test_complete_decode.py",
@@ -149,7 +148,8 @@ WITHOUT_NUMPY = {
     "frameworks.interrupts", "engine.call_queue", "engine.local_workers", "engine.membership",
     "leases.paces", "leases.silence", "stats.waiting", "stats.work", "stats.verdict",
     "engine.auto_workers", "index.stopwatch", "commands.scan", "commands.tables",
-    "commands.healthy", "commands.top", "commands.cli", "commands.cli_batches",
+    "commands.journal", "commands.sources", "commands.healthy", "commands.top", "commands.cli",
+    "commands.cli_batches",
     "commands.cli_workers", "commands.verbosity", "plan.permutation", "worker.lease_runs",
 }  # fmt: skip
 

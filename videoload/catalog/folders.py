@@ -59,6 +59,21 @@ def read_folder(
     return Columns(paths, labels, names, top, None, None, None, lambda _: str(home))
 
 
+def read_one_class(folder: PathLike, root: PathLike | None) -> Columns | None:
+    """The videos of a folder as one class that has its name; None if it has visible sub-folders,
+    or no videos. Raises CatalogError."""
+    home = open_folder(folder)
+    top = home if root is None else open_folder(root)
+    base = _base(home, top)
+    passed: Counter[str] = Counter()
+    folders, videos = _listing(top, base, SUFFIXES, passed)
+    if folders or not videos:
+        return None
+    tell_passed_over(home, passed, SUFFIXES)
+    paths = [base + name for name in sorted(videos)]
+    return Columns(paths, [0] * len(paths), (home.name,), top, None, None, None, str)
+
+
 def tell_passed_over(folder: Path | str, passed: Counter[str], suffixes: Sequence[str]) -> None:
     """Say in the log what of a folder is not in its catalog: how many of which kind."""
     if kinds := [f"{n} {kind}" for kind, n in passed.most_common() if n]:

@@ -1,5 +1,5 @@
 """What the files of a scan mean for a training: how much there is, how fast it can be read, and
-what is better mended beforehand.
+what to correct first.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
-from videoload.commands.scan import Row
+from videoload.commands.journal import Row
 from videoload.errors import VideoloadError
 from videoload.stats.waiting import count
 from videoload.trainer.serial import decode_serially
 
-# With more frames than this from one key frame to the next, a clip takes long to reach.
-FAR = 250
-_OUT_OF_BALANCE = 3  # times as many files in the largest class as in the smallest
+_FAR = 250  # frames between key frames; beyond that, a clip takes long to reach
+_OUT_OF_BALANCE = 3  # the largest class has this many times the files of the smallest
 _NAMED = 3  # files that a line names
 _CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
 _MEASURE_S = 0.5
@@ -38,16 +37,16 @@ def size(rows: Sequence[Row]) -> str:
 
 
 def speed(rows: Sequence[Row], root: Path, cores: int) -> str:
-    """Clips that may be expected: those of random good files are decoded for a moment, here."""
+    """Clips per second to expect: it decodes clips of random good files for half a second."""
     sound = [row.path for row in rows if row.good and not row.damage]
     if not sound:
         return ""
     catalog = Catalog(sound, [0] * len(sound), ["all"], root)
     clips = decode_serially(catalog, _CLIP, 1, shuffle=True, epochs=1 << 30)
     done, spent_s = 0, 0.0
-    with suppress(VideoloadError):  # too small for such a clip, most of them
+    with suppress(VideoloadError):  # most files are smaller than the clip
         while spent_s < _MEASURE_S:
-            began = time.process_time()  # the cores may be busy with other things now
+            began = time.process_time()  # other programs may keep the cores busy
             next(clips)
             done, spent_s = done + 1, spent_s + time.process_time() - began
     if not done:
@@ -60,8 +59,8 @@ def speed(rows: Sequence[Row], root: Path, cores: int) -> str:
 
 
 def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
-    """Files in which a random clip is dear to reach, and the command that mends one of them."""
-    slow = [row for row in rows if row.good and is_slow(row)]
+    """How many files are slow to seek in, and the command that corrects the slowest."""
+    slow = [row for row in rows if row.good and (row.key_distance or row.frames) > _FAR]
     if not slow:
         return []
     worst = max(slow, key=lambda row: row.key_distance or row.frames)
@@ -69,20 +68,15 @@ def long_groups(rows: Sequence[Row], root: Path | None) -> list[str]:
     codec = "libx264 -crf 18 -bf 0" if worst.codec == "h264" else "mpeg4 -q:v 3"
     new = Path(worst.path).with_suffix(".avi").name
     return [
-        f"{count(len(slow), 'file')} with key frames more than {FAR} frames apart, or none to seek "
-        "to: a random clip takes long to reach; encode them again with a key frame every 12 to 50 "
-        "frames:",
+        f"{count(len(slow), 'file')} with key frames more than {_FAR} frames apart, or without any "
+        "to seek to: a random clip takes long to reach. Encode them again with a key frame every "
+        "12 to 50 frames:",
         f"  ffmpeg -i {shlex.quote(source)} -c:v {codec} -g 12 -an {shlex.quote(new)}",
     ]
 
 
-def is_slow(row: Row) -> bool:
-    """Whether key frames are far apart, or there is none to seek to."""
-    return row.key_distance > FAR or (not row.key_frames and row.frames > FAR)
-
-
 def balance(rows: Sequence[Row]) -> str:
-    """Whether some classes have many more files than others."""
+    """A line if some classes have many more files than others."""
     found = Counter(row.label for row in rows if row.good).most_common()
     if len(found) < 2 or found[0][1] < _OUT_OF_BALANCE * found[-1][1]:
         return ""
@@ -95,8 +89,8 @@ def balance(rows: Sequence[Row]) -> str:
 
 
 def duplicates(rows: Sequence[Row], root: Path) -> list[str]:
-    """Files that are the same, byte by byte: in a training and its test, they tell what the model
-    knows by heart."""
+    """The files that are equal, byte by byte. A model knows a test video by heart if it was also
+    trained on."""
     alike: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for row in rows:
         if row.good:
@@ -105,8 +99,8 @@ def duplicates(rows: Sequence[Row], root: Path) -> list[str]:
     if not groups:
         return []
     copies = sum(len(group) - 1 for group in groups)
-    those = "1 file is" if copies == 1 else f"{copies} files are"
-    lines = [f"{those} the same as another one, byte by byte:"]
+    verb = "is" if copies == 1 else "are"
+    lines = [f"{count(copies, 'file')} {verb} the same as another one, byte by byte:"]
     for group in groups[:_NAMED]:
         classes = {row.label for row in group}
         several = f", in {count(len(classes), 'class', 'es')}" if len(classes) > 1 else ""
@@ -125,6 +119,6 @@ def _same(rows: Sequence[Row], root: Path) -> Iterator[list[Row]]:
 
 
 def _rounded(rate: float) -> str:
-    """Two digits: more would not be true tomorrow."""
+    """Two digits: the measurement is no more exact."""
     digits = 1 if rate < 1 else 10 ** max(0, len(str(int(rate))) - 2)
     return f"{rate:.1f}" if rate < 1 else str(round(rate / digits) * digits)

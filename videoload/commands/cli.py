@@ -1,12 +1,10 @@
 """The ``videoload`` command: flags -> calls.
 
-Exit status: 0; 1 with one clear line for what the user can correct; 2 for wrong usage; 130 on
-Ctrl-C.
+Exit status: 0; 1 with one line about what the user can correct; 2 for wrong usage; 130 on Ctrl-C.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from io import TextIOWrapper
@@ -19,8 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from videoload import __version__
 from videoload.commands import cli_batches, cli_workers
+from videoload.commands.cli_batches import CatalogRoot, Source
 from videoload.commands.cli_workers import CacheFolder
-from videoload.commands.verbosity import Verbose, say
+from videoload.commands.verbosity import Verbose, log_to_stderr, say
 from videoload.errors import VideoloadError
 
 app = typer.Typer(
@@ -28,7 +27,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # paragraphs of a docstring are filled, not broken as in the code
+    rich_markup_mode="markdown",  # fills the paragraphs of a docstring
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Decodes AVI files into clip batches while the model trains.",
 )
@@ -58,8 +57,8 @@ def demo(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Your own videos, one folder per class (or train/ and test/ with such folders). "
-            "Without it, a small set of moving shapes is made.",
+            help="Your own videos: one folder per class, or train/ and test/ with one folder per "
+            "class. Without it, the demo makes a small set of moving shapes.",
         ),
     ] = None,
     workers: Annotated[
@@ -68,14 +67,14 @@ def demo(
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to train.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the videos that are made, here.")
+        Path | None, typer.Option(metavar="DIR", help="Keep the videos that the demo makes here.")
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
-    """The whole thing on this host, in under two minutes.
+    """Train a small model on this host, in under two minutes.
 
-    Makes (or takes) AVI files, starts workers, trains a small Keras model on the stream, and shows
-    what the waiting for data cost.
+    Makes AVI files (or takes yours), starts workers, trains a Keras model on their clips, and shows
+    how long it waited for data.
     """
     from videoload.commands import demo as show
 
@@ -89,24 +88,15 @@ app.command()(cli_workers.healthy)
 
 @app.command()
 def scan(
-    videos: Annotated[
-        str,
-        typer.Argument(
-            metavar="DIR|CATALOG",
-            help="A folder (or the URL of one in a bucket), a CSV file or a UCF-101 split file.",
-        ),
-    ],
-    root: Annotated[
-        str | None,
-        typer.Option(metavar="DIR|URL", help="What a catalog's paths are relative to."),
-    ] = None,
+    videos: Source,
+    root: CatalogRoot = None,
     output: Annotated[
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Write what was found, for Catalog.from_csv. A scan that was stopped goes on "
-            "where it was; files that cannot be decoded go to CSV's .bad.csv. A file with rows of "
-            "other videos is left alone.",
+            help="Write the rows for Catalog.from_csv. A stopped scan continues from them. Files "
+            "that cannot be decoded go to NAME.bad.csv. A file with rows of other videos is not "
+            "overwritten.",
         ),
     ] = None,
     processes: Annotated[
@@ -117,31 +107,33 @@ def scan(
     ] = False,
     cache: CacheFolder = None,
     every: Annotated[
-        bool, typer.Option("--all", help="List every file, not only those with something to tell.")
+        bool, typer.Option("--all", help="List every file, not only files with remarks.")
     ] = False,
     form: Annotated[
         Literal["table", "csv", "json"],
         typer.Option(
             "--format",
             metavar="table|csv|json",
-            help="A table and what to do, for people; or a row for every file, for programs.",
+            help="A table and advice for people, or a row for every file for programs.",
         ),
     ] = "table",
     verbose: Verbose = 0,
 ) -> None:
-    """Decode every file once and report what it holds.
+    """Decode every file once and report what it contains.
 
-    Codec, size, rate, the true number of frames against the header's, key frames, damage; and what
-    that means for a training: hours of video, clips per second to expect, files that are dear to
-    seek, classes out of balance, duplicates. The indexes are kept for trainings on this host.
+    Shows codec, size, frame rate, the true number of frames and the header's, key frames and
+    damage. Then it says what that means for a training: hours of video, clips per second to expect,
+    files that are slow to seek in, classes out of balance, duplicates. Trainings on this host use
+    the indexes that it makes.
     """
     from videoload.commands import scan as scanning
-    from videoload.commands import tables
+    from videoload.commands import sources, tables
+    from videoload.commands.journal import Journal
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
 
-    catalog = scanning.load(videos, root)
-    parts = scanning.parts(videos, catalog)
+    catalog = sources.load(videos, root)
+    parts = sources.parts(videos, catalog)
     notice = (
         f"{', '.join(parts)} in {videos} are parts of a data set, not classes; for a catalog, scan "
         f"each: videoload scan {videos}/{parts[0]} --root {videos} --output {parts[0]}.csv"
@@ -150,7 +142,7 @@ def scan(
     )
     if notice and output is not None:
         raise VideoloadError(notice)
-    journal = None if output is None else scanning.Journal(output)
+    journal = None if output is None else Journal(output)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(stderr=True), transient=True,
@@ -166,17 +158,18 @@ def scan(
             )
         except KeyboardInterrupt:
             progress.stop()
-            done = f"stopped after {progress.tasks[task].completed:.0f} files"
-            known = f"they are in {output}" if output else "with --output, they would be kept"
-            say(f"{done}: {known}, and the same command goes on with the others")
+            known = f"{output} has them" if output else "with --output, they would be kept"
+            say(
+                f"stopped after {progress.tasks[task].completed:.0f} files: {known}, and the same "
+                "command continues with the others"
+            )
             raise
     if form == "table":
-        # Of a bucket, no file is read a second time for what is told of them all.
-        folder = catalog.root if isinstance(catalog.root, Path) else None
-        tables.show_scan(rows, journal, folder, every=every)
+        folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
+        tables.print_scan(rows, journal, folder, every=every)
         print(notice, end="\n" if notice else "")
     else:
-        tables.write_rows(rows, form, sys.stdout)
+        tables.print_rows(rows, form, sys.stdout)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
@@ -192,20 +185,20 @@ def top(
     ],
     keys: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="CURVE keys of a worker, where the trainer has keys."),
+        typer.Option(metavar="DIR", help="CURVE keys of a worker, if the trainer uses keys."),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Dial another host without keys.")
+        bool, typer.Option("--insecure", help="Connect to another host without keys.")
     ] = False,
     every: Annotated[
-        float, typer.Option(min=0.1, metavar="S", help="Seconds between two looks.")
+        float, typer.Option(min=0.1, metavar="S", help="Seconds between two updates.")
     ] = 1.0,
-    json: Annotated[bool, typer.Option("--json", help="One look, for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one snapshot for programs.")] = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Watch a trainer: its streams, its workers, and who waits for whom.
+    """Show what a trainer and its workers do: streams, rates, and who waits for whom.
 
-    Only looks. Shares are of the last ten seconds. Without a terminal, one look is printed.
+    It changes nothing. Shares are those of the last ten seconds. In a pipe, it prints one snapshot.
     """
     from videoload.commands.top import run
 
@@ -217,24 +210,24 @@ def bench(
     videos: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Your own AVI files. Without it, files like UCF-101's are made."
+            metavar="DIR", help="Your own AVI files. Without it, it makes files like UCF-101's."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each loader is timed.")] = 5,
     verbose: Verbose = 0,
 ) -> None:
-    """Compare this loader with the usual ones, on the same clips.
+    """Compare this loader with others, on the same clips.
 
-    The limit is bare libav on the same cores. Loaders that are not installed are skipped by name;
-    results and plots go to benchmark-results/. Many more options: `python -m benchmarks --help`.
+    Bare libav on the same cores is the limit. It names and skips loaders that are not installed.
+    Results and plots go to benchmark-results/. More options: `python -m benchmarks --help`.
     """
     source = Path(__file__).parents[2]
     if not (source / "benchmarks" / "loaders" / "limit.py").is_file():
         raise VideoloadError(
-            "the benchmarks are in the source tree only: clone it, and there "
+            "the benchmarks are only in the source tree: clone it and run there "
             "pip install -e '.[tensorflow,bench]'"
         )
-    sys.path.insert(0, str(source))  # not any other package of that name
+    sys.path.insert(0, str(source))  # before any other package of that name
     from benchmarks.__main__ import main as compare
 
     options = ["--rounds", str(rounds)]
@@ -247,7 +240,7 @@ def bench(
 
 @app.command()
 def keygen(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the keys go.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the keys.")],
     verbose: Verbose = 0,
 ) -> None:
     """Make CURVE keys for a trainer and its workers."""
@@ -259,26 +252,26 @@ def keygen(
 
 
 def _abandon_output() -> None:
-    """What cannot be written is not to be tried again at the interpreter's end."""
+    """Drop what cannot be written, or the interpreter tries again at its end."""
     try:
-        if sys.stdout is not None:  # it may have been closed
+        if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
-    """Run the command that was given. What the user can mend is one line, and status 1."""
-    logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
+    """Run the command. A mistake that the user can correct is one line and status 1."""
+    log_to_stderr()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # file names may be of any letters
+        if isinstance(stream, TextIOWrapper):  # file names may contain any letters
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except VideoloadError as error:
         say(f"videoload: {error}")
         sys.exit(1)
-    except OSError as error:  # a folder that may not be entered, a disk that is full
+    except OSError as error:  # no permission, a full disk
         where = "" if error.filename is None else f"{error.filename}: "
         say(f"videoload: {where}{error.strerror or error}")
         _abandon_output()

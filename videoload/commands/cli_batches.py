@@ -1,4 +1,4 @@
-"""The commands that make batches for a person to look at: flags -> calls."""
+"""The commands that make batches to look at: flags -> calls."""
 
 from __future__ import annotations
 
@@ -18,23 +18,28 @@ _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _STREAM = "batch_size=8, shuffle=True, seed=0"
 _ENDLESS = 1 << 40  # epochs
 
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR|CATALOG",
+        help="A folder (or the URL of a folder in a bucket), a CSV file or a UCF-101 split file.",
+    ),
+]
+CatalogRoot = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR|URL", help="The folder or URL that the catalog's paths are relative to."
+    ),
+]
+
 
 def preview(
-    videos: Annotated[
-        str,
-        typer.Argument(
-            metavar="DIR|CATALOG",
-            help="A folder (or the URL of one in a bucket), a CSV file or a UCF-101 split file.",
-        ),
-    ],
+    videos: Source,
     output: Annotated[
         Path,
         typer.Option(metavar="FILE", help="A .png, or a .webp in which the clips move."),
     ] = Path("preview.png"),
-    root: Annotated[
-        str | None,
-        typer.Option(metavar="DIR|URL", help="What a catalog's paths are relative to."),
-    ] = None,
+    root: CatalogRoot = None,
     clip: Annotated[
         str, typer.Option(metavar="TEXT", help="Arguments of ClipSpec, as in your script.")
     ] = _CLIP,
@@ -42,17 +47,17 @@ def preview(
         str, typer.Option(metavar="TEXT", help="Arguments of Client.stream, as in your script.")
     ] = _STREAM,
     step: Annotated[int, typer.Option(min=0, help="The first batch to show.")] = 0,
-    batches: Annotated[int, typer.Option(min=1, help="How many to show.")] = 1,
+    batches: Annotated[int, typer.Option(min=1, help="Number of batches to show.")] = 1,
     verbose: Verbose = 0,
 ) -> None:
     """Draw batches exactly as a trainer gets them.
 
-    Each clip is a row: its frames, with the number of the source frame above each, and its class
-    and file beside it. Needs `pip install 'videoload[preview]'`.
+    Each clip is a row of frames, each below the number of its source frame. Class and file stand
+    beside them. Needs `pip install 'videoload[preview]'`.
     """
     from videoload.clips import call_text
     from videoload.clips.clip_spec import ClipSpec
-    from videoload.commands import scan
+    from videoload.commands import sources
     from videoload.decoding.decoder import native_size
     from videoload.plan.options import StreamArguments
     from videoload.trainer import contact_sheet
@@ -65,30 +70,30 @@ def preview(
     known = ["batch_size", *StreamArguments.__annotations__]
     options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
     contact_sheet.check(output, spec)
-    catalog = scan.load(videos, root)
+    catalog = sources.load(videos, root)
     spec = contact_sheet.check(output, native_size(catalog, spec))
     shown = decode_serially(catalog, spec, **options, start_step=step, epochs=_ENDLESS, info=True)
     clips = contact_sheet.save(output, islice(shown, batches), catalog, spec)
-    typer.echo(f"{output}: {clips} clips, from step {step} on")
+    typer.echo(f"{output}: {clips} clips, from step {step}")
 
 
 def replay(
     receipts: Annotated[
-        Path, typer.Argument(metavar="RECEIPTS", help="The file of Stream.keep_receipts.")
+        Path, typer.Argument(metavar="RECEIPTS", help="The file from Stream.keep_receipts.")
     ],
     step: Annotated[int, typer.Option(min=0, help="The batch to make again.")],
     root: Annotated[
-        str, typer.Option(metavar="DIR|URL", help="The videos; what the catalog's root was.")
+        str, typer.Option(metavar="DIR|URL", help="The videos: the root of the catalog.")
     ],
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Draw it as well: a .png, or a .webp that moves."),
+        typer.Option(metavar="FILE", help="Also draw it: a .png, or a .webp that moves."),
     ] = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Make a batch that a training met again, and say whether it is the same.
+    """Make a batch of an earlier training again, and check that it is the same.
 
-    Exit status 1 if it is another one: the videos have changed, or FFmpeg has.
+    Exit status 1 if it differs: the videos, FFmpeg or videoload changed.
     """
     from videoload.trainer import contact_sheet
     from videoload.trainer import receipts as kept
@@ -109,8 +114,8 @@ def replay(
     made = found.digest(batch)
     if batch[2].step != step or made != logged:
         raise VideoloadError(
-            f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos have "
-            "changed, or the version of FFmpeg or videoload"
+            f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos, FFmpeg "
+            "or videoload changed"
         )
     but = " (of its clips; targets are not kept)" if found.has_targets else ""
     typer.echo(f"step {step} is the same batch: {made}{but}")

@@ -22,35 +22,35 @@ Connect = Annotated[
     list[str],
     typer.Option(
         metavar="tcp://HOST:PORT",
-        help="The trainer; more than once for several, or a name with several addresses.",
+        help="The trainer. Repeat it for several trainers, or give a name with several addresses.",
     ),
 ]
 Root = Annotated[
     str,
     typer.Option(
         metavar="DIR|URL",
-        help="The videos: a folder, or a URL like s3://bucket/folder; nothing outside of it is "
-        "opened.",
+        help="The videos: a folder, or a URL like s3://bucket/folder. The worker opens nothing "
+        "outside it.",
     ),
 ]
 Keys = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="CURVE keys of a worker, made by 'videoload keygen'."),
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Dial other hosts without keys.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Connect to other hosts without keys.")]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
         metavar="MODULE",
-        help="A Python module whose functions a trainer may name as transform or load; more than "
-        "once for several.",
+        help="A Python module whose functions a trainer may use as transform or load. Repeat it "
+        "for several modules.",
     ),
 ]
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Where the indexes of videos are kept for later runs.",
+        help="Folder that keeps the indexes of videos for later runs.",
         show_default="$VIDEOLOAD_CACHE or ~/.cache/videoload",
     ),
 ]
@@ -58,9 +58,8 @@ Kept = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Keep files from below a URL here, on a disk of this host: later epochs and trainings "
-        "read them there.",
-        show_default="each epoch fetches anew",
+        help="Folder on this host that keeps files from a URL, for later epochs and trainings.",
+        show_default="each epoch downloads them again",
     ),
 ]
 KeptGb = Annotated[
@@ -68,8 +67,8 @@ KeptGb = Annotated[
     typer.Option(
         metavar="GB",
         min=0,
-        help="Keep so much in --keep at most.",
-        show_default="until a fifth of the disk is free",
+        help="Limit of --keep.",
+        show_default="a fifth of the disk stays free",
     ),
 ]
 
@@ -82,7 +81,7 @@ def worker(
         typer.Option(
             min=1,
             max=MAX_PROCESSES,
-            help="Worker processes; one keeps a core busy.",
+            help="Worker processes. Each keeps a core busy.",
             show_default="one per core",
         ),
     ] = None,
@@ -95,8 +94,8 @@ def worker(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A setting of the process to leave out: malloc, gathers, memory-limit, "
-            "parent-death, ffmpeg-log, descriptors, background; more than once for several.",
+            help="A process setting to leave out: malloc, gathers, memory-limit, parent-death, "
+            "ffmpeg-log, descriptors, background. Repeat it for several settings.",
         ),
     ] = None,
     metrics_port: Annotated[
@@ -105,20 +104,20 @@ def worker(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve /metrics for Prometheus and /healthz here; 0 takes a free port. Needs the "
-            "extra [metrics].",
+            help="Serve /metrics for Prometheus and /healthz on this port; 0 takes a free one. "
+            "Needs the extra [metrics].",
         ),
     ] = None,
     allow: Allow = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Decode for a trainer, here or on another host, until stopped.
+    """Decode for a trainer on this or another host, until stopped.
 
-    Waits for a trainer that is not there yet, serves it, and waits for the next one. SIGTERM or
-    Ctrl-C hands back what is being decoded and ends it.
+    It waits for the trainer, serves it, and then waits for the next one. SIGTERM or Ctrl-C ends it;
+    it hands back unfinished clips.
 
-    Each option may come from the environment as well: `VIDEOLOAD_` and its name in capitals,
-    several values with spaces between them. A flag on the command line wins.
+    An environment variable can set each option: `VIDEOLOAD_` and the name in capitals, with spaces
+    between several values. A flag on the command line takes precedence.
     """
     from videoload.catalog.folders import open_root
     from videoload.host import cores
@@ -136,13 +135,16 @@ def worker(
         raise VideoloadError(f"--root {root}: no such folder")
     for module in allow or []:
         _check_module(module)
+    for name in without or []:
+        if name not in REACHES:
+            raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
     settings = WorkerSettings(
         connect,
         root=str(open_root(root)),
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],
-        without=_reaches(without or []),
+        without=without or [],
         cache=cache_folder(cache),
         keep=Keep.of(keep, keep_gb),
     )
@@ -164,8 +166,8 @@ def ray(
         typer.Option(
             envvar="RAY_ADDRESS",
             metavar="HOST:PORT",
-            help="The cluster; $RAY_ADDRESS names it as well.",
-            show_default="this host's",
+            help="The cluster. $RAY_ADDRESS names it too.",
+            show_default="the cluster of this host",
         ),
     ] = None,
     keys: Keys = None,
@@ -178,9 +180,8 @@ def ray(
 ) -> None:
     """Decode for a trainer on a Ray cluster, until stopped.
 
-    Each worker process is an actor with a CPU of its own. Ray spreads them over its nodes and
-    starts them again elsewhere when a node goes. The nodes need videoload, and the videos at
-    `--root`.
+    Each worker process is an actor with its own CPU. Ray spreads them over its nodes, and restarts
+    them elsewhere when a node fails. The nodes need videoload, and the videos at `--root`.
     """
     from videoload.index.cache_folder import cache_folder
     from videoload.processes.ray_fleet import Fleet, connected
@@ -192,7 +193,9 @@ def ray(
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)
     if not is_url(root) and not Path(root).is_absolute():
-        raise VideoloadError(f"--root {root}: a path on other hosts, so it must be absolute")
+        raise VideoloadError(
+            f"--root {root}: must be absolute, because it is a path on other hosts"
+        )
     settings = WorkerSettings(
         connect,
         root=root,
@@ -218,7 +221,7 @@ def ray(
         while not stop.wait(_LOOK_S):
             if (placed := fleet.placed) != said:
                 waits = "" if placed == count else f"; the cluster has {fleet.cpus} CPUs"
-                say(f"{placed} of {count} workers have a place{waits}")
+                say(f"Ray placed {placed} of {count} workers{waits}")
                 said = placed
     finally:
         fleet.close()
@@ -228,22 +231,23 @@ def ray(
 def healthy(
     within: Annotated[
         float,
-        typer.Option(min=1, metavar="S", help="A process that does nothing for so long hangs."),
+        typer.Option(min=1, metavar="S", help="A process that does nothing for this long hangs."),
     ] = 10.0,
     below: Annotated[
         int,
-        typer.Option(metavar="PID", help="Look at this process and its descendants, not at all."),
+        typer.Option(metavar="PID", help="Check only this process and its children."),
     ] = 1,
     kill: Annotated[bool, typer.Option("--kill", help="Kill the processes that hang.")] = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Tell whether the worker processes of this container get on, for its health checks.
+    """Check that the worker processes respond.
 
-    Exit status 1 if one hangs, or if there is none. An idle worker is healthy.
+    For the health checks of a container. Exit status 1 if a worker hangs, or if there is none. An
+    idle worker is healthy.
 
-    Kubernetes ends a container that is not healthy, Docker only marks it: there, with `--kill`, a
-    lone process that hangs ends its container, which the restart policy starts again, and one of
-    several is replaced.
+    Kubernetes restarts an unhealthy container by itself. Docker only marks it, so use `--kill`
+    there: if the only process hangs, its container ends and the restart policy restarts it. One of
+    several processes is replaced.
     """
     from videoload.commands.healthy import hanging
 
@@ -258,17 +262,10 @@ def healthy(
 def _check_module(name: str) -> None:
     try:
         found = find_spec(name)
-    except Exception:  # whatever the package that it is in does when it is imported
+    except Exception:  # its package may raise anything while it is imported
         found = None
     if found is None:
         raise VideoloadError(
-            f"--allow {name}: there is no such module on this host; install it, or name its folder "
-            "in PYTHONPATH"
+            f"--allow {name}: there is no such module on this host; install it, or add its folder "
+            "to PYTHONPATH"
         )
-
-
-def _reaches(names: list[str]) -> list[str]:
-    for name in names:
-        if name not in REACHES:
-            raise VideoloadError(f"--without {name}: not one of {', '.join(REACHES)}")
-    return names

@@ -1,4 +1,4 @@
-"""``-v`` of every command: how much of what happens is told, a line an event."""
+"""What commands print on stderr: lines for the user, and the log with its option ``-v``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from videoload.errors import printable
+
 
 def tell(times: int) -> int:
-    """Log from INFO on, or with ``times`` of 2 from DEBUG on."""
+    """Log from INFO on, or from DEBUG on if ``times`` is 2."""
     if times:
         level = logging.INFO if times == 1 else logging.DEBUG
         logging.getLogger("videoload").setLevel(level)
@@ -21,11 +23,28 @@ Verbose = Annotated[
     int,
     typer.Option(
         "-v", "--verbose", count=True, callback=tell, metavar="",
-        help="Tell each event in a line on stderr; -vv tells more.", show_default=False,
+        help="Print a line on stderr for each event; -vv prints more.", show_default=False,
     ),
 ]  # fmt: skip
 
 
-def say(line: str) -> None:
-    """A line on stderr, as it is."""
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(line, markup=False)
+def log_to_stderr() -> None:
+    """Print warnings of the log. They name files and hosts, so control characters are escaped."""
+
+    def escape(record: logging.LogRecord) -> bool:
+        record.msg, record.args = _escaped(record.getMessage()), None
+        return True
+
+    logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(escape)
+
+
+def say(text: str) -> None:
+    """Print lines on stderr, with control characters escaped."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+    console.print(_escaped(text), markup=False)
+
+
+def _escaped(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

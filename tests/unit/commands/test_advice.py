@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from dataclasses import asdict
 from pathlib import Path
 
-from videoload.commands import advice, tables
-from videoload.commands.scan import Row
-
-
-def row(path: str, label: str = "x", **more: object) -> Row:
-    facts: dict[str, object] = {
-        "frames": 250, "fps": 25.0, "key_frames": 20, "codec": "mpeg4", "width": 320,
-        "height": 240, "header_frames": 250, "packets": 250,
-    }  # fmt: skip
-    return Row(path, label, **(facts | more))  # type: ignore[arg-type]
+from tests.support.scan_rows import row
+from videoload.commands import advice
 
 
 def test_how_much_video_there_is() -> None:
@@ -78,29 +66,3 @@ def test_where_nothing_can_be_decoded_no_speed_is_told(tmp_path: Path) -> None:
 def test_rates_are_no_more_exact_than_they_are_true() -> None:
     rates = [0.34, 3.1, 31.4, 314.2, 3141.6]
     assert list(map(advice._rounded, rates)) == ["0.3", "3", "31", "310", "3100"]
-
-
-def test_names_are_broken_where_folders_end() -> None:
-    assert tables.folded("train/run/v_run_g01.avi", 40) == "train/run/v_run_g01.avi"
-    assert tables.folded("train/run/v_run_g01.avi", 12) == "train/run/\nv_run_g01.avi"
-    assert tables.folded("a" * 30, 12) == "a" * 30, "the table folds what is too long"
-
-
-def test_rows_for_programs_have_every_field() -> None:
-    rows = [row("a, b.avi"), row("c", damage="cut")]
-    as_csv, as_json = io.StringIO(), io.StringIO()
-    tables.write_rows(rows, "csv", as_csv)
-    tables.write_rows(rows, "json", as_json)
-    found = json.loads(as_json.getvalue())
-    assert found == [asdict(each) for each in rows]
-    lines = list(csv.DictReader(as_csv.getvalue().splitlines()))
-    assert [line["path"] for line in lines] == ["a, b.avi", "c"]
-    assert [list(line) for line in lines] == [list(each) for each in found]
-
-
-def test_there_is_no_table_of_nothing() -> None:
-    rows = [row(f"{i}") for i in range(60)]
-    assert tables.scan_table(rows, every=False) is None
-    table = tables.scan_table([*rows, row("bad", damage="cut")], every=False)
-    assert table is not None
-    assert table.title == "61 files, 1 shown"

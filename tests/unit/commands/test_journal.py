@@ -1,0 +1,71 @@
+"""A scan's rows in files: read again, added to, never written over another table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.scan_rows import row
+from videoload import Catalog, VideoloadError
+from videoload.commands.journal import Journal, Row
+
+
+def written(folder: Path, *names: str, frames: int = 250) -> Row:
+    """A file, and the row that a scan would find."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    status = os.stat(folder / name)
+    return row(name, frames=frames, file_bytes=status.st_size, modified_ns=status.st_mtime_ns)
+
+
+def test_something_else_is_not_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "train.csv"
+    out.write_text("path,label\nx/a.avi,x\n")
+    with pytest.raises(VideoloadError, match="is not the output of a scan"):
+        Journal(out)
+    with pytest.raises(VideoloadError, match="is not a file that a scan could be written to"):
+        Journal(tmp_path)
+
+
+def test_rows_know_how_far_apart_their_key_frames_are() -> None:
+    assert row("a", frames=120, key_frames=10).key_distance == 12
+    assert row("a", frames=120, key_frames=0).key_distance == 0
+
+
+def test_a_row_is_known_until_its_file_changes(tmp_path: Path) -> None:
+    good, bad = written(tmp_path, "a.avi"), written(tmp_path, "b.avi", frames=0)
+    first = Journal(tmp_path / "t.csv")
+    first.add(good)
+    first.add(bad)
+    with (tmp_path / "t.csv").open("a") as file:
+        file.write("c.avi,x,,")  # the scan was stopped within this line
+    again = Journal(tmp_path / "t.csv")
+    assert again.find(tmp_path, "a.avi") == good
+    assert again.find(tmp_path, "b.avi") == bad
+    assert again.find(tmp_path, "c.avi") is None
+    (tmp_path / "a.avi").write_text("longer than it was")
+    assert again.find(tmp_path, "a.avi") is None
+
+
+def test_a_table_of_bad_files_alone_is_named_where_it_is_in_the_way(tmp_path: Path) -> None:
+    bad = written(tmp_path / "one", "a.avi", frames=0)
+    Journal(tmp_path / "t.csv").add(bad)
+    assert not (tmp_path / "t.csv").exists()
+    written(tmp_path / "two", "b.avi")
+    journal = Journal(tmp_path / "t.csv")
+    with pytest.raises(VideoloadError, match=r"t\.bad\.csv has rows of 1 other videos, and a\.avi"):
+        journal.check(tmp_path / "two", ["b.avi"])
+
+
+def test_no_table_is_left_where_it_would_have_no_row(tmp_path: Path) -> None:
+    catalog = Catalog(["a.avi"], [0], ["run"])
+    journal = Journal(tmp_path / "t.csv")
+    journal.finish([row("a.avi", "run")], catalog)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    journal.finish([row("a.avi", "run", frames=0)], catalog)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.bad.csv"]
+    journal.finish([row("a.avi", "run")], catalog)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -1,0 +1,48 @@
+"""What a command's argument means: class folders, one folder, a table or a list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from videoload import CatalogError, VideoloadError
+from videoload.commands import sources
+
+
+def make(root: Path, *names: str) -> Path:
+    """Empty files."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def test_a_folder_without_sub_folders_is_one_class(tmp_path: Path) -> None:
+    folder = make(tmp_path, "data/walk/b.avi", "data/walk/a.AVI", "data/walk/notes.txt") / "data"
+    alone = sources.load(folder / "walk", None)
+    assert (alone.classes, [v.path for v in alone]) == (("walk",), ["a.AVI", "b.avi"])
+    below = sources.load(folder / "walk", folder)
+    assert [v.path for v in below] == ["walk/a.AVI", "walk/b.avi"]
+    assert below.root == folder
+
+
+def test_a_folder_that_cannot_be_read_as_classes_is_not_taken_as_one(tmp_path: Path) -> None:
+    make(tmp_path, "data/run/a.avi", "data/walk/b.avi", "elsewhere/c.avi", "data/loose.avi")
+    (tmp_path / "data/walk/linked.avi").symlink_to(tmp_path / "elsewhere/c.avi")
+    with pytest.raises(CatalogError, match=r"the symlink .* leads out of the root"):
+        sources.load(tmp_path / "data", None)
+    with pytest.raises(CatalogError, match="no <class>"):
+        sources.load(make(tmp_path / "none", "notes.txt"), None)
+
+
+def test_a_single_video_is_no_catalog(tmp_path: Path) -> None:
+    with pytest.raises(VideoloadError, match="is a video: give the folder that it is in"):
+        sources.load(make(tmp_path, "a.avi") / "a.avi", None)
+
+
+def test_the_parts_of_a_data_set_are_not_its_classes(tmp_path: Path) -> None:
+    both = make(tmp_path / "both", "train/run/a.avi", "Val/run/b.avi")
+    assert sources.parts(both, sources.load(both, None)) == ["Val", "train"]
+    more = make(tmp_path / "more", "train/a.avi", "bus/b.avi")  # vehicles
+    assert sources.parts(more, sources.load(more, None)) == []

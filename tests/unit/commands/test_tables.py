@@ -1,0 +1,63 @@
+"""The table and the summary of a scan, and its rows for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tests.support.scan_rows import row
+from videoload.commands import tables
+from videoload.commands.journal import Journal
+
+
+def test_rows_for_programs_have_every_field() -> None:
+    rows = [row("a, b.avi"), row("c", damage="cut")]
+    as_csv, as_json = io.StringIO(), io.StringIO()
+    tables.print_rows(rows, "csv", as_csv)
+    tables.print_rows(rows, "json", as_json)
+    found = json.loads(as_json.getvalue())
+    assert found == [asdict(each) for each in rows]
+    lines = list(csv.DictReader(as_csv.getvalue().splitlines()))
+    assert [line["path"] for line in lines] == ["a, b.avi", "c"]
+    assert [list(line) for line in lines] == [list(each) for each in found]
+
+
+def test_there_is_no_table_of_nothing() -> None:
+    rows = [row(f"{i}") for i in range(60)]
+    assert tables.scan_table(rows, every=False) is None
+    table = tables.scan_table([*rows, row("bad", damage="cut")], every=False)
+    assert table is not None
+    assert table.title == "61 files, 1 shown"
+
+
+def test_control_characters_of_names_do_not_reach_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        row("a\x1b[2J\x9b.avi", "run\x07", codec="h264"),
+        row("b.avi", "run\x07", damage="\x1b]0;title\x07"),
+        row("c.avi", "walk"),
+        *(row(f"{i}.avi", "run\x07", key_frames=1, frames=900) for i in range(3)),
+    ]
+    tables.print_scan(rows, None, None, every=True)
+    shown = capsys.readouterr().out
+    assert not any(
+        ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in shown if letter != "\n"
+    )
+    assert r"a\x1b[2J\x9b.avi" in shown
+    assert r"classes out of balance: 5 of run\x07, 1 of walk" in shown
+
+
+def test_a_summary_without_good_files_says_that_no_table_was_written(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "t.csv")
+    lines = tables.scan_summary([row("a", frames=0)], journal, None, 2)
+    assert lines[1:] == [
+        "1 cannot be decoded: in training, other clips take their place. Remove them from the "
+        f"catalog; {tmp_path / 't.bad.csv'} lists them",
+        f"{tmp_path / 't.csv'} is not there: it would have no row",
+    ]

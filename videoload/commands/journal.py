@@ -1,0 +1,187 @@
+"""The rows of a scan, and the CSV file that a stopped scan continues from."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import IO, Any
+
+from videoload.catalog.catalog import Catalog
+from videoload.errors import CatalogError, VideoloadError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One file, or one segment of it if the catalog has segments.
+
+    ``frames`` is the file's true frame count. It is 0 if nothing can be decoded; ``damage`` then
+    says why. ``header_frames`` is the count that the header claims, ``packets`` how many are coded,
+    ``key_frames`` how many of them decoding can start at.
+    """
+
+    path: str
+    label: str
+    start: int | None = None
+    end: int | None = None
+    frames: int = 0
+    container: str = ""
+    codec: str = ""
+    pixels: str = ""
+    width: int = 0
+    height: int = 0
+    fps: float = 0.0
+    header_frames: int = 0
+    packets: int = 0
+    key_frames: int = 0
+    damage: str = ""
+    file_bytes: int = 0
+    modified_ns: int = 0
+
+    @property
+    def key_distance(self) -> float:
+        """Frames from one key frame to the next, on average; 0 if there is none to seek to."""
+        return self.frames / self.key_frames if self.key_frames else 0.0
+
+    @property
+    def good(self) -> bool:
+        """Whether the file can be decoded and the segment begins within it."""
+        return (self.start or 0) < self.frames
+
+
+_NAMES = [field.name for field in fields(Row)]
+
+
+class Journal:
+    """The rows of a scan in a CSV file.
+
+    While the scan runs, the file has one row per decoded file. `finish` replaces them by one row
+    per video of the catalog, in its order. Files that cannot be decoded go to ``<name>.bad.csv``,
+    so ``Catalog.from_csv`` can read the other rows. If those alone would give the classes other
+    numbers, the class names go to ``<name>.classes.txt``.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Raises VideoloadError if the file exists and no scan has written it."""
+        if file.exists() and not file.is_file():
+            raise VideoloadError(f"{file} is not a file that a scan could be written to")
+        self.file = file
+        self.bad = file.with_name(f"{file.stem}.bad.csv")
+        self.classes: Path | None = None  # what `Catalog.from_csv` needs as well
+        self._rows: dict[str, Row] = {}
+        self._files: dict[str, Path] = {}  # the file that each row was read from
+        for part in (self.bad, self.file):
+            for row in _read(part):
+                self._rows[row.path] = replace(row, start=None, end=None)
+                self._files[row.path] = part
+
+    def check(self, root: Path | str, paths: Collection[str]) -> None:
+        """Raises VideoloadError if `finish` would delete rows of videos that still exist, or of
+        another folder. Rows of videos that were deleted may go."""
+        others = [path for path in self._rows if path not in paths]
+        if not others:
+            return
+        same_folder = any(self.find(root, path) for path in paths)
+        if not same_folder or any(_status(root, path) for path in others):
+            raise VideoloadError(
+                f"{self._files[others[0]]} has rows of {len(others)} other videos, and {others[0]} "
+                "is the first of them: write to another file, or delete that one"
+            )
+
+    def find(self, root: Path | str, path: str) -> Row | None:
+        """The row of a file that did not change since it was decoded."""
+        row = self._rows.get(path)
+        status = None if row is None else _status(root, path)
+        return row if row and (row.file_bytes, row.modified_ns) == status else None
+
+    def add(self, row: Row) -> None:
+        """Write a row at once."""
+        self._rows[row.path] = row
+        _write(self.file if row.good else self.bad, [row], "a")
+
+    def finish(self, rows: Iterable[Row], catalog: Catalog) -> None:
+        """Leave exactly these rows, in this order, and the classes if they are needed."""
+        rows = list(rows)
+        for file, part in (
+            (self.file, [row for row in rows if row.good]),
+            (self.bad, [row for row in rows if not row.good]),
+        ):
+            if not part:
+                file.unlink(missing_ok=True)
+                continue
+            fresh = file.with_name(f".{file.name}.new")
+            try:
+                _write(fresh, part, "w")
+                fresh.replace(file)
+            finally:
+                fresh.unlink(missing_ok=True)
+        if self.file.exists() and not self._tells_classes(catalog):
+            self.classes = self.file.with_name(f"{self.file.stem}.classes.txt")
+            lines = [f"{number} {name}\n" for number, name in enumerate(catalog.classes, 1)]
+            self.classes.write_text("".join(lines), encoding="utf-8")
+
+    def _tells_classes(self, catalog: Catalog) -> bool:
+        """Whether ``Catalog.from_csv`` finds the catalog's classes in the rows alone. It does not
+        if a class has no video left, or if its name looks like a number or like several labels."""
+        with suppress(CatalogError):
+            found = Catalog.from_csv(self.file, None, duplicates=True)
+            return found.classes == catalog.classes and found.targets is None
+        return False
+
+
+def write_rows(rows: Iterable[Row], out: IO[str], *, header: bool = True) -> None:
+    """Write rows as CSV."""
+    writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows(map(asdict, rows))
+
+
+def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Row:
+    """The row of a whole file."""
+    size, modified = _status(root, path) or (0, 0)
+    return Row(path, label, **facts, file_bytes=size, modified_ns=modified)
+
+
+def _write(file: Path, rows: list[Row], mode: str) -> None:
+    try:
+        with file.open(mode, newline="", encoding="utf-8") as out:
+            write_rows(rows, out, header=not out.tell())
+    except OSError as error:
+        raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
+
+
+def _status(root: Path | str, path: str) -> tuple[int, int] | None:
+    """Size in bytes and time of the last change; None if the file is not on this host."""
+    if isinstance(root, Path):
+        with suppress(OSError):
+            status = os.stat(root / path)
+            return status.st_size, status.st_mtime_ns
+    return None
+
+
+def _read(file: Path) -> Iterator[Row]:
+    """The rows of an earlier scan. The last line is dropped if the scan was stopped within it."""
+    if not file.exists():
+        return
+    types: dict[str, Callable[[str], Any]] = {
+        "int": int, "str": str, "float": float,
+        "int | None": lambda text: int(text) if text else None,
+    }  # fmt: skip
+    with file.open(newline="", encoding="utf-8") as lines:
+        reader = csv.DictReader(lines)
+        try:
+            is_other = list(reader.fieldnames or _NAMES) != _NAMES
+        except UnicodeDecodeError:
+            is_other = True
+        if is_other:
+            raise VideoloadError(f"{file} exists and is not the output of a scan; move it away")
+        try:
+            for line in reader:
+                with suppress(TypeError, ValueError):
+                    yield Row(**{f.name: types[str(f.type)](line[f.name]) for f in fields(Row)})
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise VideoloadError(f"{file}, line {reader.line_num}: {error}; move it away") from None
