@@ -7,22 +7,21 @@ stream, so a `Position` keeps the three of them: the model, the number, and what
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary, finalize
 
 from videoload.arguments import whole
-from videoload.catalog import targets
-from videoload.catalog.joining import do_lengths_decide
 from videoload.errors import SpecError, VideoloadError
+from videoload.plan.identity import Identity
 
 try:
     import keras
@@ -31,9 +30,6 @@ except ImportError:
 
 if TYPE_CHECKING:
     from videoload.trainer.stream import Stream
-
-
-_MAX_BAD = 0.01  # as most streams have it: they keep the names that they have
 
 
 class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
@@ -80,16 +76,17 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._stop = stop or Event()
         self._file = self._folder / "position.json"
         self._unfinished = self._folder / "unfinished.keras"
-        self._id = _fingerprint(stream)
+        self._identity = Identity.of(stream.catalog, stream.clip, stream.options)
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _Lock.of(self._folder)
             saved = _content(self._file)
         except OSError as error:
             raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
         self._known = [saved]  # the file is as this position knows it, or another training's
         if saved is not None:
-            self.batches = _read(self._file, saved, self._id)
+            self.batches = _read(self._file, saved, self._identity)
         self._saved = self._epoch_began = self._fitted = self.batches
 
     @property
@@ -184,7 +181,10 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     def _save(self) -> None:
         # Under another name first: a file that is called a model is a whole one.
         told = self._unfinished.with_suffix(".json")
-        content = json.dumps({"batches": self.batches, "stream": self._id}).encode() + b"\n"
+        content = (
+            json.dumps({"batches": self.batches, "stream": self._identity.settings}).encode()
+            + b"\n"
+        )
         try:
             if (here := _content(self._file)) not in self._known:
                 raise VideoloadError(
@@ -215,36 +215,54 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         return self._folder / f"model-{batches}.keras"
 
 
+class _Lock:
+    """A folder that this process alone trains in, for as long as a `Position` holds this."""
+
+    _held: ClassVar[WeakValueDictionary[Path, _Lock]] = WeakValueDictionary()
+
+    @classmethod
+    def of(cls, folder: Path) -> _Lock:
+        """The lock of a folder; all positions of this process share it. Raises VideoloadError."""
+        key = folder.resolve()
+        if (lock := cls._held.get(key)) is None:
+            lock = cls._held[key] = cls(folder)
+        return lock
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            file = os.open(folder / "position.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            return  # Nothing can be saved here. `on_train_begin` says so.
+        finalize(self, os.close, file)  # This unlocks it, and so does the end of the process.
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(file, 20).decode(errors="replace") or "another process"
+            raise VideoloadError(
+                f"{folder} is in use by {holder}: wait for its end, or use another folder"
+            ) from None
+        except OSError:
+            return  # This file system knows no locks.
+        os.ftruncate(file, 0)
+        os.write(file, f"process {os.getpid()}".encode())
+
+
 def _content(file: Path) -> bytes | None:
     return file.read_bytes() if file.exists() else None
 
 
-def _read(file: Path, content: bytes, stream: str) -> int:
+def _read(file: Path, content: bytes, identity: Identity) -> int:
     """How many batches of this stream were trained on. Raises VideoloadError."""
     try:
         saved = json.loads(content)
-        batches, whose = saved["batches"], saved.get("stream")
+        batches, settings = saved["batches"], dict(saved["stream"])
     except (ValueError, TypeError, KeyError):
-        batches = whose = None
+        batches, settings = None, {}
     if type(batches) is not int or batches < 0:
         raise VideoloadError(f"{file} is damaged: use another folder")
-    if whose != stream:
+    if difference := identity.difference(settings):
         raise VideoloadError(
-            f"{file} belongs to other videos or settings: use the old ones, or another folder"
+            f"{file} belongs to another stream ({difference}): use the old settings, or another "
+            "folder"
         )
     return batches
-
-
-def _fingerprint(stream: Stream) -> str:
-    """What two streams that give the same batches have in common. Roots may differ: the same
-    videos may lie in another place tomorrow. So may how many bad ones are allowed."""
-    catalog, options = stream.catalog, replace(stream.options, max_bad=_MAX_BAD)
-    is_dense = do_lengths_decide(catalog, stream.clip)
-    digest = blake2b(repr((catalog.classes, stream.clip, options)).encode(), digest_size=8)
-    for video in catalog:  # whose length decides on nothing, if clips are not dense
-        digest.update(repr(video if is_dense else video._replace(frames=None)).encode())
-    if catalog.targets is not None:
-        digest.update(targets.digest(catalog.targets))
-    if catalog.parts or stream.options.balance:
-        digest.update(repr((catalog.parts, stream.options.balance)).encode())
-    return digest.hexdigest()

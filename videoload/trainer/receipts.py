@@ -24,12 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import do_lengths_decide, mixture
+from videoload.catalog.joining import mixture
 from videoload.catalog.table import Part
 from videoload.clips import call_text
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import VideoloadError
+from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
 
@@ -59,17 +60,18 @@ class Receipts:
         cannot be written."""
         self._path = Path(path)
         self._has_targets = catalog.targets is not None
-        head = _head(catalog, spec, options)
         self._cut = ""
+        identity = Identity.of(catalog, spec, options)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():
-                with self._path.open() as lines:
-                    lengths = do_lengths_decide(catalog, spec)
-                    if not _are_alike(lines.readline(), head, lengths=lengths):
-                        raise VideoloadError(f"{path} has the receipts of another stream")
-                self._cut = "\n"  # what a kill may have left is no part of the next line
+                if difference := identity.difference(_saved_identity(self._path)):
+                    raise VideoloadError(
+                        f"{path} has the receipts of another stream ({difference})"
+                    )
+                self._cut = "\n"  # A kill may have cut off the last line.
             else:
+                head = _head(catalog, spec, options, identity)
                 self._path.write_text(json.dumps(head) + "\n")
         except (OSError, UnicodeDecodeError) as error:
             raise VideoloadError(f"cannot write {path}: {error}") from None
@@ -109,15 +111,15 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
     try:
         with Path(path).open() as lines:
             head = json.loads(lines.readline())
-            has_targets = isinstance(head, dict) and "targets" in head
+            has_targets = "targets" in head["stream"]
             found = list(_entries(lines, "clips" if has_targets else "digest"))
     except OSError as error:
         raise VideoloadError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, KeyError, TypeError):
         raise wrong from None
-    kinds: dict[str, type[ClipSpec] | type[ItemSpec]] = {"clip": ClipSpec, "item": ItemSpec}
+    kinds: dict[str, type[ClipSpec] | type[ItemSpec]] = {"clips": ClipSpec, "items": ItemSpec}
     try:
-        kind, options = kinds[head["kind"]], head["options"]
+        kind, options = kinds[head["stream"]["kind"]], head["options"]
         spec: Any = kind(**call_text.parse(head["spec"], _names(kind), str(path)))
         paths, labels, *segments = zip(*head["videos"], strict=True)
         catalog = Catalog(paths, labels, head["classes"], root, *segments, duplicates=True)
@@ -129,10 +131,12 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
     return Receipt(catalog, spec, asked, dict(found), has_targets)
 
 
-def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, object]:
+def _head(
+    catalog: Catalog, spec: Spec, options: StreamOptions, identity: Identity
+) -> dict[str, object]:
     head: dict[str, object] = {
         "videoload": version("videoload"),
-        "kind": "clip" if isinstance(spec, ClipSpec) else "item",
+        "stream": identity.settings,
         "spec": call_text.write(_fields(spec)),
         "options": call_text.write(_fields(options)),
         "classes": catalog.classes,
@@ -142,27 +146,13 @@ def _head(catalog: Catalog, spec: Spec, options: StreamOptions) -> dict[str, obj
         head["parts"] = [
             [*part[:4], part.clip and call_text.write(_fields(part.clip))] for part in catalog.parts
         ]
-    if catalog.targets is not None:
-        head["targets"] = True
     return head
 
 
-def _are_alike(line: str, head: Mapping[str, object], *, lengths: bool) -> bool:
-    """Whether two heads, the first one read from a file, are of streams of the same batches: the
-    version may be another, and how many bad videos are allowed, and what is known of their
-    ``lengths`` unless that decides."""
-    try:
-        told, asked = json.loads(line), json.loads(json.dumps(head))
-        return _what_decides(told, lengths=lengths) == _what_decides(asked, lengths=lengths)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
-def _what_decides(head: Any, *, lengths: bool) -> dict[str, object]:
-    options = call_text.parse(head["options"], _names(StreamOptions), "the file")
-    videos = [video if lengths else video[:4] for video in head["videos"]]
-    rest = {name: value for name, value in head.items() if name != "videoload"}
-    return {**rest, "videos": videos, "options": {**options, "max_bad": None}}
+def _saved_identity(path: Path) -> dict[str, str]:
+    with path.open() as lines, suppress(ValueError, KeyError, TypeError):
+        return dict(json.loads(lines.readline())["stream"])
+    raise VideoloadError(f"{path} is not a file of receipts")
 
 
 def _part(

@@ -13,6 +13,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.item_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
+from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo
 from videoload.stats.stats import StreamStats
@@ -232,6 +233,12 @@ class Stream:
         stop = start + whole("batches", batches)
         shown = self.readers.read(range(start, stop), counts=False, info=True)
         contact_sheet.save(os.fspath(path), shown, self.catalog, spec)
+
+    @property
+    def fingerprint(self) -> str:
+        """What this stream is, 64 bits in hex. It is equal on all ranks that agree: on the videos
+        and labels, on the clip spec and on every option but ``shard``."""
+        return Identity.of(self.catalog, self.clip, self.options).fingerprint
 
     @property
     def quarantine(self) -> list[BadVideo]:

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import videoload as vl
+from tests.support.programs import Programs
+from tests.support.waiting import SECOND
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
 from videoload.plan.options import StreamOptions
 
@@ -165,23 +167,23 @@ def test_a_training_that_ends_early_has_no_second_part(build: Build, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("other", "setting"),
     [
-        {"catalog": Catalog([f"b/{i}.avi" for i in range(10)], [0] * 10, ["a"])},
-        {"catalog": Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["b"])},
-        {"clip": ClipSpec(frames=4, stride=2, size=(8, 8))},
-        {"options": replace(OPTIONS, seed=1)},
-        {"options": replace(OPTIONS, batch_size=1)},
+        ({"catalog": Catalog([f"b/{i}.avi" for i in range(10)], [0] * 10, ["a"])}, "videos"),
+        ({"catalog": Catalog([f"a/{i}.avi" for i in range(10)], [0] * 10, ["b"])}, "classes"),
+        ({"clip": ClipSpec(frames=4, stride=2, size=(8, 8))}, "stride"),
+        ({"options": replace(OPTIONS, seed=1)}, "seed"),
+        ({"options": replace(OPTIONS, batch_size=1)}, "batch_size"),
     ],
     ids=["other videos", "another class", "another clip", "another seed", "another batch size"],
 )
-def test_a_position_is_refused_for_another_stream(
-    other: dict[str, Any], build: Build, tmp_path: Path
+def test_a_position_of_another_stream_is_refused_and_says_what_differs(
+    other: dict[str, Any], setting: str, build: Build, tmp_path: Path
 ) -> None:
     position = vl.Position(tmp_path, fake())
     assert seen(build(), position, 1) == list(range(STEPS))
     assert vl.Position(tmp_path, fake()).batches == STEPS
-    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+    with pytest.raises(VideoloadError, match=rf"belongs to another stream \({setting}: "):
         vl.Position(tmp_path, fake(**other))
 
 
@@ -209,7 +211,7 @@ def test_lengths_decide_where_clips_are_dense(build: Build, tmp_path: Path) -> N
     )
     seen(build(), vl.Position(tmp_path, before), 1)
     assert vl.Position(tmp_path, before).batches == STEPS
-    with pytest.raises(VideoloadError, match="belongs to other videos or settings"):
+    with pytest.raises(VideoloadError, match=r"belongs to another stream \(lengths: "):
         vl.Position(tmp_path, after)
 
 
@@ -221,7 +223,17 @@ def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_pa
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "{}", "[]", "null", '{"batches": "x"}', '{"batches": -5}', '{"batches": true}'],
+    [
+        "",
+        "{",
+        "{}",
+        "[]",
+        "null",
+        '{"batches": 5}',
+        '{"batches": "x", "stream": {}}',
+        '{"batches": -5, "stream": {}}',
+        '{"batches": true, "stream": {}}',
+    ],
 )
 def test_a_position_that_is_damaged_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "position.json").write_text(text)
@@ -286,6 +298,31 @@ def test_a_folder_is_one_trainings(build: Build, tmp_path: Path) -> None:
         seen(build(), other, 1)
     assert models(tmp_path) == ["model-5.keras"]
     assert seen(build(), one, 2) == list(range(5, 10))
+
+
+def test_a_folder_is_one_processs_for_as_long_as_it_has_a_position(
+    programs: Programs, tmp_path: Path
+) -> None:
+    position = vl.Position(tmp_path, fake())
+    other = programs.script(
+        """
+        import sys
+        from pathlib import Path
+        from videoload.errors import VideoloadError
+        from videoload.trainer.position import _Lock
+
+        try:
+            _Lock.of(Path(sys.argv[1]))
+        except VideoloadError as error:
+            print(error)
+        """,
+        str(tmp_path),
+    )
+    assert other.wait(60 * SECOND) == 0, other.err
+    assert other.out == (
+        f"{tmp_path} is in use by process {os.getpid()}: wait for its end, or use another folder\n"
+    )
+    assert vl.Position(tmp_path, fake()).batches == position.batches, "a cell of a notebook"
 
 
 def test_a_disk_that_is_full_is_one_line(

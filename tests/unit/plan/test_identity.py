@@ -1,0 +1,90 @@
+"""What a stream is, and which setting differs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload import Catalog, ClipSpec, ItemSpec, mix
+from videoload.plan.identity import Identity
+from videoload.plan.options import StreamOptions
+
+PATHS = [f"a/{i}.avi" for i in range(10)]
+CATALOG = Catalog(PATHS, [0] * 10, ["a", "b"])
+CLIP = ClipSpec(frames=4, size=(8, 8))
+OPTIONS = StreamOptions(2, shuffle=True)
+
+
+def identity(catalog: Catalog = CATALOG, spec: Any = CLIP, **options: Any) -> Identity:
+    return Identity.of(catalog, spec, replace(OPTIONS, **options))
+
+
+MIXED = mix({"a": (CATALOG, 0.5), "b": (Catalog(["b/0.avi"], [0], ["a", "b"]), 0.5)})
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (identity(batch_size=3), "batch_size: 2 before, 3 now"),
+        (identity(seed=7), "seed: 0 before, 7 now"),
+        (identity(shuffle=False), "shuffle: True before, False now"),
+        (identity(shard=(1, 2)), r"shard: \(0, 1\) before, \(1, 2\) now"),
+        (identity(balance="class"), "balance: None before, 'class' now"),
+        (identity(spec=replace(CLIP, stride=2)), "stride: 1 before, 2 now"),
+        (identity(spec=replace(CLIP, stride=2), seed=7), "stride: .*; seed: "),
+        (
+            identity(spec=ItemSpec("m:f", (2,), "uint8")),
+            "kind: clips before, items now; frames: 4 before, .*; load: none before, 'm:f' now",
+        ),
+        (identity(CATALOG[:9]), r"videos: 10 \(\w{16}\) before, 9 \(\w{16}\) now; labels: "),
+        (
+            identity(Catalog(PATHS, [1] * 10, ["a", "b"])),
+            r"labels: 10 \(.*\) before, 10 \(.*\) now",
+        ),
+        (identity(Catalog(PATHS, [0] * 10, ["a", "c"])), r"classes: 2 \(.*\) before, 2 \(.*\) now"),
+        (identity(Catalog(PATHS, [0] * 10, ["a", "b"], starts=[1] * 10)), "videos: "),
+        (identity(CATALOG.with_targets(np.arange(10.0))), r"targets: none before, 10 \(.*\) now"),
+        (identity(MIXED), r"videos: .*; mixture: none before, 2 \(.*\) now"),
+    ],
+)
+def test_what_differs_is_named_with_both_values(other: Identity, words: str) -> None:
+    difference = other.difference(identity().settings)
+    assert re.fullmatch(words + ".*", difference), difference
+    assert other != identity()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        identity(max_bad=0.5),
+        identity(Catalog(PATHS, [0] * 10, ["a", "b"], frames=[40] * 10)),
+        identity(Catalog(PATHS, [0] * 10, ["a", "b"], "/")),
+    ],
+    ids=["more bad videos allowed", "lengths are known", "another root"],
+)
+def test_what_decides_on_no_batch_is_no_part_of_it(other: Identity) -> None:
+    assert other == identity()
+    assert other.difference(identity().settings) == ""
+
+
+def test_lengths_are_part_of_it_if_clips_are_dense() -> None:
+    dense = replace(CLIP, sampling="dense")
+    short, long = (Catalog(PATHS, [0] * 10, ["a", "b"], frames=[n] * 10) for n in (40, 80))
+    difference = identity(long, dense).difference(identity(short, dense).settings)
+    assert difference.startswith("lengths: 10 ")
+
+
+def test_targets_are_compared_by_their_values() -> None:
+    one, other = (CATALOG.with_targets(np.arange(10.0) + shift) for shift in (0, 1))
+    assert identity(other).difference(identity(one).settings).startswith("targets: 10 ")
+
+
+def test_ranks_that_agree_have_one_fingerprint() -> None:
+    ranks = {identity(shard=(rank, 4)).fingerprint for rank in range(4)}
+    assert ranks == {identity().fingerprint}
+    assert identity(CATALOG[:9]).fingerprint not in ranks, "one file is missing on one rank"
+    assert identity(seed=1).fingerprint not in ranks
