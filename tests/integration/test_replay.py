@@ -125,6 +125,24 @@ def test_a_mixture_and_other_targets_are_made_again(
         assert same.out == f"step 2 is the same batch: {found.digests[2]}{but}\n"
 
 
+def test_a_function_that_receipts_name_is_imported_only_if_it_is_allowed(
+    videos: Videos, client: Client, programs: Programs, tmp_path: Path
+) -> None:
+    function = "tests.support.transforms:invert"
+    stream = client.stream(videos.catalog, replace(CLIP, transform=function), 4)
+    stream.keep_receipts(kept := tmp_path / "kept.jsonl")
+    next(iter(stream))
+    arguments = ("replay", str(kept), "--root", str(videos.root), "--step", "0")
+    refused = programs.videoload(*arguments)
+    assert refused.wait(20 * SECOND) == 1
+    module = function.partition(":")[0]
+    assert refused.err == (
+        f"videoload: {kept} names the function {function}: add --allow {module} if you trust it\n"
+    )
+    allowed = programs.videoload(*arguments, "--allow", module)
+    assert allowed.wait(20 * SECOND) == 0, allowed.err
+
+
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", "5", "null", "no json", json.dumps({"kind": "clip"})]
 )

@@ -89,6 +89,13 @@ def replay(
         Path | None,
         typer.Option(metavar="FILE", help="Also draw it: a .png, or a .webp that moves."),
     ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="A Python module whose functions the receipts may name. Repeat it for several.",
+        ),
+    ] = None,
     verbose: Verbose = 0,
 ) -> None:
     """Make a batch of an earlier training again, and check that it is the same.
@@ -99,7 +106,7 @@ def replay(
     from videoload.trainer import receipts as kept
     from videoload.trainer.serial import decode_serially
 
-    found = kept.read(receipts, root)
+    found = kept.read(receipts, root, allow or [])
     logged = found.digests.get(step)
     if logged is None:
         raise VideoloadError(f"{receipts} has no receipt of step {step}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -105,8 +105,9 @@ def with_digest(batch: BatchWithInfo) -> BatchWithInfo:
     return clips, labels, info._replace(digest=digests(clips, labels)[1])
 
 
-def read(path: str | Path, root: str | Path | None) -> Receipt:
-    """A file of receipts, for videos under ``root``. Raises VideoloadError."""
+def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ()) -> Receipt:
+    """A file of receipts, for videos under ``root``. Its functions are imported later, so their
+    modules must be in ``allow``. Raises VideoloadError."""
     wrong = VideoloadError(f"{path} is not a file of receipts")
     try:
         with Path(path).open() as lines:
@@ -128,6 +129,13 @@ def read(path: str | Path, root: str | Path | None) -> Receipt:
         asked = StreamOptions(**call_text.parse(options, _names(StreamOptions), str(path)))
     except (KeyError, TypeError, AttributeError):
         raise wrong from None
+    for each in (spec, *(part.clip for part in catalog.parts if part.clip)):
+        function = each.load if isinstance(each, ItemSpec) else each.transform
+        module = (function or "").partition(":")[0]
+        if module and module not in allow:
+            raise VideoloadError(
+                f"{path} names the function {function}: add --allow {module} if you trust it"
+            )
     return Receipt(catalog, spec, asked, dict(found), has_targets)
 
 
