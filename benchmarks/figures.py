@@ -11,9 +11,7 @@ import argparse
 import json
 import os
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -32,7 +30,6 @@ from rich.table import Table
 
 import videoload
 from videoload import host
-from videoload.processes import supervisor
 
 Row = Mapping[str, Any]  # one line of results: column -> value
 
@@ -88,12 +85,7 @@ def resident_bytes(pid: int) -> tuple[int, int]:
 @contextmanager
 def workers_are(module: str) -> Iterator[None]:
     """Worker processes that are started meanwhile run ``python -m module``."""
-    start = supervisor.start
-
-    def start_other(_: str, end: socket.socket, *descriptors: int) -> subprocess.Popen[bytes]:
-        return start(module, end, *descriptors)
-
-    with mock.patch("videoload.processes.supervisor.start", start_other):
+    with mock.patch("videoload.processes.supervisor.MODULE", module):
         yield
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, in_background, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.processes import supervisor
+from videoload.processes.child import ChildProcess
 from videoload.receivers import pool as receivers_module
 from videoload.receivers.pool import Receivers
 from videoload.transport.messages import (
@@ -125,11 +124,11 @@ def test_a_receiver_whose_channel_somebody_else_holds_is_missed_all_the_same(
 ) -> None:
     held: list[socket.socket] = []  # as by a process that was forked just then
 
-    def start(module: str, end: socket.socket) -> subprocess.Popen[bytes]:
+    def start(module: str, end: socket.socket) -> ChildProcess:
         held.append(end.dup())
-        return supervisor.start(module, end)
+        return ChildProcess(module, end)
 
-    monkeypatch.setattr(receivers_module, "start", start)
+    monkeypatch.setattr(receivers_module, "ChildProcess", start)
     with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=1) as client:
         programs.worker(client.endpoints[0], videos.catalog.root or "")
         wait_until(lambda: adopted(client) == 1, 20 * SECOND)
@@ -154,7 +153,7 @@ def test_a_receiver_is_not_taken_for_hung_because_this_process_was(
     monkeypatch.setattr(client._engine, "_take_back_what_is_dead", lambda: ticks.append(0.0))
     wait_until(lambda: len(ticks) > 3, 10 * SECOND)
     assert receivers_of(client)._receivers == [receiver]
-    assert receiver.process.poll() is None
+    assert receiver.process.status is None
 
 
 # Liars

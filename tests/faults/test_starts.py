@@ -16,7 +16,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.processes.supervisor import start
+from videoload.processes.child import ChildProcess, end_all
 
 pytestmark = pytest.mark.timeout(100 * SECOND)
 
@@ -24,12 +24,13 @@ pytestmark = pytest.mark.timeout(100 * SECOND)
 def test_ctrl_c_in_a_terminal_does_not_end_a_worker_that_is_about_to_start() -> None:
     ours, theirs = socket.socketpair()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    child = start("videoload.worker", theirs)
+    child = ChildProcess("videoload.worker", theirs)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask, "here it is heard as before"
-    with child, ours:
-        child.send_signal(signal.SIGINT)
+    with ours:
+        os.kill(child.pid, signal.SIGINT)
         ours.close()  # its trainer has gone: it ends by itself
         assert child.wait(20 * SECOND) == 0
+    assert end_all([child]) == []
 
 
 KILLED = """

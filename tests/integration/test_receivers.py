@@ -15,7 +15,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, TransportError, decode_serially
-from videoload.processes.supervisor import start
+from videoload.processes.child import ChildProcess
 from videoload.receivers.pool import Receivers
 from videoload.transport.keys import make_keys
 from videoload.transport.messages import Adopt, Alive, Land, Landed, Place
@@ -76,7 +76,7 @@ def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
 
 def test_pixels_of_a_stream_that_was_dropped_meanwhile_go_nowhere() -> None:
     mine, theirs = PrivateChannel.pair()
-    process = start("videoload.receivers.process", theirs)
+    process = ChildProcess("videoload.receivers.process", theirs)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         worker = socket.create_connection(listening.getsockname())
         end, _ = listening.accept()

@@ -35,6 +35,7 @@ TRIED_ELSEWHERE = {
     "commands.cli_workers": "integration/test_cli.py",
     "commands.cli_batches": "integration/test_preview.py",
     "commands.healthy": "integration/test_services.py",
+    "commands.scan": "integration/test_scan.py",
     "index.avi_index": "integration/test_packets.py",
     "index.avi_video": "integration/test_decode.py",
     "index.complete_decode": "integration/test_complete_decode.py",
@@ -389,7 +390,7 @@ def test_nothing_reads_the_environment(module: str) -> None:
     }
     reading = names & {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     # It is passed on to children; quiets TensorFlow; says where the user's cache is.
-    if module in ("processes.supervisor", "commands.demo", "index.cache_folder"):
+    if module in ("processes.child", "commands.demo", "index.cache_folder"):
         assert reading == {"environ"}
     else:
         assert reading == set()

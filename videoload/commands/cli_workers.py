@@ -14,7 +14,7 @@ import typer
 from videoload.arguments import MAX_PROCESSES
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
-from videoload.native import REACHES
+from videoload.native import REACHES, switch_off
 
 _LOOK_S = 0.5
 
@@ -144,10 +144,10 @@ def worker(
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],
-        without=without or [],
         cache=cache_folder(cache),
         keep=Keep.of(keep, keep_gb),
     )
+    switch_off(*(without or []))
     count = processes or cores()
     if count == 1 and metrics_port is None:
         raise typer.Exit(serve(settings))

@@ -377,7 +377,6 @@ class Engine:
                 [private.endpoint],
                 token=self._token,
                 transforms=None,
-                without=native.switched_off(),
                 cache=self._cache,
                 keep=self._keep,
             )

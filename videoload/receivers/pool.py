@@ -13,7 +13,6 @@ import logging
 import math
 import secrets
 import socket
-import subprocess
 import time
 from collections import deque
 from collections.abc import Collection, Hashable, Iterator, Mapping
@@ -21,10 +20,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 
-from videoload import native
 from videoload.errors import WorkerError
+from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.restarts import Restarts
-from videoload.processes.supervisor import start
 from videoload.receivers.connection import KEY_BYTES, TICKET_BYTES
 from videoload.receivers.ports import DataPorts
 from videoload.transport.messages import (
@@ -37,7 +35,6 @@ from videoload.transport.messages import (
     Land,
     Landed,
     Place,
-    ReceiverSettings,
     Share,
     Unshare,
 )
@@ -50,7 +47,6 @@ _TICKET_S = 10.0  # a worker dials within so long, or not at all
 _START_S = 30.0  # a receiver that does not work by then is killed
 _SILENCE_S = 5.0  # ... as is one that was silent for so long: it beats ten times in it
 _PAUSE_S = 1.0  # who was not asked for so long was stopped itself
-_KILL_S = 0.5
 
 
 @dataclass(eq=False, slots=True)
@@ -77,12 +73,11 @@ class _Receiver:
         except OSError as error:
             raise WorkerError(f"cannot start a receiver: {error.strerror}") from None
         try:
-            self.process = start("videoload.receivers.process", theirs)
+            self.process = ChildProcess("videoload.receivers.process", theirs)
         except WorkerError:
             self.channel.close()
             raise
-        self.channel.send(ReceiverSettings(native.switched_off()))
-        self.began = self.heard = time.monotonic()
+        self.heard = self.process.began
         self.works = False
         self.connections: dict[int, _Connection] = {}
 
@@ -201,7 +196,7 @@ class Receivers:
             receiver.channel.flush()  # where the kernel had too many descriptors on the way
             if pause_s > _PAUSE_S:
                 receiver.heard += pause_s
-            if receiver.process.poll() is not None:  # its channel may be held by a fork's copy
+            if receiver.process.status is not None:  # its channel may be held by a fork's copy
                 yield from self._hear(receiver)
                 if receiver in self._receivers:
                     yield from self._bury(receiver)
@@ -222,12 +217,8 @@ class Receivers:
     def close(self) -> None:
         """End them."""
         self._ports.close()
+        end_all(receiver.process for receiver in self._receivers)
         for receiver in self._receivers:
-            receiver.process.kill()  # it has nothing to lose
-        deadline = time.monotonic() + _KILL_S
-        for receiver in self._receivers:
-            with suppress(subprocess.TimeoutExpired):
-                receiver.process.wait(max(0.0, deadline - time.monotonic()))
             receiver.channel.close()
         self._receivers.clear()
         for connection in list(self._connections.values()):
@@ -300,13 +291,11 @@ class Receivers:
 
     def _bury(self, receiver: _Receiver) -> Iterator[FromReceiver]:
         """It has closed its channel, so it is dead, or about to be."""
-        receiver.process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            receiver.process.wait(_KILL_S)
+        end_all([receiver.process])
         self._receivers.remove(receiver)
         receiver.channel.close()
         _log.warning("receiver process %d ended; another takes its place", receiver.process.pid)
         if not receiver.works:
-            self._restarts.start_failed(receiver.began, time.monotonic())
+            self._restarts.start_failed(receiver.process.began, time.monotonic())
         for connection in list(receiver.connections.values()):
             yield from self._ended(Ended(connection.number, "its receiver ended", True))

@@ -13,13 +13,12 @@ has ended, or before this process is dead.
 from __future__ import annotations
 
 import select
-import signal
 import socket
 import sys
 import time
 
-from videoload import native
 from videoload.errors import ProtocolError
+from videoload.processes.child import inherited
 from videoload.receivers.connection import PixelReader
 from videoload.transport.messages import (
     Abandon,
@@ -29,7 +28,6 @@ from videoload.transport.messages import (
     Land,
     Landed,
     Private,
-    ReceiverSettings,
     Share,
     Unshare,
 )
@@ -100,9 +98,6 @@ class Receiver:
                 self._land(connection, message, now)
             case Abandon() if (connection := self._connections.get(message.connection)) is not None:
                 self._end(connection, "its worker left")
-            case ReceiverSettings():
-                native.switch_off(*message.without)
-                native.die_with_parent()
             case _:
                 pass  # of a connection that has ended, as the trainer was told
 
@@ -168,9 +163,9 @@ class Receiver:
 
 def main() -> None:
     """The process that a trainer starts."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started this one will end it
+    [descriptor] = inherited()
     try:
-        Receiver(PrivateChannel(socket.socket(fileno=int(sys.argv[1])))).run()
+        Receiver(PrivateChannel(socket.socket(fileno=descriptor))).run()
     except Exception as error:  # as where there is no memory to map a stream's batches
         sys.exit(f"videoload receiver: {error!r}")
 

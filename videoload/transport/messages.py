@@ -319,7 +319,6 @@ class WorkerSettings(_Message, tag="settings"):
     keys: str | None = None
     insecure: bool = False
     transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
-    without: list[str] = []  # see `videoload.native`
     cache: str | None = None  # folder where indexes are kept; None: nowhere
     keep: Keep | None = None  # where the files of a bucket are
 
@@ -341,12 +340,6 @@ class Unshare(_Message, tag="unshare"):
     """The arena is no longer used."""
 
     arena: _Id
-
-
-class ReceiverSettings(_Message, tag="receiver"):
-    """All that a receiver needs to know."""
-
-    without: list[str] = []  # see `videoload.native`
 
 
 class Adopt(_Message, tag="adopt"):
@@ -394,7 +387,7 @@ class Alive(_Message, tag="alive"):
 
 
 FromReceiver = Landed | Ended | Alive
-ToReceiver = ReceiverSettings | Share | Unshare | Adopt | Land | Abandon
+ToReceiver = Share | Unshare | Adopt | Land | Abandon
 Private = WorkerSettings | ToReceiver | FromReceiver
 
 _encoder = msgspec.msgpack.Encoder()

@@ -30,6 +30,7 @@ from videoload import host, native
 from videoload.decoding.decoder import Decoder, PreparedClips
 from videoload.decoding.items import PreparedItems
 from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadError
+from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import (
@@ -371,7 +372,6 @@ def serve(
         format=f"videoload worker {os.getpid()}: %(message)s",
         force=True,
     )
-    native.switch_off(*settings.without)
     native.limit_memory()
     native.keep_pages()
     native.is_worker = True
@@ -398,15 +398,12 @@ def serve(
 def main() -> int:
     """``python -m videoload.worker FD [PULSE]``: a worker started by a `Supervisor`; FD is its end
     of the private channel, PULSE the descriptor of memory where it shows that it makes progress."""
-    descriptors = list(map(int, sys.argv[1:]))
-    del sys.argv[1:]  # of which a module of the user's could make something
+    descriptors = inherited()
     channel = PrivateChannel(socket.socket(fileno=descriptors[0]))
     try:
         first = channel.receive(_CHANNEL_S)
         if first is None or not isinstance(first[0], WorkerSettings):
             raise ProtocolError("the private channel did not begin with the settings")
-        native.switch_off(*first[0].without)
-        native.die_with_parent()
         pulse = Window(descriptors[1]).view(0, (SIZE,)) if len(descriptors) > 1 else None
         return serve(first[0], channel, pulse=pulse)
     except EOFError:

@@ -1,0 +1,31 @@
+"""What `tests/unit/processes/test_child.py` starts: it says what it inherited, and then waits."""
+
+import json
+import os
+import signal
+import socket
+import sys
+
+from videoload import native
+from videoload.processes.child import inherited
+
+if __name__ == "__main__":
+    asked, *others = inherited()
+    told = {
+        "arguments": sys.argv[1:],
+        "given": [os.read(descriptor, 100).decode() for descriptor in others],
+        "ctrl_c_is_ignored": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+        "switched_off": native.switched_off(),
+        "threads": os.environ["OMP_NUM_THREADS"],
+    }
+    with socket.socket(fileno=asked) as channel:
+        channel.sendall(json.dumps(told).encode() + b"\n")
+        wanted = channel.recv(100)
+        if wanted == b"stay":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            channel.sendall(b"I stay\n")
+        elif wanted == b"crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        elif wanted:
+            sys.exit(int(wanted))
+        channel.recv(1)

@@ -1,0 +1,98 @@
+"""A child process: what it inherits, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO
+
+import pytest
+
+from tests.support.waiting import SECOND
+from videoload import WorkerError, native
+from videoload.processes.child import ChildProcess, end_all
+
+
+class Started:
+    """A child that runs, and this process's end of its channel."""
+
+    def __init__(self, *descriptors: int) -> None:
+        self.channel, theirs = socket.socketpair()
+        self.process = ChildProcess("tests.support.child_program", theirs, *descriptors)
+        assert theirs.fileno() == -1, "the child alone holds it now"
+        self.lines: IO[str] = self.channel.makefile()
+        self.told = json.loads(self.lines.readline())
+
+    def close(self) -> None:
+        self.lines.close()
+        self.channel.close()
+        assert end_all([self.process]) == []
+
+
+@pytest.fixture
+def child() -> Iterator[Started]:
+    made = Started()
+    yield made
+    made.close()
+
+
+def test_it_inherits_descriptors_and_settings_and_not_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native, "_off", {"gathers", "malloc"})
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    reads, writes = os.pipe()
+    os.write(writes, b"by a pipe")
+    made = Started(reads)
+    os.close(reads)
+    os.close(writes)
+    assert made.told == {
+        "arguments": [], "given": ["by a pipe"], "ctrl_c_is_ignored": True,
+        "switched_off": ["gathers", "malloc"], "threads": "1",
+    }  # fmt: skip
+    made.close()
+
+
+def test_it_is_alive_until_it_is_reaped_and_tells_how_it_ended(child: Started) -> None:
+    os.kill(child.process.pid, signal.SIGINT)
+    assert child.process.wait(0.05) is None
+    child.channel.sendall(b"3")
+    assert child.process.wait(20 * SECOND) == 3
+    assert (child.process.status, child.process.how) == (3, "exit status 3")
+
+
+def test_a_crash_is_told_by_its_signal(child: Started) -> None:
+    child.channel.sendall(b"crash")
+    assert child.process.wait(20 * SECOND) == -signal.SIGSEGV
+    assert child.process.how == "SIGSEGV"
+
+
+def test_children_that_end_when_they_are_asked_are_not_killed(child: Started) -> None:
+    assert end_all([child.process], ask_s=20 * SECOND) == []
+    assert child.process.how == "SIGTERM"
+
+
+def test_children_that_do_not_end_when_they_are_asked_are_killed() -> None:
+    both = [Started(), Started()]
+    for made in both:
+        made.channel.sendall(b"stay")
+        assert made.lines.readline() == "I stay\n"
+    began = time.monotonic()
+    assert end_all((made.process for made in both), ask_s=0.1) == []
+    assert time.monotonic() - began < 5 * SECOND, "they are asked together"
+    assert [made.process.how for made in both] == ["SIGKILL"] * 2
+    for made in both:
+        made.close()
+
+
+def test_a_python_that_cannot_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    mine, theirs = socket.socketpair()
+    with mine, pytest.raises(WorkerError, match="cannot start /nowhere/python: No such file"):
+        ChildProcess("tests.support.child_program", theirs)
+    assert theirs.fileno() == -1

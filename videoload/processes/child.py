@@ -1,0 +1,122 @@
+"""One child process: how it is started, watched and ended.
+
+Workers, receivers and the processes that look at files are all started here.
+
+A child is ``python -m MODULE DESCRIPTORS SWITCHED_OFF``. It inherits one end of a socket pair, and
+further descriptors; secrets and paths travel over the socket pair, not over the command line. It
+ignores Ctrl-C, because whoever started it ends it, and Linux kills it when the thread that started
+it ends (`inherited`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from videoload import native
+from videoload.errors import WorkerError
+
+# A child has one core. With one thread for each core in each of them, 64 workers on 64 cores would
+# start 4 000 threads of OpenBLAS and as many of obstore: more than many containers may have.
+_THREADS = {"OMP_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "2"}
+# A killed process ends within milliseconds. One in uninterruptible sleep ends when its storage
+# answers, and nobody waits for that.
+_KILL_S = 0.5
+
+
+class ChildProcess:
+    """A running child. It is ended by `end_all`, in whichever state it is."""
+
+    def __init__(self, module: str, theirs: socket.socket, *descriptors: int) -> None:
+        """Start ``module``.
+
+        ``theirs`` is the child's end of a socket pair. It is closed here. The child also inherits
+        ``descriptors``, which stay open here. Raises WorkerError.
+        """
+        passed = [theirs.fileno(), *descriptors]
+        paths = os.pathsep.join(map(os.path.abspath, sys.path))
+        # Ctrl-C in a terminal reaches children as well. A child starts with the signal mask of this
+        # thread, so SIGINT is blocked until the child ignores it.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self._process = subprocess.Popen(
+                # -P: do not search the current folder for modules.
+                [sys.executable, "-P", "-m", module, ",".join(map(str, passed)),
+                 ",".join(native.switched_off())],
+                pass_fds=passed,
+                stdin=subprocess.DEVNULL,
+                env={**_THREADS, **os.environ, "PYTHONPATH": paths},
+            )  # fmt: skip
+        except OSError as error:
+            raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
+        finally:
+            theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.pid = self._process.pid
+        self.began = time.monotonic()
+
+    @property
+    def status(self) -> int | None:
+        """The exit status, negative for a signal; None while the child is alive."""
+        return self._process.poll()
+
+    @property
+    def how(self) -> str:
+        """How the child ended: "exit status 1", or the name of a signal."""
+        status = self._process.returncode
+        if status >= 0:
+            return f"exit status {status}"
+        try:
+            return signal.Signals(-status).name
+        except ValueError:
+            return f"signal {-status}"
+
+    def terminate(self) -> None:
+        """Ask the child to end."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End the child, whatever it is doing. `status` tells when it has ended."""
+        self._process.kill()
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait until the child has ended; returns its `status`."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, timeout_s))
+        return self._process.returncode
+
+
+def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[ChildProcess]:
+    """Ask (SIGTERM), wait up to ``ask_s``, kill and reap. With ``ask_s`` 0 they are killed at once.
+
+    Returns the children that are killed but do not end now. Takes ``ask_s`` and half a second at
+    most.
+    """
+    left = list(children)
+    steps = [(ChildProcess.kill, _KILL_S)]
+    if ask_s:
+        steps.insert(0, (ChildProcess.terminate, ask_s))
+    for signal_to, timeout_s in steps:
+        for child in left:
+            signal_to(child)
+        deadline = time.monotonic() + timeout_s
+        left = [child for child in left if child.wait(deadline - time.monotonic()) is None]
+    return left
+
+
+def inherited() -> list[int]:
+    """To be called first in a child: returns the descriptors that it inherits. Afterwards the child
+    ignores Ctrl-C, ends with the thread that started it, and `sys.argv` holds nothing of ours, as a
+    module of the user's may read it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    descriptors, switched_off = sys.argv[1:]
+    del sys.argv[1:]
+    native.switch_off(*filter(None, switched_off.split(",")))
+    native.die_with_parent()
+    return [int(number) for number in descriptors.split(",")]

@@ -1,0 +1,159 @@
+"""Child processes that look at video files, one file at a time.
+
+A file may crash FFmpeg, or hang it. Then it takes an inspector along, and not the trainer or the
+scan that wants to know the file.
+
+    this process                    child, ``python -m videoload.processes.inspector``
+      [root, cache, complete] ───>
+      a path                  ───>
+                              <───  null, again and again: it makes progress
+                              <───  the facts; or {"damage": ...} or {"storage": ...}
+      the next path           ───>
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from videoload import native
+from videoload.errors import StorageError, VideoError, WorkerError
+from videoload.processes.child import ChildProcess, end_all, inherited
+
+if TYPE_CHECKING:
+    from videoload.decoding.decoder import Decoder
+    from videoload.index.complete_decode import Report
+    from videoload.index.index import VideoIndex
+
+_BEAT_S = 0.25
+_START_S = 30.0  # for its imports
+
+
+class Inspector:
+    """One child process and the file that it looks at. Ends when it is closed."""
+
+    def __init__(self, root: str, cache: str | None, *, complete: bool, silence_s: float) -> None:
+        """``complete``: decode each file to its end, for all facts; otherwise as little as its size
+        needs. ``cache`` is the folder of an `IndexCache`. A child without progress for
+        ``silence_s`` hangs, and is killed. Raises WorkerError."""
+        mine, theirs = socket.socketpair()
+        self.pipe = Connection(mine.detach())
+        self._child = ChildProcess("videoload.processes.inspector", theirs)
+        self._limit_s, self._silence_s = max(_START_S, silence_s), silence_s
+        self.hangs = False
+        self._tell([root, cache, complete])
+
+    def ask(self, path: str) -> None:
+        """Look at this file next."""
+        self.path = path
+        self._heard = time.monotonic()
+        self._tell(path)
+
+    def answer(self, timeout_s: float = 0.0) -> dict[str, Any] | None:
+        """Facts of the file; only ``damage`` if it cannot be decoded; None if the child is still at
+        work after ``timeout_s``. Raises StorageError, and WorkerError if no child can run here."""
+        try:
+            if self.pipe.poll(timeout_s):
+                answer: dict[str, Any] | None = json.loads(self.pipe.recv_bytes())
+                self._heard, self._limit_s = time.monotonic(), self._silence_s
+                if answer is not None and "storage" in answer:  # the file is not at fault
+                    raise StorageError(answer["storage"])
+                return answer
+        except (EOFError, ConnectionError):
+            status = self._child.wait(self._limit_s)
+            if status is None or status >= 0:  # no crash
+                raise WorkerError(
+                    f"the process that looks at video files gave up with exit status {status}; see "
+                    "what it printed"
+                ) from None
+            return {"damage": f"its decoding ended the decoder ({self._child.how})"}
+        if time.monotonic() - self._heard < self._limit_s:
+            return None
+        self.hangs = True
+        end_all([self._child])
+        return {"damage": f"its decoding hangs: nothing came of it for {self._limit_s:g} s"}
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be asked for another file."""
+        return self._child.status is None
+
+    def close(self) -> None:
+        """End the child, whatever it is doing."""
+        end_all([self._child])
+        self.pipe.close()
+
+    def _tell(self, what: object) -> None:
+        with suppress(OSError):  # it has ended: `answer` finds that out
+            self.pipe.send_bytes(json.dumps(what).encode())
+
+
+def serve(pipe: Connection) -> None:
+    """The child: answers until nobody asks any more."""
+    from videoload.decoding.decoder import Decoder  # which a trainer does not load
+
+    said = time.monotonic()
+
+    def say(answer: dict[str, Any] | None) -> None:
+        nonlocal said
+        pipe.send_bytes(json.dumps(answer).encode())
+        said = time.monotonic()
+
+    def tick() -> None:
+        if time.monotonic() - said > _BEAT_S:
+            say(None)
+
+    with suppress(EOFError, OSError):
+        root, cache, complete = json.loads(pipe.recv_bytes())
+        decoder, look = Decoder(root, cache=cache), _facts if complete else _size
+        while True:
+            path = json.loads(pipe.recv_bytes())
+            say(None)
+            try:
+                answer = look(decoder, path, tick)
+            except VideoError as error:
+                answer = {"damage": error.reason}
+            except StorageError as error:
+                answer = {"storage": str(error)}
+            say(answer)
+
+
+def _size(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:
+    """What the size of a clip depends on."""
+    info = decoder.index(path, tick).info
+    return {
+        "width": info.width, "height": info.height, "turns": info.turns,
+        "aspect": info.aspect.as_integer_ratio(),
+    }  # fmt: skip
+
+
+def _facts(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:
+    index, report = decoder.report(path, tick)
+    return {
+        "frames": index.info.frames, "width": index.info.width, "height": index.info.height,
+        "fps": round(float(index.info.fps), 4), "container": report.container.split(",")[0],
+        "codec": report.codec, "pixels": report.pixels, "header_frames": report.header_frames,
+        "packets": report.packets, "key_frames": len(index.keyframes),
+        "damage": "; ".join(_damage(index, report)),
+    }  # fmt: skip
+
+
+def _damage(index: VideoIndex, report: Report) -> Iterator[str]:
+    """What is wrong with a file that can be decoded."""
+    if report.refused:
+        yield f"{report.refused} of {report.packets} packets cannot be decoded"
+    if report.repaired:
+        yield f"{report.repaired} frames were repaired"
+    if index.info.frames != report.frames:
+        yield f"{report.frames} of {index.info.frames} pictures come out"
+
+
+if __name__ == "__main__":
+    [descriptor] = inherited()
+    native.limit_memory()
+    serve(Connection(descriptor))
