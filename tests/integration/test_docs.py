@@ -354,8 +354,8 @@ def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     options = ("--videos", str(materials / "shapes"), "--epochs", "1")
     program = programs.python("-m", "tests.support.small_demo", *options, imported="tensorflow")
     assert program.wait(150 * SECOND) == 0, program.err
-    assert "16 videos to train on, 4 held back, 4 classes: down, left, right, up" in program.out
-    assert "of the held-back videos recognised (guessing: 25%)" in program.out
+    assert "16 videos to train on, 4 to test on, 4 classes: down, left, right, up" in program.out
+    assert "of the test videos recognised (guessing: 25%)" in program.out
     assert "time that the trainer waited" in program.out
 
 

@@ -64,7 +64,7 @@ def demo(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes.", show_default="one per core")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs to train.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs to train.")] = 6,
     seed: Annotated[int, typer.Option(help="Seed of the videos, the order and the model.")] = 0,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that the demo makes here.")

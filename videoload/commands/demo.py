@@ -1,8 +1,8 @@
-"""The whole thing on one host, in a minute: AVI files, workers, training, what waiting costs.
+"""Everything on one host, in a minute: AVI files, workers, a training, and what waiting costs.
 
-A made set (see `made_videos`) or the user's own folder is trained on through a `Client`; then the
-same model takes the same clips twice more, once from workers and once decoded in the trainer's own
-loop, and a table shows both. A training script needs only `_streams` and `_train`.
+The demo makes videos (see `made_videos`) or takes the user's, and trains on them with a `Client`.
+Then it times the same model on the same clips twice: decoded by workers, and decoded in the
+trainer's own loop. A training script needs only `_streams` and `_train`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.columns import some
 from videoload.clips.clip_spec import ClipSpec
-from videoload.commands import made_videos as shapes
-from videoload.errors import SpecError, VideoloadError
-from videoload.frameworks import interrupts
+from videoload.commands.made_videos import MOTIONS, make_videos
+from videoload.errors import SpecError, VideoloadError, printable
+from videoload.frameworks import interrupts, tfdata
 from videoload.host import cores
+from videoload.plan import quarantine
 from videoload.stats.waiting import count
 from videoload.trainer.client import Client
 from videoload.trainer.serial import decode_serially
@@ -46,14 +48,12 @@ _TRAIN_CLIP = ClipSpec(
 )
 _TEST_CLIP = ClipSpec(frames=16, stride=2, resize=64, size=(64, 64))
 _BATCH = 8
-_EPOCHS = 6
-# What the made set needs: 3 clips of 128 videos. A larger folder takes no longer.
-_MAX_STEPS, _MAX_TEST_STEPS = 48, 12
-_MAX_BAD = 0.2  # a demo names the bad files at its end, rather than stopping for them
+_MAX_STEPS, _MAX_TEST_STEPS = 48, 12  # of an epoch: 3 clips of 128 videos; a large folder no more
+_MAX_BAD = 0.2  # the demo names bad files at its end instead of stopping
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOP_S = 1.5
-_CLEARLY = 1.2  # times as fast
+_CLEARLY = 1.2  # times as fast: below that, the two rates count as equal
 _SHOW_CURSOR = b"\x1b[?25h"
 _MEASURED_STEPS, _WARM_UP_STEPS, _MEASURED_S = 96, 16, 10.0
 
@@ -62,7 +62,7 @@ def run(
     videos: Path | None = None,
     *,
     workers: int | None = None,
-    epochs: int | None = None,
+    epochs: int = 6,
     seed: int = 0,
     keep: Path | None = None,
     console: Console | None = None,
@@ -70,20 +70,19 @@ def run(
     """Make or take videos, train on them, measure the waiting, print a table.
 
     Args:
-        videos: Folder ``<class>/**/*`` of videos, or one with train/ and test/ of such folders.
-            None, the default: videos are made, and removed at the end.
+        videos: Folder ``<class>/**/*`` of videos, or a folder with train/ and test/ of this kind.
+            None, the default: make videos, and remove them at the end.
         workers: Worker processes. None, the default: one per core.
-        epochs: To train, at least 1. None, the default: 6.
-        seed: Of the made videos, the order and the model. Default 0.
-        keep: A new or empty folder for the made videos, which then stay. Default None.
-        console: Where to print. None, the default: a new one on standard output.
+        epochs: Epochs to train, at least 1. Default 6.
+        seed: Seed of the videos, the order and the model. Default 0.
+        keep: New or empty folder for the videos that are made. They stay there. Default None.
+        console: Where to print. None, the default: standard output.
 
     Raises:
-        VideoloadError: What the user can correct.
+        VideoloadError: Something that the user can correct.
     """
     console = console or Console(emoji=False)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-    epochs = _EPOCHS if epochs is None else epochs
     if epochs < 1:
         raise SpecError(f"epochs must be at least 1, got {epochs}")
     if keep is not None and videos is not None:
@@ -97,16 +96,16 @@ def run(
     ):
         with console.status("loading TensorFlow"):
             keras = _keras()
-        # Indexes of videos that are soon removed need not be kept.
+        # The videos are removed at the end, so their indexes are not kept.
         cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
             videos = keep or Path(temporary)
             _make_videos(videos, seed, console)
-            say("Shapes drift left, right, up or down and sway: no single picture tells which.")
+            say("Shapes drift left, right, up or down, and sway. No single frame shows the class.")
         train, test = Catalog.train_and_test(videos, seed)
         say(
-            f"{len(train)} videos to train on, {len(test)} held back, "
-            f"{len(train.classes)} classes: {_some(train.classes)}"
+            f"{len(train)} videos to train on, {len(test)} to test on, "
+            f"{len(train.classes)} classes: {printable(some(train.classes))}"
         )
         keras.utils.set_random_seed(seed)
         with Client("auto" if workers is None else workers, cache=cache) as client:
@@ -115,31 +114,31 @@ def run(
             model = build_model(len(train.classes), epochs * steps)
             try:
                 accuracy = _train(model, stream, held_back, epochs, steps, console)
-                with console.status("measuring how long the trainer waits for workers"):
+                with console.status("measuring the trainer with workers"):
                     apart = _measure_stream(stream, model, first=epochs * steps)
-            except Exception as error:  # what a stream raises comes with pages of TensorFlow's
+            except Exception as error:  # TensorFlow adds pages of text to a stream's error
                 raise stream.error or held_back.error or error from None
             decoders = len(stream.stats().workers)
-        with console.status("measuring how long it decodes in its own loop instead"):
+        with console.status("measuring the trainer that decodes by itself"):
             inline = _measure_inline(stream, model, first=epochs * steps)
         console.print(_table(accuracy, test, inline, apart, decoders))
         say(_why(inline, apart, decoders, cores()))
         for path, reason in stream.quarantine + held_back.quarantine:
-            say(f"{path}: {reason}; other clips stood in for it")
+            say(printable(f"{path}: {reason}; other clips took its place"))
         if keep is not None:
             say(f"the videos are in {keep}")
 
 
 def guessing(test: Catalog) -> float:
-    """The share of ``test`` that is right if the answer is always its most frequent class."""
+    """The accuracy of always answering with the most frequent class."""
     return Counter(test.labels.tolist()).most_common(1)[0][1] / len(test)
 
 
 def build_model(classes: int, steps: int) -> Any:
     """A compiled Keras model for clips [B, 16, 64, 64, 3] of uint8; ``steps`` to train in all.
 
-    What a shape does shows in the difference of neighbouring frames, and best where it is; hence
-    the greatest answer within a frame, and the mean over time.
+    The difference of neighbouring frames shows the motion, and most clearly at the shape. So the
+    model takes the maximum within a frame, and then the mean over time.
     """
     import keras
     from keras import layers
@@ -169,7 +168,7 @@ def build_model(classes: int, steps: int) -> Any:
 
 
 def _streams(client: Client, train: Catalog, test: Catalog, seed: int) -> tuple[Stream, Stream]:
-    """What is trained on, and what is held back."""
+    """The streams for training and for testing."""
     return client.stream(
         train, _TRAIN_CLIP, min(_BATCH, len(train)), shuffle=True, seed=seed, max_bad=_MAX_BAD
     ), client.stream(
@@ -188,7 +187,7 @@ def _train(
         steps_per_epoch=steps,
         validation_data=held_back.dataset(),
         validation_steps=min(len(held_back), _MAX_TEST_STEPS),
-        shuffle=False,  # the stream did
+        shuffle=False,  # the stream shuffles
         verbose=1 if console.is_terminal else 2,
     )
     return float(history.history["val_accuracy"][-1])
@@ -196,8 +195,8 @@ def _train(
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a training loop went for ``steps`` batches; ``wait_share`` is the share of the time
-    (0 to 1) that it waited for the next batch."""
+    """The speed of a training loop over ``steps`` batches; ``wait_share`` (0 to 1) is the share of
+    the time that it waited for the next batch."""
 
     steps: int
     batches_per_s: float
@@ -215,7 +214,7 @@ def measure_waiting(
 ) -> Pace:
     """Train on ``warm_up_steps`` batches, then time ``steps`` more, or as many as fit ``limit_s``.
 
-    ``train_step(clips, labels)`` must return only when the step is done.
+    ``train_step(clips, labels)`` must return only after the step is done.
     """
     for _ in range(warm_up_steps):
         train_step(*next(batches))
@@ -238,10 +237,10 @@ def _measure_stream(stream: Stream, model: Any, first: int) -> Pace:
 
 
 def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
-    """The clips of `_measure_stream`, decoded here."""
+    """The clips of `_measure_stream`, decoded in this process."""
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
-    # The first decode of a file costs more (its index). The workers have done that by now, so this
-    # decoder may do it too, before time is taken.
+    # The first decode of a file takes longer, because it makes the index. The workers have done
+    # that by now, so this decoder does it too before the time is taken.
     visits = min(len(stream), _MAX_STEPS, first)
     o = stream.options
     batches = decode_serially(
@@ -256,22 +255,21 @@ def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
 def _why(inline: Pace, apart: Pace, decoders: int, cores: int) -> str:
     """What the two rates mean."""
     if apart.batches_per_s >= _CLEARLY * inline.batches_per_s:
-        return "Workers decode while the model trains: its own loop would do one after the other."
+        return "Workers decode while the model trains. Its own loop does one after the other."
     return (
         f"The two rates are close because trainer and {count(decoders, 'worker')} share the "
-        f"{count(cores, 'core')} of this host: while one decodes, the other does not compute. With "
-        "a GPU, or workers on other hosts, the time waited is what is won."
+        f"{count(cores, 'core')} of this host: while one decodes, the other cannot compute. With a "
+        "GPU, or with workers on other hosts, the trainer gains the time that it waited."
     )
 
 
 def _title(accuracy: float, test: Catalog) -> str:
     if len(test.classes) == 1:
-        return f"one class alone ({test.classes[0]}): there is nothing to tell apart"
-    return f"{accuracy:.0%} of the held-back videos recognised (guessing: {guessing(test):.0%})"
+        return f"only one class ({printable(test.classes[0])}): there is nothing to tell apart"
+    return f"{accuracy:.0%} of the test videos recognised (guessing: {guessing(test):.0%})"
 
 
 def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: int) -> Table:
-    """What came out, in plain words."""
     table = Table(
         title=_title(accuracy, test),
         caption=f"the same model and clips; training steps timed: {inline.steps}, {apart.steps}",
@@ -292,12 +290,12 @@ def _make_videos(folder: Path, seed: int, console: Console) -> None:
     columns = (
         TextColumn("making AVI files"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip
-    total = len(shapes.MOTIONS) * (_TRAIN_VIDEOS + _TEST_VIDEOS)
+    total = len(MOTIONS) * (_TRAIN_VIDEOS + _TEST_VIDEOS)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Progress(*columns, console=console) as progress:
             task = progress.add_task("", total=total)
-            shapes.make_videos(
+            make_videos(
                 folder, train_per_class=_TRAIN_VIDEOS, test_per_class=_TEST_VIDEOS, frames=_FRAMES,
                 seed=seed, on_video=lambda: progress.advance(task),
             )  # fmt: skip
@@ -307,14 +305,14 @@ def _make_videos(folder: Path, seed: int, console: Console) -> None:
 
 
 def _keras() -> Any:
-    # Read when TensorFlow is first imported.
+    # TensorFlow reads both when it is first imported. Without AVX-512 it leaves oneDNN off, and 3D
+    # convolutions take ten times as long.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # On processors without AVX-512 it is off by itself, and 3D convolutions take ten times as long.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     try:
         with _silent_stderr():
             import keras
-            import tensorflow as tf  # noqa: F401 - said to be missing here, not in mid-demo
+            import tensorflow as tf  # noqa: F401 - if it is missing, say so now
     except ImportError as error:
         raise VideoloadError(
             f"the demo trains with TensorFlow: pip install 'videoload[tensorflow]' ({error})"
@@ -324,7 +322,7 @@ def _keras() -> Any:
 
 @contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """TensorFlow writes about missing GPUs before it reads any of its settings."""
+    """Hide what TensorFlow writes about missing GPUs before it reads its settings."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
@@ -337,10 +335,10 @@ def _silent_stderr() -> Iterator[None]:
 
 @contextmanager
 def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
-    """A signal that ends the demo ends it within two seconds, and nothing is left behind: not where
-    TensorFlow waits for threads of its own either, in C++, where no handler of Python's runs.
+    """End the demo within two seconds of a signal, and leave nothing behind.
 
-    No exception is raised for it: where C++ has called Python, it may let none through, and abort.
+    TensorFlow may wait for its own threads in C++, where no Python handler runs. So a timer ends
+    the process. No handler raises an exception: C++ that calls Python may abort at one.
     """
     numbers: list[int] = []
     noting = threading.RLock()
@@ -358,7 +356,7 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
             with suppress(OSError, RuntimeError, ValueError):  # gone, being written to, or closed
                 stream.flush()
         if console.is_terminal:
-            with suppress(OSError):  # not through `console`: the main thread may have its lock
+            with suppress(OSError):  # not `console`: the main thread may hold its lock
                 os.write(2, _SHOW_CURSOR)
         os._exit(128 + numbers[0])  # the workers end with this process
 
@@ -388,11 +386,9 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
 
 @contextmanager
 def _fewer_log_lines() -> Iterator[None]:
-    """Bad videos are listed at the end, not in the middle of Keras's progress bar, and what stops
-    the demo is said once."""
-    logs = [
-        logging.getLogger(f"videoload.{name}") for name in ("spec.quarantine", "trainer.tfdata")
-    ]
+    """Keep bad videos out of Keras's progress bar: the demo lists them at its end. An error that
+    stops it is printed once."""
+    logs = [logging.getLogger(module.__name__) for module in (quarantine, tfdata)]
     levels = [log.level for log in logs]
     for log in logs:
         log.setLevel(logging.CRITICAL)
@@ -401,7 +397,3 @@ def _fewer_log_lines() -> Iterator[None]:
     finally:
         for log, level in zip(logs, levels, strict=True):
             log.setLevel(level)
-
-
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")

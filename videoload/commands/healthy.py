@@ -1,13 +1,12 @@
-"""Do the worker processes of a container get on? For its health checks.
+"""Check that the worker processes of a container respond.
 
 A worker that hangs in a decoder or in the kernel keeps its process and its connection, so neither
-of them tells. What tells is its one thread, seen from outside: when idle it goes to sleep in its
-poll five times a second, and when busy it wakes its I/O thread for each heartbeat, four times a
-second, which is a write. A thread that neither sleeps of its own accord nor writes hangs. Tried on
-a loop in C, an endless read, a lock that never opens, and SIGSTOP.
+shows it. Its main thread does: an idle one sleeps in its poll five times a second, and a busy one
+wakes its I/O thread for a heartbeat four times a second, which is a write. A thread that neither
+sleeps by itself nor writes hangs. Tried with a loop in C, an endless read, a deadlock, and SIGSTOP.
 
-What it does not see: a decoder that goes round and sleeps between two attempts. The trainer does:
-it waits for progress, and gives the clips to another worker after two seconds.
+It does not see a decoder that loops and sleeps between two attempts. The trainer does: it waits for
+progress, and gives the clips to another worker after two seconds.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _LOOK_S = 0.1
 
 
 def hanging(below: int, within_s: float) -> list[int]:
-    """The worker processes at or below process ``below`` that do nothing for ``within_s`` seconds.
+    """The worker processes among ``below`` and its descendants that do nothing for ``within_s``.
 
-    Returns as soon as none does. Raises WorkerError where there is no worker process, or where the
-    kernel does not tell.
+    Returns as soon as all of them did something. Raises WorkerError if there is no worker process,
+    or if the kernel does not count what threads do.
     """
     own = os.getpid()
     found = _workers(below) - {own}
@@ -41,10 +40,10 @@ def hanging(below: int, within_s: float) -> list[int]:
     deadline = time.monotonic() + within_s
     while still and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
-        # One more proves nothing: it may be the sleep from which the thread never wakes.
+        # One sleep more proves nothing: the thread may never wake from it.
         still = {pid for pid in still if 0 <= _activity(pid) <= before[pid] + 1}
     if _activity(own) == own_before:
-        raise WorkerError("cannot tell: this kernel does not count what a thread does")
+        raise WorkerError("cannot check: this kernel does not count what a thread does")
     return sorted(still)
 
 
@@ -53,10 +52,10 @@ def _workers(below: int) -> set[int]:
     parents = {}
     for status in _PROC.glob("[0-9]*/stat"):
         try:
-            # pid (name, which may hold anything) state parent ...
+            # pid (any name) state parent ...
             parents[int(status.parent.name)] = int(_read(status).rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has just ended
+            continue  # it just ended
     family, last = {below}, set[int]()
     while family != last:
         last, family = family, family | {pid for pid in parents if parents[pid] in family}
@@ -64,20 +63,20 @@ def _workers(below: int) -> set[int]:
 
 
 def _is_worker(pid: int) -> bool:
-    """Whether it runs `videoload worker` or `videoload.worker`, in this Python: the init process of
-    a container and a shell have the same words on their command lines."""
+    """Whether it runs `videoload worker` or `videoload.worker` in this Python. A shell, or the init
+    process of a container, may have the same words on its command line."""
     process = _PROC / str(pid)
     try:
         if not (process / "exe").samefile(_PROC / "self/exe"):
             return False
         words = [Path(word).name for word in _read(process / "cmdline").split("\0")]
-    except OSError:  # it has just ended, or is another user's
+    except OSError:  # it just ended, or belongs to another user
         return False
     return "videoload.worker" in words or ("videoload", "worker") in pairwise(words)
 
 
 def _activity(pid: int) -> int:
-    """How often the main thread of ``pid`` went to sleep by itself, or wrote; -1 if it is gone."""
+    """How often the main thread of ``pid`` slept by itself or wrote; -1 if it ended."""
     thread = _PROC / f"{pid}/task/{pid}"
     try:
         text = _read(thread / "status") + _read(thread / "io")

@@ -1,15 +1,15 @@
-"""Small labelled AVI files whose class can be seen in no picture, only in time.
+"""Small labelled AVI files whose class shows only over time, in no single frame.
 
-The problem: a model that learns from single pictures would prove nothing about clips. So two shapes
-drift left, right, up or down (that is the class) and sway across their drift, in a clip as far as
-they drift; the picture wraps around at its edges. Looks, start and speeds come from the seed and
-the video's number, not from its class: video 7 of "left" and of "up" begin with the same picture.
+A model that learns from single frames proves nothing about clips. So two shapes drift left, right,
+up or down, which is the class. They also sway across the drift, as far as they drift in a clip. The
+picture wraps around at its edges. Looks, start and speeds come from the seed and the video's
+number, not from its class: video 7 of "left" and video 7 of "up" begin with the same picture.
 
-The swaying hides the axis from a bag of frames without order: trained on clips with their frames
-shuffled, the demo's model does no better than guessing; without the swaying it would.
+The sway hides the axis of the drift in a set of frames without order. The demo's model does no
+better than guessing if the frames of its clips are shuffled; without the sway it would.
 
-The files are like those of UCF-101: MPEG-4 (xvid) 320x240 at 25 frames per second, a keyframe every
-12, no B-frames, 3.6 KB per frame.
+The files are like UCF-101's: MPEG-4 (xvid), 320x240, 25 frames per second, a keyframe every 12
+frames, no B-frames, 3.6 KB per frame.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOTIONS = {"down": (0, 1), "left": (-1, 0), "right": (1, 0), "up": (0, -1)}  # c
 _WIDTH, _HEIGHT = 320, 240
 _FPS = 25
 _KEYFRAME_EVERY = 12
-_SHAPES = 2  # in each video; a single one is out of sight for too long when it crosses an edge
-# Sensor noise that the quantiser just keeps: a quantiser of 6 would remove it.
+_SHAPES = 2  # per video; a single one is out of sight for too long when it crosses an edge
+# The quantiser just keeps this sensor noise: a quantiser of 6 removes it.
 _NOISE, _QUANTISER = 5, 5
 _NOISE_PLATES = 4
-# The demo's clips span 31 frames: in that time a shape sways to and fro once, and with 32 it sways
-# further than it drifts in half of the clips.
+# The demo's clips span 31 frames. In that time a shape sways to and fro once, and in half of the
+# clips it sways further than it drifts.
 _CLIP_FRAMES = 32
-_SPEED = (2.2, 3.6)  # of the drift, in pixels per frame; in a clip, the sway goes as far
+_SPEED = (2.2, 3.6)  # of the drift, in pixels per frame; the sway goes as far in a clip
 _SWAY_FRAMES = (29, 33)
 
 
@@ -52,7 +52,7 @@ def make_videos(
     seed: int = 0,
     on_video: Callable[[], None] | None = None,
 ) -> None:
-    """Write ``folder/{train,test}/<class>/000.avi`` and so on.
+    """Write ``folder/{train,test}/<class>/000.avi``, 001.avi and so on.
 
     The same arguments give the same bytes. ``on_video`` is called after each file. Raises OSError.
     """
@@ -91,7 +91,7 @@ def make_video(path: Path, motion: str, *, frames: int, rng: np.random.Generator
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What moves: ``corners`` int [frames, (x, y)], even; ``mask`` and ``luma`` [size, size]."""
+    """A shape: ``corners`` int [frames, (x, y)], even; ``mask`` and ``luma`` [size, size]."""
 
     corners: npt.NDArray[np.int64]
     mask: Mask
@@ -103,7 +103,7 @@ def _shape(
     rng: np.random.Generator, direction: tuple[int, int], frames: int, background: float
 ) -> _Shape:
     size = 2 * int(rng.integers(22, 36))
-    # A grey level far from the background's; the colour is any.
+    # The grey level is far from the background's, the colour is random.
     level = background + rng.choice((-1, 1)) * rng.uniform(50, 75)
     luma = np.clip(level + 12 * _texture(rng, size, size, 6), 16, 235).astype(np.int16)
     blue, red = (128 + rng.choice((-1, 1), 2) * rng.uniform(30, 90, 2)).astype(int).tolist()
@@ -113,9 +113,9 @@ def _shape(
 def _corners(
     rng: np.random.Generator, direction: tuple[int, int], frames: int
 ) -> npt.NDArray[np.int64]:
-    """Where the shape's corner is in each frame, int64 [frames, 2], not wrapped, even.
+    """The place of the shape's corner in each frame, int64 [frames, 2], not wrapped, even.
 
-    The sway is a triangle wave, so that it passes every place as fast as the drift does.
+    The sway is a triangle wave, so its speed is constant like the drift's.
     """
     start = rng.uniform((0, 0), (_WIDTH, _HEIGHT))
     time = np.arange(frames)
@@ -179,7 +179,7 @@ def _picture(
 
 
 def _stream(container: Any) -> VideoStream:
-    """A video stream that encodes in one thread, to the same bytes every time."""
+    """A video stream that encodes in one thread, to the same bytes each time."""
     stream: VideoStream = container.add_stream("mpeg4", rate=_FPS)
     stream.width, stream.height, stream.pix_fmt = _WIDTH, _HEIGHT, "yuv420p"
     codec = stream.codec_context
@@ -189,6 +189,6 @@ def _stream(container: Any) -> VideoStream:
         "flags": "+bitexact",
         "qmin": str(_QUANTISER),
         "qmax": str(_QUANTISER),
-        "sc_threshold": "1000000000",  # no keyframe of its own choice
+        "sc_threshold": "1000000000",  # no extra keyframes at scene changes
     }
     return stream

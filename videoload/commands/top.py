@@ -1,4 +1,7 @@
-"""``videoload top``: what a trainer and its workers do, live."""
+"""``videoload top``: what a trainer and its workers do, live.
+
+A trainer and its workers may run anywhere, so control characters in their names are escaped.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from videoload.errors import TransportError
+from videoload.errors import TransportError, printable
 from videoload.transport.messages import Snapshot, StreamLine, WorkerLine, as_json
 from videoload.transport.watching import watch
 
-_NARROW = 100  # columns; with fewer, what is least missed is left out
+_NARROW = 100  # columns; a narrower screen leaves out three columns
 _AROUND = 16  # lines of a screen that are not workers
 _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
 
 def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, json: bool) -> None:
-    """Show it until Ctrl-C; once with ``json``, or where there is no terminal. Raises
-    TransportError if the trainer does not answer at first."""
+    """Show it until Ctrl-C, or once with ``json`` or without a terminal. Raises TransportError if
+    the trainer does not answer at first."""
     snapshot = watch(endpoint, keys=keys, insecure=insecure)
     console = Console(emoji=False)
     if json:
@@ -35,7 +38,7 @@ def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, jso
         while True:
             width, height = console.size
             shown = screen(snapshot, width, height)
-            live.update(Group(shown, Text(note, "red")), refresh=True)
+            live.update(Group(shown, _text(note, "red")), refresh=True)
             time.sleep(every_s)
             try:
                 snapshot = watch(endpoint, keys=keys, insecure=insecure)
@@ -45,10 +48,10 @@ def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, jso
 
 
 def screen(snapshot: Snapshot, width: int, height: int = 1000) -> RenderableType:
-    """A snapshot, for a terminal of so many columns and lines."""
+    """A snapshot for a terminal of this size."""
     wide = width >= _NARROW
     room = max(4, height - _AROUND)
-    parts: list[RenderableType] = [Text(f"trainer {snapshot.trainer}", "bold")]
+    parts: list[RenderableType] = [_text(f"trainer {snapshot.trainer}", "bold")]
     for stream in snapshot.streams:
         parts += [Text(), *_stream(stream)]
     parts += [Text(), _workers(snapshot.workers[:room], wide=wide)]
@@ -72,9 +75,9 @@ def _stream(line: StreamLine) -> list[Text]:
     if line.bad_videos:
         facts.append(f"{line.bad_videos} bad")
     return [
-        Text.assemble((f"stream {line.stream}", "bold"), f"  {line.clips}"),
+        Text.assemble((f"stream {line.stream}", "bold"), f"  {printable(line.clips)}"),
         Text(", ".join(facts)),
-        Text(line.verdict, "cyan"),
+        _text(line.verdict, "cyan"),
     ]
 
 
@@ -87,11 +90,11 @@ def _workers(lines: list[WorkerLine], *, wide: bool) -> Table:
         table.add_column("last error", overflow="ellipsis", no_wrap=True, ratio=3)
     for line in lines:
         cells: list[RenderableType] = [
-            Text(line.name), Text(line.state, _STATES.get(line.state, "")),
+            _text(line.name), _text(line.state, _STATES.get(line.state, "")),
             f"{line.clips_per_s:.0f}", f"{line.busy_share:.0%}",
         ]  # fmt: skip
         if wide:
-            cells += [f"{line.wire_share:.0%}", str(line.clips), Text(line.last_error)]
+            cells += [f"{line.wire_share:.0%}", str(line.clips), _text(line.last_error)]
         table.add_row(*cells)
     return table
 
@@ -112,6 +115,10 @@ def _files(snapshot: Snapshot) -> list[RenderableType]:
             table.add_column(overflow="fold")
             table.add_column(overflow="fold")
             for row in rows[:8]:
-                table.add_row(*map(Text, row))
+                table.add_row(*map(_text, row))
             parts += [Text(), Text(title, "dim"), table]
     return parts
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text(printable(text), style)

@@ -41,7 +41,7 @@ def slow_batches(*seconds: float, clips: int = 3) -> Iterator[tuple[list[int], l
 
 
 @pytest.mark.xdist_group("timing")
-def test_waiting_is_told_from_training_and_the_warm_up_is_not_timed() -> None:
+def test_waiting_and_training_are_timed_apart_without_the_warm_up() -> None:
     trained: list[int] = []
 
     def train_step(clips: list[int], _: list[int]) -> None:
@@ -56,14 +56,14 @@ def test_waiting_is_told_from_training_and_the_warm_up_is_not_timed() -> None:
     assert pace.clips_per_s == pytest.approx(3 * pace.batches_per_s)
 
 
-def test_a_trainer_that_waits_for_nothing_is_said_not_to_wait() -> None:
+def test_a_trainer_that_never_waits_has_a_wait_share_of_zero() -> None:
     pace = demo.measure_waiting(
         slow_batches(0), lambda *_: time.sleep(0.02), steps=5, warm_up_steps=0
     )
     assert pace.wait_share < 0.2
 
 
-def test_measuring_ends_with_its_time_after_one_step_at_least() -> None:
+def test_measuring_stops_at_its_limit_but_times_at_least_one_step() -> None:
     pace = demo.measure_waiting(
         slow_batches(0.02), lambda *_: None, steps=10_000, warm_up_steps=1, limit_s=0.2
     )
@@ -83,7 +83,7 @@ def test_the_model_takes_bytes_and_answers_with_a_score_for_each_class(tf: Any) 
     assert model.input.dtype == "uint8"
 
 
-def test_the_model_sees_change_and_not_pictures(tf: Any) -> None:
+def test_the_model_sees_changes_and_not_frames(tf: Any) -> None:
     model = demo.build_model(classes=4, steps=10)
     picture = np.random.default_rng(0).integers(0, 256, (1, 1, 64, 64, 3), np.uint8)
     still = np.repeat(picture, 16, axis=1)
@@ -91,7 +91,7 @@ def test_the_model_sees_change_and_not_pictures(tf: Any) -> None:
     np.testing.assert_allclose(scores, np.asarray(model(np.zeros_like(still), training=False)))
 
 
-def test_what_ends_the_stream_is_one_line_again_behind_tensorflow(tf: Any, tmp_path: Path) -> None:
+def test_an_error_of_the_stream_behind_tensorflow_is_one_line(tf: Any, tmp_path: Path) -> None:
     for part in ("train", "test"):
         for number in range(9):
             video = tmp_path / part / "[red]" / f"{number}.avi"
@@ -101,7 +101,7 @@ def test_what_ends_the_stream_is_one_line_again_behind_tensorflow(tf: Any, tmp_p
         demo.run(tmp_path, workers=1, console=Console(quiet=True))
 
 
-def test_a_folder_with_something_in_it_is_not_made_videos_in(tmp_path: Path) -> None:
+def test_no_videos_are_made_in_a_folder_that_is_not_empty(tmp_path: Path) -> None:
     folder_of(tmp_path, "mine.txt")
     with pytest.raises(SpecError, match="is not an empty folder"):
         demo.run(keep=tmp_path)
@@ -110,7 +110,7 @@ def test_a_folder_with_something_in_it_is_not_made_videos_in(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_arguments_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+def test_arguments_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="epochs must be at least 1, got 0"):
         demo.run(epochs=0)
     with pytest.raises(SpecError, match="keep is for the videos that the demo makes"):
@@ -144,8 +144,8 @@ def test_close_rates_are_explained() -> None:
     )
 
 
-def test_a_lone_class_is_no_success() -> None:
+def test_one_class_alone_is_no_success() -> None:
     alone = Catalog(["a.avi", "b.avi"], [0, 0], ["run"])
-    assert demo._title(1.0, alone) == "one class alone (run): there is nothing to tell apart"
+    assert demo._title(1.0, alone) == "only one class (run): there is nothing to tell apart"
     two = Catalog(["a.avi", "b.avi"], [0, 1], ["run", "walk"])
-    assert demo._title(0.75, two) == "75% of the held-back videos recognised (guessing: 50%)"
+    assert demo._title(0.75, two) == "75% of the test videos recognised (guessing: 50%)"

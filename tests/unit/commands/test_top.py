@@ -14,7 +14,7 @@ from videoload.transport.messages import FileLine, Snapshot, StreamLine, WorkerL
 
 @dataclass
 class Shown:
-    """What is on a screen of so many columns."""
+    """What a screen of this size shows."""
 
     snapshot: Snapshot
     width: int
@@ -72,13 +72,27 @@ def test_a_wide_terminal_shows_more_of_each_worker() -> None:
         assert (text in wide, text in narrow) == (True, False)
 
 
+def test_control_characters_of_names_are_escaped() -> None:
+    found = snapshot(workers=2)
+    found.trainer = "gpu\x1b[2J:1"
+    found.workers[1].name = "host\n\x9b31m:2"
+    found.workers[1].last_error = "\x07reason"
+    found.streams[0].quarantine[0].path = "a\x1b]0;title\x07.avi"
+    shown = "\n".join(Shown(found, 200).lines)
+    assert not any(
+        ord(letter) < 32 or 127 <= ord(letter) < 160 for letter in shown if letter != "\n"
+    )
+    for text in (r"gpu\x1b[2J:1", r"host\n\x9b31m:2", r"\x07reason", r"a\x1b]0;title\x07.avi"):
+        assert text in shown
+
+
 def test_names_are_shown_as_they_are() -> None:
     words = Shown(snapshot(), 120).words
     assert "312 Archery/v_Archery_g01_c01.avi" in words
     assert "Bowling/[bold].avi has no video stream" in words
 
 
-def test_what_does_not_fit_is_counted() -> None:
+def test_workers_that_do_not_fit_are_counted() -> None:
     lines = Shown(snapshot(workers=50, more=7), 100, 30).lines
     assert "and 43 more" in lines
     assert len(lines) <= 30
