@@ -1,4 +1,4 @@
-"""Loaders side by side on the same clips: ``python -m benchmarks``; see benchmarks/README.md."""
+"""Compares loaders on the same clips: ``python -m benchmarks``; see benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKED_CLIPS = 64
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 if nothing was run, 130 if it was stopped."""
+    """The command. Returns 1 if nothing ran, 130 if it was stopped."""
     told = _arguments(arguments)
     if told.videos:
         os.environ[work.OWN] = str(told.videos.resolve())  # each run is a process of its own
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(told: argparse.Namespace, results: Results, console: Console) -> None:
-    """Work by work, round by round, each loader in its turn, every other round backwards. The
-    results file is whole after each run."""
+    """Work by work and round by round, run each loader in turn, every other round backwards. The
+    results file is complete after each run."""
 
     def skip(name: str, why: str) -> None:
         results.skipped[name] = why
@@ -105,15 +105,15 @@ def _write(file: Path, results: Results) -> None:
 
 
 def _one(order: Order, turn: int) -> Row:
-    """A run in a process of its own."""
+    """One run, in a process of its own."""
     row = Row(order.work, order.loader, turn)
     quiet = {
         "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONWARNINGS": "ignore",
-        "VIDEOLOAD_CACHE": "",  # each run finds out for itself what there is to know of a file
+        "VIDEOLOAD_CACHE": "",  # each run has to learn for itself what a file is
     }  # fmt: skip
     with tempfile.NamedTemporaryFile() as result:
         arguments = [msgspec.json.encode(order).decode(), result.name]
-        # A session of its own, so that whatever a loader leaves behind can be ended with it.
+        # A session of its own, so that everything that a loader leaves behind can be ended with it.
         child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.run", *arguments],
             env={**os.environ, **quiet}, start_new_session=True,

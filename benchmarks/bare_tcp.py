@@ -1,4 +1,4 @@
-"""What the kernel alone brings over loopback: the same bytes, from as many processes and
+"""What the kernel alone carries over loopback: the same bytes, from as many processes and
 connections, received straight into shared memory, and nothing else."""
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _SLOTS = 16  # a connection
 
 
 def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> float:
-    """Answers of ``size`` bytes a second, of so many pairs of processes with so many connections
-    each."""
+    """Answers of ``size`` bytes a second, from pairs of processes with ``connections`` each."""
     context = multiprocessing.get_context("spawn")
     rates, made = [], []
     given: list[socket.socket | Connection] = []
@@ -41,7 +40,7 @@ def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> 
         given += [listening, here]
     for process in made:
         process.start()
-    for end in given:  # so that who dies is missed
+    for end in given:  # so that a dead process is noticed
         end.close()
     try:
         return sum(float(there.recv()) for there in rates)
@@ -54,7 +53,7 @@ def bare_tcp(size: int, seconds: float, *, processes: int, connections: int) -> 
 def _receive(
     listening: socket.socket, size: int, seconds: float, connections: int, told: Connection
 ) -> None:
-    memory = size * connections * _SLOTS  # more than a core's caches hold, as a loader's
+    memory = size * connections * _SLOTS  # more than a core's caches hold, like a loader's batch
     pixels = os.memfd_create("pixels")
     os.ftruncate(pixels, memory)
     slots = memoryview(mmap.mmap(pixels, memory))
@@ -81,7 +80,7 @@ def _receive(
 
 def _send(port: int, size: int, connections: int) -> None:
     def run() -> None:
-        answer = os.urandom(size)  # zeros would be one page
+        answer = os.urandom(size)  # zeros would all be one page
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)) as end:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, near_buffer_bytes())
             while True:

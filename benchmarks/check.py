@@ -1,6 +1,6 @@
-"""Are the frames those that were asked for?
+"""Checks that frames are the ones that were asked for.
 
-Scalers differ, so pixels are not compared for equality: a frame is wrong where another frame of its
+Scalers differ, so pixels are not compared for equality. A frame is wrong if another frame of its
 file, in a complete sequential decode, is nearer to it than the one that was asked for.
 """
 
@@ -18,15 +18,15 @@ import numpy.typing as npt
 from benchmarks.loaders import Batch
 from benchmarks.work import File, Item, Work
 
-_EVERY = 3  # pixel in each direction is compared
-# Two frames of a scene that stands still differ by little more than two scalers do. So the nearer
-# frame must be nearer by this share of its difference from the one asked for.
+_EVERY = 3  # every n-th pixel in each direction is compared
+# Two frames of a still scene differ little more than two scalers do. So a frame is wrong only if
+# another one is nearer by this share of its difference from the right one.
 _NEARER = 0.25
-_ALIKE = 0.1  # grey levels: less than that apart, two frames are the same one, shown twice
+_ALIKE = 0.1  # grey levels: two frames that differ less are the same one, shown twice
 
 
 class Checked(NamedTuple):
-    """Frames looked at, frames that are others, and clips of the list that never came."""
+    """Frames that were compared, frames that are wrong, and clips of the list that never came."""
 
     frames: int
     wrong: int
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 
 def wrong_frames(work: Work, items: Sequence[Item], batches: Iterator[Batch]) -> Checked:
-    """Compare what a loader made of the items, each of which it must hand out once."""
+    """Compare what a loader made of the items. It must hand out each item once."""
     came: dict[int, list[tuple[Item, npt.NDArray[np.uint8]]]] = defaultdict(list)
     step = 1  # of the crop's corner, in pixels
     missing = {item.number: item for item in items}
@@ -44,7 +44,7 @@ def wrong_frames(work: Work, items: Sequence[Item], batches: Iterator[Batch]) ->
             if clip.ndim == 3:  # yuv420p: a chroma sample spans two pixels each way
                 step = 2
             rgb = clip if clip.ndim == 4 else _rgb(clip)
-            content = os.stat(work.path(work.files[item.file])).st_ino  # it has several names
+            content = os.stat(work.path(work.files[item.file])).st_ino  # one file has several names
             came[content].append((item, rgb[:, ::_EVERY, ::_EVERY].copy()))
     frames = wrong = 0
     for clips_of_file in came.values():

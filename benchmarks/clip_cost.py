@@ -42,7 +42,7 @@ def main() -> None:
         segment = Request(0, start=start, end=start + clip.span)
         decoder.decode(work.files[file].path, spec, [segment], ours)
 
-    for _, file, start in work.distinct:  # every frame is looked at once, then no more
+    for _, file, start in work.distinct:  # every frame is checked once, then no more
         decode(file, start)
     items = iter(work.items(given.rounds * given.clips))
     times: list[tuple[float, float]] = []

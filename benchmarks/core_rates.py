@@ -1,12 +1,12 @@
 """What one core decodes, and what a network has to carry: `python -m benchmarks.core_rates`.
 
-Random clips of files of some usual kinds, each file known and opened for its clip, as a worker
-meets those of a large set. The worksheet of `docs/how-to/how-many.md`.
+Random clips of files of some usual kinds. Each file is already indexed, and is opened for its clip,
+as in a large set. These are the figures of `docs/how-to/how-many.md`.
 
     clips/s   of one core
-    MB        a clip is in rgb24, as workers of this host write and those of others send it
-    yuv MB    ... in yuv420p
-    Gb/s      that the clips of one core take of a network, in rgb24
+    MB        size of a clip in rgb24
+    yuv MB    size of a clip in yuv420p
+    Gb/s      network that the clips of one core fill, in rgb24
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILES = {
 }
 SMALL = vl.ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
 LARGE = vl.ClipSpec(frames=32, stride=2, resize=256, size=(224, 224), sampling="random")
-_COPIES = 4  # of a file that differ
+_COPIES = 4  # different files of each kind
 
 
 def rate(folder: Path, paths: list[str], spec: vl.ClipSpec, seconds: float) -> float:
@@ -48,7 +48,7 @@ def rate(folder: Path, paths: list[str], spec: vl.ClipSpec, seconds: float) -> f
         decoder.decode(path, spec, [Request(0)], out)
     clips, began = 0, time.perf_counter()
     while (took := time.perf_counter() - began) < seconds:
-        decoder.rest()  # the file is opened anew
+        decoder.rest()  # so that the file is opened again
         decoder.decode(draw.choice(paths), spec, [Request(draw.getrandbits(32))], out)
         clips += 1
     return clips / took
@@ -62,7 +62,7 @@ def main() -> None:
     given = made.parse_args()
     rows: list[Row] = []
     for name, recipe in FILES.items():
-        folder = given.folder / "-".join(map(str, recipe))  # another recipe, other files
+        folder = given.folder / "-".join(map(str, recipe))  # another recipe has other files
         folder.mkdir(parents=True, exist_ok=True)
         paths = [f"{seed}.avi" for seed in range(_COPIES)]
         for seed, path in enumerate(paths):

@@ -1,8 +1,8 @@
-"""Figures: the CPU and memory of processes, a median with its spread, the facts of the machine,
-worker processes of another make, and results as a table and as JSON.
+"""Helpers of all benchmarks: the CPU and memory of processes, a median with its spread, the facts
+of the machine, worker processes that run another module, and results as a table and as JSON.
 
-CPU is what the scheduler counted (user and system), thread by thread, from /proc: it hardly
-depends on who else uses the machine, as wall-clock rates do.
+CPU is what the scheduler counted (user and system), thread by thread, from /proc. Unlike wall-clock
+rates, it hardly depends on what else uses the machine.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def cpu_s(pid: int) -> dict[int, float]:
 
 
 def client_cpu_s() -> dict[str, float]:
-    """CPU seconds of this process, which has one client and reads it in this thread, so far."""
+    """CPU seconds so far of this process, which has one client and reads it in this thread."""
     threads = cpu_s(os.getpid())
     io = next(t.native_id for t in threading.enumerate() if t.name == "videoload-io")
     seconds = {"io": threads.pop(io or 0), "consumer": threads.pop(threading.get_native_id())}
@@ -76,7 +76,7 @@ def children(pid: int) -> list[int]:
 
 
 def resident_bytes(pid: int) -> tuple[int, int]:
-    """Memory of a process: (its own, shared with others or with files)."""
+    """Memory of a process: (private, shared with other processes or files)."""
     _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
     page = os.sysconf("SC_PAGE_SIZE")
     return (resident - shared) * page, shared * page
@@ -84,7 +84,7 @@ def resident_bytes(pid: int) -> tuple[int, int]:
 
 @contextmanager
 def workers_are(module: str) -> Iterator[None]:
-    """Worker processes that are started meanwhile run ``python -m module``."""
+    """Worker processes that start inside the ``with`` run ``python -m module``."""
     with mock.patch("videoload.processes.supervisor.MODULE", module):
         yield
 
@@ -100,7 +100,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 
 
 def _plot(file: str) -> Path:
-    """Better said now than after all has been measured."""
+    """Fails now, not after everything has been measured."""
     if find_spec("matplotlib") is None:
         raise argparse.ArgumentTypeError("needs matplotlib: pip install matplotlib")
     return Path(file)
@@ -126,7 +126,7 @@ def machine() -> dict[str, Any]:
 
 
 def save(file: Path | None, benchmark: str, rows: Sequence[Row], **settings: object) -> None:
-    """Write results as JSON, if a file was given: what, on what, with which settings, the rows."""
+    """Write results as JSON, if a file was given: machine, settings and rows."""
     if file is not None:
         document = {
             "benchmark": benchmark,

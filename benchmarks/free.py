@@ -29,7 +29,7 @@ from videoload.index.index import Tick, VideoIndex
 from videoload.storage.files import LocalFile
 from videoload.worker import worker
 
-_FRAMES, _KEYS = 186, 16  # of a video of UCF-101, in the mean
+_FRAMES, _KEYS = 186, 16  # mean of a video of UCF-101
 _INDEX = VideoIndex(
     VideoInfo(_FRAMES, Fraction(25), 320, 240), np.arange(4 * _KEYS, dtype=np.int64).reshape(-1, 4)
 )
@@ -48,7 +48,7 @@ class FreeDecoder(Decoder):
         out: npt.NDArray[np.uint8],
         tick: Tick = lambda: None,
     ) -> PreparedClips:
-        """Looks at no file."""
+        """Reads no file."""
         assert isinstance(spec, ClipSpec)
         file = LocalFile(path, _STATUS)
         return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, out, [], {})
@@ -56,7 +56,7 @@ class FreeDecoder(Decoder):
     def decode_prepared(
         self, prepared: PreparedClips | PreparedItems, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
-        """Leaves ``out`` as it is, and names some frames."""
+        """Leaves ``out`` as it is, and makes up some frame numbers."""
         assert isinstance(prepared, PreparedClips)
         for _ in range(len(prepared.requests) * _PACKETS):
             tick()
@@ -69,7 +69,7 @@ def _ordinals(clips: int, frames: int) -> npt.NDArray[np.int64]:
 
 
 def main() -> int:
-    """The worker's own entry, with the free decoder in its place."""
+    """The worker's own entry, with the free decoder instead of the real one."""
     logging.disable(logging.INFO)
     with mock.patch("videoload.worker.worker.Decoder", FreeDecoder):
         file = os.environ.get("VIDEOLOAD_PROFILE")

@@ -30,7 +30,7 @@ import videoload as vl
 from benchmarks.figures import Row, parser, resident_bytes, save, show
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan
-from videoload.trainer.client import Client  # here, so that no import is timed
+from videoload.trainer.client import Client  # imported here, so that no import is timed
 
 CLASSES = [f"Class{i:03d}" for i in range(101)]
 BATCHES = 2000
@@ -40,11 +40,11 @@ DENSE = vl.ClipSpec(frames=16, stride=2, size=(112, 112), sampling="dense")
 
 
 class Cost:
-    """Seconds and megabytes of what is done inside the ``with``."""
+    """Seconds and megabytes of what happens inside the ``with``."""
 
     def __enter__(self) -> Cost:
         self._before = sum(resident_bytes(os.getpid()))
-        Path("/proc/self/clear_refs").write_text("5")  # the highest mark so far is forgotten
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         self._began = time.perf_counter()
         return self
 
@@ -57,13 +57,13 @@ class Cost:
 
 
 def path(i: int) -> str:
-    """As long as the paths of UCF-101."""
+    """A path as long as those of UCF-101."""
     name = CLASSES[i % len(CLASSES)]
     return f"{name}/v_{name}{name}_g{i:08d}_c01.avi"
 
 
 def of_memory(videos: int, **columns: Any) -> vl.Catalog:
-    """A catalog of so many videos."""
+    """A catalog of this many videos."""
     labels = np.arange(videos) % len(CLASSES)
     return vl.Catalog([path(i) for i in range(videos)], labels, CLASSES, **columns)
 
@@ -155,7 +155,7 @@ def measure(what: str, videos: int, files: Path) -> Row:
 
 @contextmanager
 def listed(videos: int) -> Iterator[Path]:
-    """A folder with a list and a table of so many videos."""
+    """A folder with a list and a table of this many videos."""
     with TemporaryDirectory() as folder:
         files = Path(folder)
         with (files / "videos.txt").open("w") as lines:
@@ -167,7 +167,7 @@ def listed(videos: int) -> Iterator[Path]:
 
 
 def plot(file: Path, rows: Sequence[Row]) -> None:
-    """Seconds and megabytes against videos, a line a measure."""
+    """Draw seconds and megabytes against videos, one line for each measure."""
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 4))

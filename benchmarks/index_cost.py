@@ -1,12 +1,12 @@
-"""What it costs to know a file that was never seen: `python -m benchmarks.index_cost`.
+"""What it costs to index a file that was never read: `python -m benchmarks.index_cost`.
 
 On one core, for files of the works `ucf`, `first-hmdb`, `mjpeg` and `h264`, microseconds (medians):
 
-    hot         `find_index`, which opens the file too, one after the other, nothing in between
-    in a lease  so as a worker does it: of four files in a row, before four clips are decoded
-    cold        of one file, between two clips
-    clip        a clip of a file that is known, opened for it
-    share       of "in a lease" in all that the first visit to a file takes
+    hot         `find_index`, which also opens the file, for one file after the other
+    in a lease  as a worker does it: four files in a row, before four clips are decoded
+    cold        one file, between two clips
+    clip        a clip of a file that is indexed, opened for it
+    share       of "in a lease" in the whole first visit to a file
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Worker:
         self.clip_s: list[float] = []
 
     def prove(self, number: int) -> float:
-        """Seconds for the index of a file."""
+        """Seconds to index a file."""
         file = self._storage.resolve(self._work.files[number].path)
         began = time.perf_counter()
         index, opened = find_index(file, lambda: None)
@@ -50,7 +50,7 @@ class _Worker:
         return proven - began
 
     def decode(self, number: int, start: int) -> None:
-        """A clip of a file that is not open."""
+        """Decode a clip of a file that is not open."""
         segment = Request(0, start=start, end=start + self._work.clip.span)
         self._decoder.rest()
         self._decoder.index(self._work.files[number].path)

@@ -1,16 +1,16 @@
-"""What one client takes from workers of other hosts: `python -m benchmarks.intake`.
+"""What one client takes in from workers of other hosts: `python -m benchmarks.intake`.
 
-Over loopback, from simulated workers (`benchmarks.simulated`) that decode nothing and answer at
-once, so that the line and the client are all there is; they share its cores, though. Clips of 16
-frames of 112x112 and 224x224, without keys and with them; with ZeroMQ alone and with two receivers,
-in turns. What no loader can pass is what the kernel's TCP brings on the same cores (`bare_tcp`):
+Simulated workers (`benchmarks.simulated`) decode nothing and answer at once, over loopback, so that
+only the line and the client are measured; they share its cores. Clips of 16 frames of 112x112 and
+224x224, with and without keys; by turns with ZeroMQ alone and with two receivers. No loader can be
+faster than the kernel's TCP on the same cores (`bare_tcp`):
 
     clips/s   read and dropped
-    of TCP    of bare TCP's clips a second, with neither words nor keys
+    of TCP    share of bare TCP's clips a second, without messages and keys
     GB/s      of pixels
-    io        CPU microseconds a clip of the client's I/O thread, which copies into the slot where
+    io        CPU microseconds a clip of the client's I/O thread, which copies into the slot if
               there are no receivers
-    zmq       ... of ZeroMQ's, which receive and decipher
+    zmq       ... of ZeroMQ's threads, which receive and decipher
     reader    ... of the thread that reads the stream
 """
 

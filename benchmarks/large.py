@@ -1,16 +1,16 @@
-"""Many videos, each met once in an epoch: `python -m benchmarks.large`.
+"""Many videos, each read once in an epoch: `python -m benchmarks.large`.
 
-300 000 names (--videos), hard links, for the 32 files of a work (`ucf`), so that only what goes by
-name is that many: the catalog, the plan, indexes, which files are open. Nothing is kept on disk of
-what the workers learn. Of each of two epochs, shuffled, the first clips are decoded for --seconds,
-and every --every seconds it is noted
+300 000 names (--videos) are hard links to the 32 files of a work (`ucf`), so that everything that
+depends on names is large: the catalog, the plan, the indexes, the open files. Workers keep nothing
+on disk. In each of two shuffled epochs, the first clips are decoded for --seconds. Every --every
+seconds a row says
 
-    clips/s   since the last time
+    clips/s   since the last row
     client    megabytes of this process: resident, and with shared pages divided (PSS)
     worker    the same of the largest worker
 
-With memory bounded, the second epoch's rate is the first's and both columns are flat. The links are
-removed at the end.
+If memory is bounded, the second epoch is as fast as the first, and both columns are constant. The
+links are removed at the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAMES_A_FOLDER = 1000
 
 @contextmanager
 def named(work: Work, videos: int) -> Iterator[vl.Catalog]:
-    """A catalog of so many names for the files of a work, as long as the ``with`` lasts."""
+    """A catalog of this many names for the files of a work, inside the ``with``."""
     with TemporaryDirectory(dir=work.root.parent, prefix="large-") as root:
         paths = []
         for number in range(videos):
@@ -48,14 +48,14 @@ def named(work: Work, videos: int) -> Iterator[vl.Catalog]:
 
 
 def memory_mb(pid: int) -> tuple[float, float]:
-    """Of a process: resident, and its share of it."""
+    """Memory of a process: resident, and its share of it."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     told = {line.split()[0]: int(line.split()[1]) for line in lines if line.endswith(" kB")}
     return told["Rss:"] * 1024 / 1e6, told["Pss:"] * 1024 / 1e6
 
 
 def part_of_epoch(stream: vl.Stream, epoch: int, seconds: float, every: float) -> Iterator[Row]:
-    """Decode the beginning of an epoch; a row for every so many seconds."""
+    """Decode the beginning of an epoch; one row every few seconds."""
     workers = children(os.getpid())
     batches = stream.batches(start_step=epoch * len(stream), epochs=epoch + 1)
     next(batches)
@@ -114,7 +114,8 @@ def main() -> None:
     made.add_argument("--workers", type=int, default=cores())
     made.add_argument("--folder", type=Path, default=FOLDER, help="where files are kept")
     given = made.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the links go then, too
+    # so that the links are removed in that case too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     given.folder.mkdir(parents=True, exist_ok=True)
     work = load(given.work, given.folder)
     rows: list[Row] = []

@@ -1,14 +1,14 @@
-"""Workers that are far away, and a line that is full: `python -m benchmarks.lines`.
+"""Workers far away, and a line that is full: `python -m benchmarks.lines`.
 
-The workers are simulated (`benchmarks.simulated`), and what they say goes through a relay
-(`benchmarks.relay`) that delays it and lets no more than so much through. Three tables:
+The workers are simulated (`benchmarks.simulated`). Their messages go through a relay
+(`benchmarks.relay`) that delays them and limits their rate. Three tables:
 
     far        four hosts of workers, 50 ms a clip, small ones, at round trips from 0 to 100 ms; the
-               share is of the throughput without any
-    full       8 to 256 workers of clips of 2.4 MB behind a line of 1 Gb/s, which brings 49 of them
-               a second
-    cut        half of the workers are cut off for 30 s: clips/s before, meanwhile, and how long it
-               takes until they are as many as before
+               share is of the throughput without delay
+    full       8 to 256 workers with clips of 2.4 MB behind a line of 1 Gb/s, which carries 49 of
+               them a second
+    cut        half of the workers are cut off for 30 s: clips/s before, meanwhile, and the time
+               until the rate is as before
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ LARGE = vl.ClipSpec(frames=16, stride=2, size=(224, 224), sampling="random")
 CLIP_S, SPREAD = 0.05, 0.2
 VIDEOS = 10_000
 WARM_S = 3.0
-_SETTLED = 0.95  # of what it was before
+_SETTLED = 0.95  # share of the rate before
 
 
 class Reading:
-    """A client, its workers behind lines, and a stream of theirs that is read and dropped."""
+    """A client, its workers behind lines, and a stream that is read and dropped."""
 
     def __init__(self, stream: vl.Stream, batch: int, lines: list[Line]) -> None:
         self.lines = lines
@@ -45,7 +45,7 @@ class Reading:
         self._batches = stream.batches(epochs=1_000_000)
 
     def rate(self, seconds: float) -> float:
-        """Clips a second, of so many seconds; from a batch to a later one."""
+        """Clips a second over this many seconds, from one batch to a later one."""
         next(self._batches)
         began, clips = time.perf_counter(), 0
         while (took := time.perf_counter() - began) < seconds:
@@ -59,7 +59,7 @@ def reading(
     clip: vl.ClipSpec, workers: int, batch: int, slots: int, trip_s: float, bytes_per_s: float,
     hosts: int = HOSTS,
 ) -> Iterator[Reading]:  # fmt: skip
-    """So many workers on so many hosts, each with a line of its own, are at work."""
+    """Workers on several hosts, each host with a line of its own, are at work."""
     catalog = vl.Catalog([f"v{i:05d}.avi" for i in range(VIDEOS)], [0] * VIDEOS, ["all"])
     with ExitStack() as stack:
         client = stack.enter_context(vl.Client(workers=0, listen="tcp://127.0.0.1:*"))
@@ -73,14 +73,14 @@ def reading(
 
 
 def far(trip_ms: float, workers: int, seconds: float) -> Row:
-    """What four hosts bring over such a round trip."""
+    """What four hosts deliver over a round trip of this length."""
     with reading(SMALL, workers, 8, 8 + 2 * workers, trip_ms / 1e3, math.inf) as read:
         read.rate(WARM_S)
         return {"trip_ms": trip_ms, "clips_per_s": read.rate(seconds)}
 
 
 def full(workers: int, seconds: float) -> Row:
-    """What comes by a full line."""
+    """What arrives over a full line."""
     with reading(LARGE, workers, 8, 96, 0.001, GBIT, hosts=1) as read:
         read.rate(WARM_S)
         rate = read.rate(seconds)
@@ -89,7 +89,7 @@ def full(workers: int, seconds: float) -> Row:
 
 
 def cut(workers: int, seconds: float) -> Row:
-    """Half of the workers are away for a while."""
+    """Half of the workers are cut off for a while."""
     with reading(SMALL, workers, 8, 8 + workers, 0.001, math.inf, hosts=2) as read:
         read.rate(WARM_S)
         before = read.rate(5.0)
@@ -107,7 +107,7 @@ def cut(workers: int, seconds: float) -> Row:
 
 
 def tables(given: argparse.Namespace) -> Iterator[tuple[str, list[Row], dict[str, str]]]:
-    """Each title, its rows, and what to show of them."""
+    """Each title, its rows, and the columns to show."""
     if "far" in given.only:
         rows = [far(trip_ms, given.far_workers, given.seconds) for trip_ms in TRIPS_MS]
         shares: list[Row] = [

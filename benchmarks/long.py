@@ -106,7 +106,7 @@ def _repeat(short: Path, path: Path, frames: int) -> None:
 
 
 def _look_at(path: Path, recipe: Recipe, frames: int) -> File:
-    """Its groups are closed, so that packet i of a key frame is frame i."""
+    """Its groups are closed, so packet i after a key frame is frame i."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         packets = (packet for packet in container.demux(stream) if packet.size)

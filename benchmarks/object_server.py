@@ -1,9 +1,9 @@
-"""A web server, and a bucket of S3 that everybody may read, of the files in one folder.
+"""A web server, and a public bucket of S3, for the files in one folder.
 
-It answers to GET and HEAD with ranges, as late as it is told and with the faults that it is told,
-and counts. It costs 0.1 ms a request, which is why it is no framework.
+It answers GET and HEAD with ranges, with the delay and the faults that it is given, and counts
+requests. It costs 0.1 ms a request, which is why it uses no framework.
 
-    http://127.0.0.1:PORT/PATH            the file PATH of the folder, or of S3 its key
+    http://127.0.0.1:PORT/PATH            the file PATH of the folder, or its key in S3
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ COUNTS = "/counts"
 
 
 class ObjectServer:
-    """Serves ``folder`` from a thread while it is entered.
+    """Serves ``folder`` from a thread inside the ``with``.
 
-    ``latency_s`` is added to each answer. ``fault``: None; a status such as 503 for every request;
-    ``"silence"``: no answer; ``"cut"``: the connection is closed in the middle of an answer. With
-    ``parts`` False it sends whole files alone, as Python's own does.
+    ``latency_s`` is added to each answer. ``fault`` is None, a status such as 503 for every
+    request, ``"silence"`` (no answer) or ``"cut"`` (the connection is closed in the middle of an
+    answer). With ``parts`` False it sends only whole files, as Python's own server does.
     """
 
     def __init__(self, folder: Path, latency_s: float = 0.0, *, bucket: str = "") -> None:
@@ -77,7 +77,7 @@ class ObjectServer:
         return self._server
 
     def answer(self, head: bytes) -> bytes | None:
-        """The whole answer to a request; None: there is none."""
+        """The whole answer to a request; None if there is no answer."""
         line = head.partition(b"\r\n")[0].decode("latin-1").split(" ")
         path = unquote(line[1].partition("?")[0]).lstrip("/")
         if line[1] == COUNTS:

@@ -1,18 +1,18 @@
 """What a clip costs beside its decoding: `python -m benchmarks.overhead`.
 
-Decoding is free here (`benchmarks.free`), everything else is as in training: plan, leases, messages
-with the indexes of the videos, slots, batches, and what a worker does between any two packets that
-it decodes (--packets 0 leaves that out). Prints clips a second and the microseconds of CPU that a
-clip costs, by who spends them:
+Decoding is free here (`benchmarks.free`). Everything else is as in training: plan, leases, messages
+with the indexes of the videos, slots, batches, and what a worker does between two packets that it
+decodes (--packets 0 leaves that out). Prints clips a second, and the microseconds of CPU that a
+clip costs, by thread:
 
     I/O         the client's I/O thread: leases out, results in
     consumer    the thread that reads the stream
-    worker      the workers' one thread each
+    worker      the one thread of each worker
     zmq         the threads of ZeroMQ itself, in the client and in the workers
 
-"local" workers write into shared slots; "tcp" and "curve" workers dial in over loopback and send
-the clips' pixels, which are as few as --size says: 8x8, so that messages are counted, not bytes.
-A batch of N clips goes to W workers in leases of N/W, 16 at most.
+"local" workers write into shared slots. "tcp" and "curve" workers dial in over loopback and send
+the clips' pixels. --size is 8x8, so that messages are measured, not bytes. A batch of N clips goes
+to W workers in leases of N/W clips, at most 16.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def connected(way: str, workers: int, packets: int, folder: Path) -> Iterator[vl
 
 
 class Reader:
-    """A consumer that takes batches and drops them. The first epoch is over: all videos are
+    """A consumer that takes batches and drops them. The first epoch is over, so all videos are
     known."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Reader:
         self.read(lambda clips: clips >= 2 * VIDEOS)
 
     def read(self, enough: Callable[[int], bool]) -> int:
-        """Take batches until ``enough`` of the clips taken is true; returns their number."""
+        """Take batches until ``enough(clips taken)`` is true. Returns their number."""
         clips = 0
         while not enough(clips):
             next(self._batches)
@@ -103,13 +103,13 @@ class Reader:
         return clips
 
     def read_for(self, seconds: float) -> int:
-        """Take batches for so long."""
+        """Take batches for this long."""
         until = time.perf_counter() + seconds
         return self.read(lambda _: time.perf_counter() >= until)
 
 
 def spent() -> dict[str, float]:
-    """CPU seconds so far of this process and of its children, by spender."""
+    """CPU seconds so far of this process and of its children, by thread."""
     seconds = client_cpu_s() | {"worker": 0.0}
     for pid in children(os.getpid()):
         threads = cpu_s(pid)
@@ -119,7 +119,7 @@ def spent() -> dict[str, float]:
 
 
 def measure(way: str, lease: int, arguments: argparse.Namespace) -> dict[str, float]:
-    """Clips a second, and microseconds a clip by spender and in total."""
+    """Clips a second, and microseconds a clip by thread and in total."""
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
         with connected(way, arguments.workers, arguments.packets, folder) as client:
@@ -132,7 +132,7 @@ def measure(way: str, lease: int, arguments: argparse.Namespace) -> dict[str, fl
 
 
 def profile(whom: str, way: str, lease: int, arguments: argparse.Namespace) -> None:
-    """Print where the time goes, in microseconds a clip. The profiler makes calls dearer than they
+    """Print where the time goes, in microseconds a clip. The profiler makes calls slower than they
     are, and waiting counts: in poll and acquire for work, in send and recv for the GIL or a CPU."""
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         folder = Path(home)
@@ -169,7 +169,7 @@ def functions(seen: pstats.Stats) -> dict[tuple[str, int, str], tuple[Any, ...]]
 
 
 def print_profile(seen: pstats.Stats, title: str, clips: int) -> None:
-    """The functions that took most, per clip."""
+    """Print the functions that took most time, per clip."""
     rows: list[Row] = []
     for (file, line, name), (_, calls, own, below, _) in functions(seen).items():
         where = f"{Path(file).stem}:{line} {name}" if line else name.removeprefix("<built-in ")
@@ -188,7 +188,7 @@ def print_profile(seen: pstats.Stats, title: str, clips: int) -> None:
 
 
 def plot(file: Path, rows: Sequence[Row]) -> None:
-    """Microseconds a clip against the lease size, a line a way."""
+    """Draw microseconds a clip against the lease size, one line for each way."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4))

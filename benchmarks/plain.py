@@ -1,9 +1,9 @@
-"""One clip by the fewest libav calls there are: the floor that every loader stands on.
+"""One clip by the fewest libav calls: the limit for every loader.
 
 Open, seek to the key frame before, decode, scale in the file's own 4:2:0 and convert at the small
-size (two contexts that live on, one thread), copy the crop. Which frame is which is told by a table
-of key frames that the limit gets for free, or else, as everybody does it, by time stamps: in AVI
-files with B-frames those are wrong.
+size (two contexts that are kept, one thread), copy the crop. A table of key frames, which the limit
+gets for free, says which frame is which. Other users go by time stamps, which are wrong in AVI
+files with B-frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 
 from benchmarks.work import File, Work
 
-_BILINEAR = int(Interpolation.BILINEAR)  # an enum is looked up at every call
+_BILINEAR = int(Interpolation.BILINEAR)  # looking up an enum at every call takes time
 
 
 class Plain:
@@ -33,7 +33,7 @@ class Plain:
             self.read_open(container, file, start, out)
 
     def open(self, file: File) -> InputContainer:
-        """The file, for a decoder of one thread."""
+        """Open the file, for a decoder of one thread."""
         container = av.open(self._work.path(file))
         context = container.streams.video[0].codec_context
         context.thread_type = "NONE"
@@ -43,7 +43,7 @@ class Plain:
     def read_open(
         self, container: InputContainer, file: File, start: int, out: npt.NDArray[np.uint8]
     ) -> None:
-        """The same from a file that is open."""
+        """Read a clip from a file that is open."""
         clip = self._work.clip
         (width, height), (x, y), crop = clip.scaled(file), clip.corner(file), clip.crop
         scale, convert = self._scalers.setdefault(

@@ -42,7 +42,7 @@ def _pyav(work: Work) -> Reader:
 
 
 def _usual(work: Work) -> Reader:
-    """PyAV as its documentation has it: what the plain loop itself is worth."""
+    """PyAV as in its documentation: shows the gain of the plain loop."""
     import av
 
     crop = work.clip.crop

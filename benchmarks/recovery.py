@@ -1,13 +1,14 @@
-"""How long a worker's death is felt: `python -m benchmarks.recovery`.
+"""How long a worker's death delays its clips: `python -m benchmarks.recovery`.
 
-Two workers decode UCF-101-like clips as fast as they can. Again and again one of them, which is at
-work on a lease, gets a signal; the clock runs from there until the last clip of that lease has come
-from another worker. Then the victim is replaced, and the next round begins when both are at work.
+Two workers decode UCF-101-like clips as fast as they can. Again and again one of them gets a signal
+while it works on a lease. The clock runs from the signal until another worker has delivered the
+last clip of that lease. Then the victim is replaced, and the next round begins when both are at
+work.
 
-    SIGKILL, local       the kernel tells: the channel to the child closes, and it is reaped
-    SIGKILL, dialled in  the next thing said to it finds no connection
+    SIGKILL, local       the kernel reports it: the channel to the child closes, and it is reaped
+    SIGKILL, dialled in  the next message to it finds no connection
     SIGSTOP, local       silent for `stall_s` (here 2 s; by default 10): it is killed and reaped
-    SIGSTOP, dialled in  silent for 2 s: it is passed over
+    SIGSTOP, dialled in  silent for 2 s: it loses its leases
 
 A kill from outside looks like a crash of the decoder, so the clips of that lease are decoded again
 one by one.
@@ -63,8 +64,8 @@ class Strike:
 
 
 class Watch:
-    """Sees each answer come in, and strikes workers down. Both happen in the client's I/O thread,
-    so that nothing changes in between."""
+    """Sees each answer arrive, and sends the signals. Both happen in the client's I/O thread, so
+    that nothing changes in between."""
 
     def __init__(self, client: Client) -> None:
         self._engine = client._engine
@@ -75,7 +76,7 @@ class Watch:
         self._table.result = self._note  # type: ignore[method-assign]
 
     def strike(self, number: int, draw: random.Random) -> Strike:
-        """Signal a worker that is at work on a lease, as soon as all are."""
+        """As soon as all workers are at work, signal one of them."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             made: list[Strike] = []
@@ -134,7 +135,7 @@ class Fleet:
         self._all: dict[int, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """One more."""
+        """Start another one."""
         worker = subprocess.Popen(
             self._command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -168,7 +169,7 @@ def reading(stream: Stream) -> Iterator[None]:
 
 
 def measure(root: Path, number: int, *, local: bool, times: int) -> list[float]:
-    """Seconds from each of so many signals until the clips of the victim's lease had come."""
+    """Seconds from each signal until the clips of the victim's lease had arrived."""
     draw = random.Random(1)
     took = []
     with Client(
@@ -186,7 +187,7 @@ def measure(root: Path, number: int, *, local: bool, times: int) -> list[float]:
             stream = client.stream(Catalog.from_folder(root), CLIP, BATCH, shuffle=True)
             with reading(stream):
                 for _ in range(times):
-                    time.sleep(draw.uniform(0, 1))  # in step with no clock of the client
+                    time.sleep(draw.uniform(0, 1))  # not in step with any clock of the client
                     strike = watch.strike(number, draw)
                     if not strike.over.wait(PATIENCE_S):
                         raise TimeoutError(f"the clips did not come within {PATIENCE_S:g} s")
@@ -206,7 +207,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=50, help="signals of each kind")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all seconds here")
     asked = parser.parse_args()
-    logging.getLogger("videoload").setLevel(logging.ERROR)  # each death is told of
+    logging.getLogger("videoload").setLevel(logging.ERROR)  # each death is reported
     table = Table(title="until the clips of the victim's lease came from another")
     for name in ("signal", "worker", "times", "p50 s", "p99 s", "longest s"):
         table.add_column(name, justify="left" if name in ("signal", "worker") else "right")

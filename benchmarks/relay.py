@@ -1,9 +1,9 @@
 """A line between a trainer and its workers, in a process of its own: `python -m benchmarks.relay`.
 
-It listens, connects all that comes to a trainer, and carries bytes: each takes a while on its way,
-and all connections together pass no more than so many a second towards the trainer. Connections
-that want more than there is have equal shares, as on a line of tcp's. `Line.cut` stops all traffic
-without ending a connection, as a cable that is pulled does.
+It listens, connects each connection to a trainer, and carries bytes. Every byte is delayed, and the
+rate towards the trainer is limited for all connections together; connections that want more than
+there is get equal shares, as on a line with tcp. `Line.cut` stops all traffic without ending a
+connection, like a pulled cable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 _READ_BYTES = 128 << 10
 _WINDOW = 64  # reads on their way at once; more wait in the kernel
-_NAP_S = 0.001  # a wait that is shorter is none: the next one is longer for it
+_NAP_S = 0.001  # a shorter wait is skipped, and the next one is longer for it
 
 
 class Line:
@@ -34,11 +34,11 @@ class Line:
         self.endpoint = f"tcp://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def cut(self) -> None:
-        """Nothing passes any more."""
+        """Stop all traffic."""
         self._say("cut")
 
     def heal(self) -> None:
-        """All that waited goes on."""
+        """Let everything that waited continue."""
         self._say("heal")
 
     def _say(self, word: str) -> None:
@@ -54,7 +54,7 @@ class Line:
 
 @contextmanager
 def line(target: str, away_s: float = 0.0, bytes_per_s: float = math.inf) -> Iterator[Line]:
-    """A line to ``target``: ``away_s`` there and back, and so wide towards it."""
+    """A line to ``target``, with a round trip of ``away_s`` and a limited rate towards it."""
     made = Line(target, away_s, bytes_per_s)
     try:
         yield made

@@ -1,18 +1,19 @@
-"""Clips of files in a bucket against the same files on this host: `python -m benchmarks.remote`.
+"""Clips of files in a bucket, compared with the same files on this host: `python -m
+benchmarks.remote`.
 
-Files like UCF-101's behind a server of this host that answers as late as it is told (0, 5 and 50 ms
-after each request), as a web server and as S3, and one file of an hour.
+Files like UCF-101's behind a server of this host with a latency of 0, 5 and 50 ms a request, as a
+web server and as S3, and one file of an hour.
 
-    clips/s     of random 16-frame clips, a first epoch of unknown files, then later ones
-    of local    the same beside a folder, round by round: the median of the rounds' own shares
+    clips/s     of random 16-frame clips: a first epoch of unknown files, then later ones
+    of local    share of a folder's rate, round by round: the median of the rounds' own shares
     KB a clip   that the server sent, and that as a share of the file
     kept        files stay on a disk of this host, in a new folder each round
     requests    a clip
-    server ms   CPU of the server for each clip: it runs on the same cores, and takes from the rate;
+    server ms   CPU of the server for each clip: it runs on the same cores, and slows the rate down;
                 with --apart it has the last core to itself, and local is measured on the others too
-    hour        share of an hour of video that was read for one clip, and after how long that came
+    hour        share of an hour of video that was read for one clip, and how long that took
 
-In more names than memory holds, each worker meets a file again only in the next epoch.
+With more names than memory holds, each worker reads a file again only in the next epoch.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _HOUR = 90_000
 
 
 class Server(NamedTuple):
-    """A server process, and the roots that it answers for."""
+    """A server process, and the roots that it serves."""
 
     pid: int
     http: str
@@ -64,8 +65,8 @@ class Server(NamedTuple):
 
 @contextmanager
 def served(folder: Path, latency_s: float, on: Iterable[int] = ()) -> Iterator[Server]:
-    """A server of the files in ``folder``, and the environment that leads to it; ``on`` these cores
-    if any are named."""
+    """A server of the files in ``folder``, and the environment that leads to it; pinned to the
+    cores ``on`` if there are any."""
     command = [sys.executable, "-m", "benchmarks.object_server", str(folder), str(latency_s)]
     with subprocess.Popen(
         [*command, "--bucket", BUCKET], stdout=subprocess.PIPE, text=True
@@ -85,7 +86,7 @@ def served(folder: Path, latency_s: float, on: Iterable[int] = ()) -> Iterator[S
 
 
 def make(folder: Path, names: int) -> list[str]:
-    """The files, made if they are not there, and further names for them."""
+    """Make the files, unless they are there, and further names for them."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [f"v{number:04}.avi" for number in range(names)]
     for number, path in enumerate(paths):

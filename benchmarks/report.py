@@ -1,4 +1,4 @@
-"""What came out: the results file, tables, and bars with their spread as PNG."""
+"""The results: the JSON file, tables, and bars with their spread as PNG."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PACKAGES = (
 _HEADINGS = ("clips/s", "from", "to", "of limit")
 _STEADY = (*_HEADINGS, "CPU ms", "first s", "MB", "wrong")
 _OF_EPOCHS = (*_HEADINGS, "later", "1st/later", "x torchcodec", "wrong")
-_OTHER = "DataLoader torchcodec"  # the fastest other loader as it comes
+_OTHER = "DataLoader torchcodec"  # the fastest other loader without changes
 
-_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # what is written on the line
+_PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # label of the line
 
 
 class Row(msgspec.Struct):
-    """One run. Round 0 is the untimed one, whose frames were looked at."""
+    """One run. Round 0 is not timed; its frames are checked."""
 
     work: str
     loader: str
@@ -45,7 +45,8 @@ class Row(msgspec.Struct):
 
 
 class Results(msgspec.Struct):
-    """Everything that a table or a plot needs. ``works`` says what each is, ``skipped`` why."""
+    """Everything that a table or a plot needs. ``works`` describes the works, ``skipped`` has
+    reasons."""
 
     machine: dict[str, str]
     processes: int
@@ -78,12 +79,12 @@ class Summary:
         self.first = statistics.median(firsts) if firsts else None
 
     def median(self, field: str) -> float:
-        """Of a field of the timed rows."""
+        """Median of a field over the timed rows."""
         return statistics.median(float(getattr(row, field)) for row in self.timed)
 
     @property
     def verdict(self) -> str:
-        """On its frames."""
+        """Verdict on its frames."""
         if self.error:
             return "failed"
         if self.missing:
@@ -94,7 +95,7 @@ class Summary:
 
 
 def machine() -> dict[str, str]:
-    """Where it ran, and the versions of what ran."""
+    """The machine, and the versions of the software."""
     told = {name: str(value) for name, value in figures.machine().items()}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):

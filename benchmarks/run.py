@@ -1,8 +1,9 @@
 """One run of one loader, in a process of its own: ``python -m benchmarks.run ORDER RESULT``.
 
-The clock runs from a warm batch to a later one while the loader goes on behind it: whatever it had
-made ahead when the clock starts, it has made ahead again when the clock stops. At the end of an
-epoch it stops so many batches earlier, so that none of the next epoch's is made under it.
+The clock runs from a warm batch to a later one while the loader continues in the background. It has
+made the same number of batches ahead when the clock starts and when it stops. At the end of an
+epoch the clock stops that many batches earlier, so that no batch of the next epoch is made under
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.work import EPOCHS, Work, load
 
 
 class Order(msgspec.Struct):
-    """What to run. ``check``: look at the frames of so many clips instead of the clock."""
+    """What to run. ``check``: compare this many clips' frames instead of timing."""
 
     loader: str
     work: str
@@ -51,7 +52,7 @@ def main() -> None:
 
 
 def timed(order: Order, work: Work) -> Timing:
-    """The loader on the work's list."""
+    """Time the loader on the work's list."""
     warm, count, after = _batches(work, order.processes)
     items = work.distinct if work.met else work.items((warm + count + after) * work.batch)
     loader = LOADERS[order.loader]
@@ -73,7 +74,7 @@ def timed(order: Order, work: Work) -> Timing:
         later_clips_s = 0.0
         if work.met:
             _skip(batches, after)
-            # What it has made ahead when this clock stops, is what it had when it started.
+            # It has as much made ahead when the clock stops as when it started.
             count_later = (EPOCHS - 1) * work.epoch_batches - 2 * after
             start_s = time.perf_counter()
             _skip(batches, count_later)

@@ -1,18 +1,18 @@
 """One trainer and very many workers: `python -m benchmarks.scale`.
 
-The workers are simulated (`benchmarks.simulated`): real messages over real tcp sockets, but instead
-of decoding they wait, 50 ms a clip. So W of them owe W / 50 ms clips a second, and whatever is
-missing the client cost. A consumer takes the batches and drops them. Prints for each number of
-workers:
+The workers are simulated (`benchmarks.simulated`): they send real messages over real tcp sockets,
+but wait 50 ms a clip instead of decoding. So W workers should deliver W / 50 ms clips a second, and
+the client costs the difference. A consumer takes the batches and drops them. Prints for each number
+of workers:
 
-    clips/s, ideal   taken by the consumer, and the share of what the workers could do
+    clips/s, ideal   taken by the consumer, and the share of what the workers could deliver
     µs/clip          CPU of the client: its I/O thread, the reading thread, ZeroMQ
-    client, (sim.)   cores kept busy by the client and by the simulator; together near all there
-                     are, and the figures are those of this machine, not of the client
-    first            seconds from `Client.stream` to the first batch, the workers being there
+    client, (sim.)   cores kept busy by the client and by the simulator; if they are nearly all
+                     cores, the figures are those of this machine, not of the client
+    first            seconds from `Client.stream` to the first batch, with the workers connected
     MB               the client's own memory, and its slots
 
-and then the other way round: how many leases a second one real worker takes whose decoding is free
+Then the other way round: how many leases a second one real worker takes whose decoding is free
 (`benchmarks.free`), fed by a trainer that does nothing else.
 """
 
@@ -50,11 +50,11 @@ CLIP = vl.ClipSpec(frames=16, stride=2, size=(8, 8), sampling="random")
 VIDEOS = 10_000
 _WARM_S = 2.0
 _WARM_LEASES = 100
-_BATCHES = 8  # are counted at least; one worker alone takes 1.6 s for each
+_BATCHES = 8  # clips counted at least; one worker alone takes 1.6 s for each
 
 
 def scale(workers: int, given: argparse.Namespace) -> Row:
-    """What one client gets out of so many workers."""
+    """What one client gets from this many workers."""
     names = [f"Class{i % 101:03d}/v_Class{i % 101:03d}_g{i:05d}.avi" for i in range(VIDEOS)]
     catalog = vl.Catalog(names, [0] * VIDEOS, ["all"])
     with vl.Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -140,7 +140,7 @@ def feed(lease_clips: int, given: argparse.Namespace) -> Row:
 
 
 def plot(file: Path, rows: Sequence[Row], given: argparse.Namespace) -> None:
-    """Clips a second against workers, beside the ideal line."""
+    """Draw clips a second against workers, beside the ideal line."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4))
@@ -167,7 +167,7 @@ def main() -> None:
     made.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     given = made.parse_args()
     counts = given.workers or WORKERS
-    # Two leases of a clip are out with each worker, and as much again waits for what comes first.
+    # Two leases of one clip are granted to each worker, and as many clips again wait.
     given.slots = given.slots or 8 + 4 * max(counts) // given.batch
     rows = [scale(workers, given) for workers in counts]
     columns = {

@@ -1,12 +1,12 @@
 """Workers that decode nothing and take their time: `python -m benchmarks.simulated ENDPOINT ...`.
 
-Hundreds of them in one process, each with a DEALER of its own, each as its trainer sees a real one:
-HELLO, at most one lease at work while the next one waits, RESULT with pixels when its time is up,
-heartbeats that show progress when there was nothing else to say for a while.
+Hundreds of them live in one process, each with a DEALER of its own, each like a real worker to its
+trainer: HELLO, at most one lease at work while the next one waits, RESULT with pixels when its time
+is up, heartbeats that show progress when it has sent nothing else for a while.
 
-They are to have no bottleneck of their own. One thread sleeps on the descriptors of all sockets and
-on a heap of due times. An answer that goes out late does not make the next one later: a lease that
-was waiting counts as begun when the one before it was due.
+They must not be a bottleneck themselves. One thread sleeps on the descriptors of all sockets and on
+a heap of due times. A late answer does not make the next one late: a lease that was waiting counts
+as begun when the one before it was due.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from videoload.receivers.connection import PixelSender
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer
 
-_GREET_S = 0.05  # a HELLO that finds no connection yet is tried again so soon
+_GREET_S = 0.05  # how soon a HELLO is tried again that found no connection
 
 
 class Crowd:
@@ -65,11 +65,11 @@ class Crowd:
             self._workers[fd] = worker
 
     def wake(self, worker: _Worker, at: float, *, lease: bool) -> None:
-        """Call the worker at that time: its lease is done, or it may have to beat."""
+        """Call the worker at that time: its lease is done, or a heartbeat may be due."""
         heapq.heappush(self._due, (at, next(self._numbers), worker, lease))
 
     def run(self) -> None:
-        """For ever."""
+        """Run for ever."""
         while True:
             wait_s = max(0.0, self._due[0][0] - time.monotonic()) if self._due else -1
             for fd, _ in self._epoll.poll(wait_s):
@@ -97,7 +97,7 @@ class _Worker:
         self._crowd.wake(self, 0.0, lease=False)
 
     def read(self, now: float) -> None:
-        """Take in all there is: the descriptor tells only that something new has come."""
+        """Read everything: the descriptor says only that something new has arrived."""
         while (message := self.dealer.receive()) is not None:
             if isinstance(message, Lease):
                 self._leases.append(message)
@@ -129,7 +129,7 @@ class _Worker:
         self._pixels.send(lease.lease, pixels)
 
     def beat(self, now: float) -> None:
-        """Whatever is due: HELLO, or a heartbeat."""
+        """Send what is due: HELLO, or a heartbeat."""
         if not self._said:
             self._say(self._hello, now)
         elif self._beat_s and now - self._said >= self._beat_s:
@@ -152,7 +152,7 @@ class _Worker:
     ) -> None:
         if self.dealer.send(message, pixels):
             self._said = now
-        self.read(now)  # sending may have taken the descriptor's news
+        self.read(now)  # sending may have consumed the descriptor's event
 
 
 _PIDS = itertools.count(1)

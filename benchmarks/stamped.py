@@ -1,8 +1,8 @@
 """A worker process that notes when it did what: `python -m benchmarks.stamped FD`.
 
-It is the worker as it is; on its way out it leaves in the folder that VIDEOLOAD_STAMPS names in its
-environment a JSON file: name -> CLOCK_MONOTONIC of the first time (the same clock in all processes
-of a host), and lists of [from, to] for what comes more than once, up to its first answer.
+It is the real worker. When it ends, it writes a JSON file into the folder that VIDEOLOAD_STAMPS
+names: name -> CLOCK_MONOTONIC of the first time (the same clock in all processes of a host), and
+lists of [from, to] for what happens more than once, up to its first answer.
 """
 
 import time
@@ -30,7 +30,7 @@ SPANS: dict[str, list[tuple[float, float]]] = {"indexes": [], "clips": []}
 
 
 def _timed(name: str, call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The same function; until the first answer, each call of it is noted."""
+    """Wrap a function: until the first answer, each call of it is noted."""
 
     def timed(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         began = time.monotonic()
@@ -44,7 +44,7 @@ def _timed(name: str, call: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def _noted(which: dict[type, str], call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The same function; when it is first given such a message is noted."""
+    """Wrap a function: its first call with such a message is noted."""
 
     def noted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         for message in args:

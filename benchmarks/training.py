@@ -1,18 +1,18 @@
 """A PyTorch training step fed by 1 to N workers: `python -m benchmarks.training`.
 
-The clips are those of work `ucf`, without TensorFlow: `torch.from_numpy` takes a batch as it is,
-and where there is a GPU, a pinned buffer takes it there while the step before is still computed.
-The model is a 3D ResNet of 18 layers (Tran et al. 2018), in bfloat16 on a GPU. Prints first for
-decoding in the training loop, then for each number of workers:
+The clips are those of work `ucf`, without TensorFlow: `torch.from_numpy` takes a batch as it is. On
+a GPU, a pinned buffer copies it there while the step before is still computed. The model is a 3D
+ResNet of 18 layers (Tran et al. 2018), in bfloat16 on a GPU. Prints, first for decoding in the
+training loop, then for each number of workers:
 
-    clips/s     what the stream gives to a loop that does nothing, and the share of as many times
-                what one worker gives
+    clips/s     what the stream gives to a loop that does nothing, and the share of N times what
+                one worker gives
     training    clips a second through the training step
-    waits       the share of the time in which the device had nothing to compute; on a GPU as its
-                own clock tells (CUDA events around the copy and the step)
+    waits       the share of the time in which the device had nothing to compute; on a GPU by its
+                own clock (CUDA events around the copy and the step)
 
-On a host whose cores train as well as decode, as any without a GPU, the two take them from each
-other: there the figures show that it works, not what it brings.
+Without a GPU, the same cores train and decode. Then the figures show that it works, not what it
+gains.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Trainer:
         self._steps += 1
 
     def busy_s(self) -> float:
-        """Since it was last asked, once all is done."""
+        """Seconds since the last call, once everything is done."""
         if self._on_gpu:
             torch.cuda.synchronize()
             self._busy_s = sum(begin.elapsed_time(end) for begin, end in self._spans) / 1e3
@@ -87,7 +87,7 @@ class Trainer:
         return busy_s
 
     def _pin(self, clips: torch.Tensor) -> torch.Tensor:
-        """A copy in memory that the GPU reads by itself."""
+        """Copy into memory that the GPU reads by itself."""
         if not self._pinned:
             self._pinned = [torch.empty_like(clips).pin_memory() for _ in range(_BUFFERS)]
         if len(self._spans) >= _BUFFERS:  # the step that read this buffer is done
@@ -104,7 +104,7 @@ class Trainer:
 
 
 class _Block(nn.Module):  # type: ignore[misc]  # PyTorch need not be there
-    """Two convolutions, and what came in added to what comes out."""
+    """Two convolutions, and the input added to the output."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def _pace(
 
 
 def catalog_of(work: Work) -> vl.Catalog:
-    """The work's files; the labels are of no account."""
+    """A catalog of the work's files; the labels do not matter."""
     paths = [file.path for file in work.files]
     return vl.Catalog(paths, [0] * len(paths), ["all"], root=work.root)
 
@@ -227,7 +227,7 @@ def main() -> None:
     made.add_argument("--rounds", type=int, default=5)
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     given = made.parse_args()
-    os.environ["VIDEOLOAD_CACHE"] = ""  # nothing here need be remembered
+    os.environ["VIDEOLOAD_CACHE"] = ""  # nothing has to be kept
     given.width = given.width or (2 if given.device == "cpu" else 64)
     # 1, 2, 4 and so on, and all cores.
     counts = given.workers or sorted({2**i for i in range(cores().bit_length())} | {cores()})

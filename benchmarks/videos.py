@@ -1,7 +1,7 @@
-"""The files: textured, everything in them moves, and no two frames are alike.
+"""The test files: textured, everything in them moves, and no two frames are alike.
 
 A background pans and a foreground drifts across it, both with the 1/f spectrum of natural pictures,
-under sensor noise. At the quantisers below a 320x240 MPEG-4 frame takes about 3 KB, as in UCF-101.
+under sensor noise. At the quantisers below, a 320x240 MPEG-4 frame takes about 3 KB, as in UCF-101.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FALL = 1.5  # amplitude over frequency: a little smoother than nature, as what 
 
 
 class Recipe(NamedTuple):
-    """How a file is made. ``packed``: with its B-pictures as HMDB-51 has them."""
+    """How a file is made. ``packed``: with its B-pictures packed as in HMDB-51."""
 
     codec: str
     width: int = 320
@@ -67,12 +67,12 @@ def new_packet(data: bytes, stream: VideoStream, number: int, *, is_key: bool) -
 
 
 def pack_b_pictures(pictures: list[bytes]) -> Iterator[bytes]:
-    """Packets of an MPEG-4 stream, one for each picture, as DivX and Xvid pack them for players
-    that show a picture for each packet: FFmpeg reads such files but has no encoder for them.
+    """Packs the packets of an MPEG-4 stream, one for each picture, as DivX and Xvid do for players
+    that show a picture for each packet. FFmpeg reads such files but has no encoder for them.
 
-    A B-picture is put behind the reference picture that is shown after it, further ones follow, and
-    in the place that is then left comes a picture that is not coded. As in HMDB-51, a packet of one
-    byte, flagged as key, fills the place of the picture that is shown one later than it is decoded.
+    A B-picture is put behind the reference picture that is shown after it; further ones follow. The
+    place that is then left gets a picture that is not coded. As in HMDB-51, a packet of one byte,
+    flagged as key, fills the place of the picture that is shown one later than it is decoded.
     """
     groups: list[list[bytes]] = []  # a reference picture, and those that are shown before it
     for picture in pictures:
@@ -160,7 +160,7 @@ def _stream(container: av.container.OutputContainer, recipe: Recipe) -> VideoStr
     if recipe.codec == "libx264":
         codec.options = {"crf": "23", "preset": "fast", "sc_threshold": "0"}
     else:
-        # No key frame of its own choice, so that they stand where the recipe says.
+        # No key frames of the encoder's own choice, so that they are where the recipe says.
         fixed = {"qmin": str(_QUANTISER), "qmax": str(_QUANTISER)}
         codec.options = {**fixed, "sc_threshold": "1000000000"}
     if recipe.packed:

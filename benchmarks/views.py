@@ -1,4 +1,4 @@
-"""What is saved where all that is taken of a video is decoded in one pass: `python -m
+"""What is saved if everything that is taken from a video is decoded in one pass: `python -m
 benchmarks.views`.
 
 On one core, in this process, medians over the files of work `ucf`:
@@ -6,9 +6,9 @@ On one core, in this process, medians over the files of work `ucf`:
     test     ten clips of a video with three crops each, at once and as thirty separate clips
     views    two and four views of a window with crops of their own, at once and as separate clips
 
-And 30-view testing, end to end, on all cores: videos a second of a stream, and of a PyTorch
-DataLoader with torchcodec doing the same, in two ways: as its samplers hand clips out, each resized
-by PyTorch; and by hand, each frame decoded and resized (by OpenCV) once.
+And 30-view testing from end to end on all cores: videos a second of a stream, and of a PyTorch
+DataLoader with torchcodec in two ways: as its samplers give clips, each resized by PyTorch; and by
+hand, each frame decoded and resized (by OpenCV) once.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _stream(work: Work, processes: int, videos: int) -> Iterator[npt.NDArray[np.
     )
     views = _CLIPS * _CROPS
     with vl.Client(workers=processes) as client:
-        # A batch of as many videos as workers: a lease is then all views of one.
+        # A batch has as many videos as there are workers, so that a lease is all views of one.
         stream = client.stream(catalog, _testing(work), views * processes)
         batches = stream.batches(epochs=-(-videos // len(work.files)) + 1)
         for clips, _ in islice(batches, -(-videos // processes)):

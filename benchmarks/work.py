@@ -1,9 +1,9 @@
 """The works: which files, which clip, and the list of (file, first frame) that every loader gets.
 
-A work's files are made once and kept in a folder, with what a complete decode told of each: its
-frame count and its key frames. The list of items is drawn once from a seed: distinct pairs, gone
-round again where a run needs more than there are. Where a work is of epochs, it is a warm-up in
-other files, and then a clip of each file, all of them the same clips in each epoch.
+A work's files are made once and kept in a folder, with what a complete decode found: frame counts
+and key frames. The list of items is drawn once from a seed: distinct pairs, repeated if a run needs
+more than there are. A work of epochs has a warm-up with other files, and then in each epoch a clip
+of each file, with the same clips in each epoch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from videoload.clips.regions import scaled_size
 from videoload.errors import CatalogError
 
 OWN = "VIDEOLOAD_BENCH"
-FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept, if nobody says
+FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept by default
 # Works of files that are there: what names their folder, and where in it they are, <...>/*.avi.
 _FOLDERS = {"real": ("VIDEOLOAD_AVI", "actions"), "own": (OWN, ".")}
 _SEED = 0
@@ -46,7 +46,7 @@ class Item(NamedTuple):
 
 
 class File(msgspec.Struct, frozen=True):
-    """One file, and what a complete decode of it told.
+    """One file, and what a complete decode found.
 
     ``keys``: (ordinal, dts) of key frames; ``timed``: each frame's time stamp is its ordinal.
     """
@@ -104,7 +104,7 @@ class Clip:
 
 
 class _Facts(msgspec.Struct):
-    """What is kept of a work's files, and how they were made."""
+    """What is kept about a work's files, and how they were made."""
 
     made_by: str
     files: tuple[File, ...]
@@ -121,7 +121,8 @@ class Kind(NamedTuple):
     # Names that each file has (hard links). With eight there are more than a loader keeps open
     # (videoload: 64), as in a large data set, whose files are not met again so soon.
     names: int = 1
-    # Of epochs: each file is copied so often, to be met for the first time in the first epoch.
+    # In a work of epochs, the number of copies of each file, so that the first epoch reads new
+    # files.
     copies: int = 0
 
 
@@ -151,7 +152,8 @@ WORKS = {
 class Work:
     """Files under ``root``, the clip to take from them, and the items.
 
-    ``met``: of a work of epochs, the files that the warm-up meets, the first ones; else 0.
+    ``met``: the number of files that the warm-up reads (the first ones) in a work of epochs,
+    otherwise 0.
     """
 
     name: str
@@ -177,10 +179,11 @@ class Work:
 
     @cached_property
     def distinct(self) -> list[Item]:
-        """The items, each once, or those of all epochs; a multiple of the batch size.
+        """The distinct items, or those of all epochs; a multiple of the batch size.
 
-        Rounds through all files, each in a new order, since a shuffled epoch of a large data set
-        has no file twice in a row. They end where too few files have a start that was not used yet.
+        They are rounds through all files, each in a new order, since a shuffled epoch of a large
+        data set has no file twice in a row. They end when too few files have a start that was not
+        used yet.
         """
         draw = random.Random(_SEED)
         if self.met:
@@ -199,7 +202,7 @@ class Work:
         return [Item(i, *pair) for i, pair in enumerate(pairs)]
 
     def _epochs(self, draw: random.Random) -> list[Item]:
-        """In each epoch each copy of a file shows what another showed in the epoch before."""
+        """In each epoch, each copy of a file shows what another copy showed in the epoch before."""
         copies = len(self.files) // self.met  # and the file itself
         starts = [
             draw.sample(range(file.frames - self.clip.span + 1), copies)
@@ -222,7 +225,7 @@ class Work:
         return (len(self.files) - self.met) // self.batch
 
     def items(self, count: int) -> list[Item]:
-        """The first ``count`` of the list, gone round where it ends."""
+        """The first ``count`` of the list, repeated if it ends."""
         return list(itertools.islice(itertools.cycle(self.distinct), count))
 
 
@@ -241,7 +244,8 @@ def load(
     clips: int | None = None,
     on_file: Callable[[str], None] = lambda path: None,
 ) -> Work:
-    """The work, its files made if they are not there; ``clips`` a run instead of its own."""
+    """The work; its files are made if they are missing. ``clips`` replaces its own number for a
+    run."""
     kind = WORKS[name]
     root = folder / name
     if name in _FOLDERS:

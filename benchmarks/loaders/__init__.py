@@ -53,7 +53,7 @@ class Loader(NamedTuple):
 
 @cache
 def _import_error(module: str) -> str:
-    """What importing it says, in a process of its own: not all of them bear each other."""
+    """What importing it says, in a process of its own: some of them do not work together."""
     tried = subprocess.run(
         [sys.executable, "-c", f"import {module}"], capture_output=True, text=True, check=False
     )

@@ -1,6 +1,7 @@
-"""The floor: one bare process a core, each in the plain loop, into one buffer of its own.
+"""The limit: one bare process per core, each in the plain loop, with one buffer of its own.
 
-No queue, no batch, no trainer. A loader that hands out clips has to do all of this and more.
+It has no queue, no batch and no trainer. A loader that hands out clips has to do all of this and
+more.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ def timed(work: Work, warm: Sequence[Item], items: Sequence[Item], processes: in
         shares = [warm[number::processes], items[number::processes]]
         child = spawn.Process(target=_loop, args=(theirs, barrier, work, *shares), daemon=True)
         child.start()
-        theirs.close()  # so that it is noticed if the child dies
+        theirs.close()  # so that a dead child is noticed
         pipes.append(pipe)
         children.append(child)
-    # A first batch would be there when each process has made its share of one.
+    # A first batch would be complete when each process has made its share of one.
     first_s = max(pipe.recv() for pipe in pipes) - began
     results = [pipe.recv() for pipe in pipes]
     memory = measure.resident_bytes()  # the processes still wait

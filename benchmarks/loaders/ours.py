@@ -39,7 +39,7 @@ while True:
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """Labels are the items' numbers. The stream goes round the list as often as it has to."""
+    """Labels are the items' numbers. The stream repeats the list as often as needed."""
     once = items[: len(work.distinct)]
     clip = work.clip.spec(sampling="center", pixels="yuv420p" if "yuv420p" in variant else "rgb24")
     with ExitStack() as stack:

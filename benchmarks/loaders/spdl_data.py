@@ -16,8 +16,8 @@ Clip = tuple[int, npt.NDArray[np.uint8]]
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """The filters scale before they convert. By time only the clip's packets are read; files whose
-    time stamps do not hold are read from end to end and asked for ordinals."""
+    """The filters scale before they convert. By time, only the clip's packets are read; files with
+    wrong time stamps are read from end to end and asked for ordinals."""
 
     def read(item: Item) -> Clip:
         file, clip = work.files[item.file], work.clip

@@ -15,7 +15,7 @@ from benchmarks.work import Item, Work
 
 
 def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
-    """In whatever order they get ready."""
+    """Batches in the order in which they get ready."""
     own = threading.local()
 
     def read(file: np.int64, start: np.int64) -> npt.NDArray[np.uint8]:

@@ -1,9 +1,9 @@
-"""Five loaders that people wrote for themselves, each beside videoload doing the same, in one run:
-``python -m benchmarks.recipes``.
+"""Five loaders that people wrote for themselves, each beside a stream that does the same: ``python
+-m benchmarks.recipes``.
 
-Each module re-runs one of them as its author wrote it, in today's Keras or plain Python, and has
-the same items from a stream. A `Row` is one such pair. What only sleeps (storage, a GPU that is
-busy) is scaled down, and each module says by how much; order, sizes and shares are the author's.
+Each module runs one of them as its author wrote it, in today's Keras or plain Python, and gets the
+same items from a stream. A `Row` is one such pair. What only sleeps (storage, a busy GPU) is scaled
+down, and each module says by how much; order, sizes and shares are the author's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ NAMES = ("ordered", "files", "queues", "shuffling", "runner")
 
 
 class Row(msgspec.Struct):
-    """One loader in both ways: seconds for the same steps. ``perfect_s``: where the slower of
-    loading (over so many workers) and training hides the other, and nothing else takes time."""
+    """One loader in both ways: seconds for the same steps. ``perfect_s``: the slower of loading
+    (over as many workers) and training hides the other, and nothing else takes time."""
 
     recipe: str
-    author: str  # what its author measured
+    author: str  # what the author measured
     recipe_s: float
     videoload_s: float
     perfect_s: float
@@ -42,7 +42,7 @@ class Row(msgspec.Struct):
 
     @property
     def recipe_overlap(self) -> float:
-        """The same of the recipe."""
+        """The same share for the recipe."""
         return self.perfect_s / self.recipe_s
 
 
@@ -57,8 +57,8 @@ def warm_up(client: vl.Client, workers: int) -> None:
 
 
 def train(batches: Iterable[Any], step_s: float) -> tuple[float, float]:
-    """A trainer that a device keeps waiting for ``step_s`` at each batch: the seconds that all of
-    it took, and the seconds of them that it waited for batches."""
+    """A trainer that keeps a device busy for ``step_s`` at each batch. Returns the seconds in all,
+    and the seconds for which it waited for batches."""
     began = asked = time.perf_counter()
     waited = 0.0
     for _ in batches:

@@ -63,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def table(rows: list[Row]) -> Table:
-    """Seconds for the same steps, and what share of perfect overlap that is, in both ways; and how
-    many times as fast as the recipe a stream is."""
+    """Seconds for the same steps and their share of perfect overlap, in both ways, and how many
+    times faster a stream is."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False)
     made.add_column("recipe")
     for name in ("its author", "recipe s", "of perfect", "videoload s", "of perfect", "times"):

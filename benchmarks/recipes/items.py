@@ -1,4 +1,5 @@
-"""What the recipes load, and how long that takes. Workers import this: no Keras, no TensorFlow."""
+"""What the recipes load, and how long that takes. Workers import this module, without Keras or
+TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-SCALE = 0.1  # of what only sleeps, where an author's run took most of a minute
+SCALE = 0.1  # scales the sleeps, since an author's run took most of a minute
 
 STORAGE_S = 0.001  # a small file, from storage that is not in memory
 VIDEO_S = 0.94 * SCALE  # an AVI file: with its decoding, its author's took a second
@@ -23,7 +24,7 @@ _left = 0  # of the lot that the generator has made
 
 
 def warm(name: str, rng: np.random.Generator) -> np.int64:
-    """Takes as long as it takes the others to import this module."""
+    """Takes as long as the other workers need to import this module."""
     time.sleep(0.05)
     return np.int64(0)
 
@@ -48,7 +49,7 @@ def npy(path: str, rng: np.random.Generator | None = None) -> Floats:
 
 
 def slow_video(clip: npt.NDArray[np.uint8], rng: Any = None) -> npt.NDArray[np.uint8]:
-    """A clip whose file took so long to come."""
+    """A clip of a file that took a long time to arrive."""
     time.sleep(VIDEO_S)
     return clip
 
@@ -74,11 +75,11 @@ def drawn(number: int, rng: np.random.Generator | None = None) -> Floats:
 
 
 def loaded(name: str, rng: Any = None) -> Floats:
-    """What the QueueRunner's queue is fed with."""
+    """What feeds the QueueRunner's queue."""
     time.sleep(RUNNER_S)
     return np.full((28, 28, 1), float(name), np.float32)
 
 
 def stumbles(name: str, rng: Any = None) -> Floats:
-    """A mistake."""
+    """Has a mistake."""
     raise TypeError("a mistake in the loading function")

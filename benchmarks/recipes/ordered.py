@@ -60,7 +60,7 @@ def videoload(workers: int) -> float:
 
 
 def perfect(workers: int) -> float:
-    """Seconds, where each worker takes the next item as soon as it is free."""
+    """Seconds if each worker takes the next item as soon as it is free."""
     free = [0.0] * workers
     for seconds in _sleeps():
         heapq.heapreplace(free, free[0] + seconds)
