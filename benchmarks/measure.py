@@ -1,4 +1,7 @@
-"""Processor time and memory of this process and all its descendants, from /proc."""
+"""Processor time and memory of this process and all its descendants, from /proc.
+
+Apart from `figures`, because every measured process imports this module: it must stay light.
+"""
 
 from __future__ import annotations
 
