@@ -1,5 +1,5 @@
-"""What is said to hold a training back does: with real workers, which sleep instead of decoding, so
-that no core is needed and a busy machine says the same."""
+"""The verdict is right with real workers. They sleep instead of decoding, so they need no core, and
+a busy machine gives the same verdict."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.support.programs import Program, Programs
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ItemSpec, Stream, StreamStats, head_room
 from videoload.host import cores
+from videoload.stats.waiting import count
 
 pytestmark = [
     pytest.mark.timeout(60 * SECOND),
@@ -32,13 +33,13 @@ WORKER = "import socket, sys; from videoload.__main__ import main; {}; main()"
 
 
 def catalog(*ms: float, items: int = 40) -> Catalog:
-    """Items that take so many milliseconds each, in turn."""
+    """Items that take ``ms`` milliseconds each, in turn."""
     names = [f"{number} {ms[number % len(ms)]}" for number in range(items)]
     return Catalog(names, [0] * items, ["a"])
 
 
 def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
-    """Step by step; what is said of it, but for the first two batches."""
+    """Train step by step; the figures without the first two batches."""
     reader = stream.batches(epochs=10**6)
     for _ in islice(reader, 2):
         time.sleep(step_s)
@@ -50,7 +51,7 @@ def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
 
 @pytest.fixture(scope="module")
 def four() -> Iterator[Client]:
-    """A client of four workers, that have imported what they need."""
+    """A client with four workers that have imported what they need."""
     with Client(workers=4) as client:
         client.wait_for_workers(4, 20 * SECOND)
         for _ in client.stream(catalog(1), ITEM, 1):
@@ -59,7 +60,7 @@ def four() -> Iterator[Client]:
 
 
 def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float = 1) -> Program:
-    """A worker of another host: it has another name, and another pace."""
+    """A worker of another host, with a name and a pace of its own."""
     return programs.python(
         "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
         "--connect", endpoint, "--root", str(root), "--processes", "1",
@@ -68,18 +69,18 @@ def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float
     )  # fmt: skip
 
 
-def test_with_as_many_workers_as_are_asked_for_the_trainer_waits_no_more(four: Client) -> None:
+def test_with_the_recommended_number_of_workers_the_trainer_waits_no_more(four: Client) -> None:
     """Steps of 50 ms, and a worker needs 200 ms for a batch."""
     items = catalog(50)
     with Client(workers=1) as one:
         slow = train(one.stream(items, ITEM, BATCH), 12)
     assert slow.bottleneck == "decoding", slow
-    assert "decoding holds the trainer back: it waits 7" in slow.verdict
+    assert "Decoding is too slow. The trainer waits 7" in slow.verdict
     assert slow.workers_wanted is not None
     assert 3 <= slow.workers_wanted <= 5, slow
     assert slow.utilisation > 0.8
     assert slow.clip_times.transform == pytest.approx(STEP_S, rel=0.3)
-    # Four are just enough: a moment that another process takes is waited for. So the best of three.
+    # Four are just enough, so any moment of another process shows. The best of three counts.
     quick = train(four.stream(items, ITEM, BATCH), 40)
     for _ in range(2):
         if quick.wait_share >= 0.05:
@@ -87,16 +88,16 @@ def test_with_as_many_workers_as_are_asked_for_the_trainer_waits_no_more(four: C
     assert quick.wait_share < 0.05, quick
     assert quick.bottleneck == "trainer"
     assert quick.workers_wanted is not None
-    assert 3 <= quick.workers_wanted <= 5, "it says the same from the other side"
+    assert 3 <= quick.workers_wanted <= 5, "the number is the same from the other side"
 
 
-def test_a_trainer_that_is_slower_is_not_told_to_take_more_workers(four: Client) -> None:
+def test_a_slow_trainer_is_not_told_to_add_workers(four: Client) -> None:
     stream = four.stream(catalog(5), ITEM, BATCH)
     ceiling = head_room(stream, lambda items, labels: time.sleep(STEP_S), steps=3)
     assert ceiling == pytest.approx(1 / STEP_S, rel=0.2)
     stats = train(stream, 15)
     assert stats.bottleneck == "trainer", stats
-    assert stats.verdict.endswith("; 1 of 4 workers would do"), stats
+    assert stats.verdict.endswith(" 1 worker is enough; 4 are running."), stats
     assert stats.batch_waited_s > stats.trainer_waited_s
     assert stats.ceiling_steps_per_s == ceiling
     assert sum(worker.clips for worker in stats.workers) > 0
@@ -118,7 +119,7 @@ def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_
         train(stream, 20, 0)  # until their pace is known
         stats = train(stream, 30, 0.01 * SECOND)
     assert stats.bottleneck == "host", stats
-    assert "host snail is " in stats.verdict
+    assert "Host snail is " in stats.verdict
     rates = {worker.host: worker.clips_per_s for worker in stats.workers}
     assert rates["quick"] > 2.5 * rates["snail"]
 
@@ -134,13 +135,13 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
         stats = train(client.stream(catalog(0), item, BATCH), 20, 0.01 * SECOND)
         worker.end()
     assert stats.bottleneck == "line", stats
-    assert "host far's line is full (" in stats.verdict
+    assert "The line from host far is full (" in stats.verdict
     assert stats.clip_times.wire > 0.02
     assert stats.workers[0].wire_share > 0.5
 
 
-@pytest.mark.skipif(cores() < 2, reason="nothing to give back")
-def test_workers_that_idle_are_given_back_and_the_stream_goes_on(
+@pytest.mark.skipif(cores() < 2, reason="no worker to stop")
+def test_idle_workers_are_stopped_and_the_stream_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "videoload")
@@ -157,12 +158,12 @@ def test_workers_that_idle_are_given_back_and_the_stream_goes_on(
             return len(client.workers) == 1
 
         reader = stream.batches(epochs=10**6)
-        wait_until(read, 20 * SECOND, "all but one are given back")
+        wait_until(read, 20 * SECOND, "all workers but one are stopped")
         read()
         assert stream.stats().departed == cores() - 1
     assert np.concatenate(labels).sum() == 0
     said = [record.getMessage() for record in caplog.records]
-    [line] = [text for text in said if text.startswith("workers: ")]
-    assert f"workers: {cores() - 1} given back, 1 on this host now" in line
+    [line] = [text for text in said if text.startswith("stopped ")]
+    assert line.startswith(f"stopped {count(cores() - 1, 'idle worker')}; 1 is left on this host")
     assert not [text for text in said if "another takes its place" in text]
     assert any(text.startswith("epoch 1: 40 clips in 10 batches, ") for text in said)

@@ -113,7 +113,7 @@ def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
         thread = threading.Thread(target=read_on)
         thread.start()
         wait_until(
-            lambda: stream.stats().verdict.endswith(" s: no worker is connected"), 20 * SECOND
+            lambda: stream.stats().verdict.endswith(" s. No worker is connected."), 20 * SECOND
         )
         stalled = stream.stats(window_s=1)
         assert stalled.wait_share == 1.0

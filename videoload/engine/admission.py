@@ -20,8 +20,8 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
-from videoload.stats.stats import Connected
-from videoload.stats.work import Account
+from videoload.stats.stats import WorkerRecord
+from videoload.stats.work import WorkTimer
 from videoload.transport.messages import Hello
 
 PeerT = TypeVar("PeerT", bound=Hashable)
@@ -42,7 +42,7 @@ class ConnectedWorker:
     is_child: bool
     copy: str = ""  # which copy of the videos it reads; of one that dialled in
     fetches: bool = False  # ... from another host
-    account: Account = field(default_factory=Account)
+    timer: WorkTimer = field(default_factory=WorkTimer)
     heard: float = math.inf  # when its last message came
     last_error: str = ""
 
@@ -56,12 +56,12 @@ class ConnectedWorker:
         """The same for those that read the same copy of the videos."""
         return self.host, self.copy
 
-    def state(self, now: float) -> Connected:
-        """How it is now."""
-        state = "idle" if self.account.is_free else "decoding"
+    def record(self, now: float) -> WorkerRecord:
+        """What is known of it now, without its work."""
+        state = "idle" if self.timer.is_free else "decoding"
         if now - self.heard > _SILENT_S:
             state = "silent"
-        return Connected(self.name, self.host, self.pid, self.is_child, state, self.last_error)
+        return WorkerRecord(self.name, self.host, self.pid, self.is_child, state, self.last_error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from videoload.errors import ProtocolError, VideoloadError
 from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
 from videoload.receivers.pool import Receivers
-from videoload.stats.stats import Meter
+from videoload.stats.meter import Meter
 from videoload.transport.messages import Ended, Landed, Result
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
@@ -113,7 +113,7 @@ class Answers:
 
     def _lose(self, peer: Peer, lease: int, *, blame: bool) -> None:
         if (worker := self._workers.get(peer)) is not None:
-            worker.account.failed(time.monotonic())
+            worker.timer.failed(time.monotonic())
         self._commands.extend(self._table.landed(lease, whole=False, blame=blame))
 
     def _shares(self, peer: Peer) -> bool:
@@ -144,7 +144,7 @@ class Answers:
         place, worker = self._table.place(peer, result.lease), self._workers[peer]
         now = time.monotonic()
         if place is None:  # void: all that is known is that it has one less
-            worker.account.failed(now)
+            worker.timer.failed(now)
             self._commands.extend(
                 self._table.result(peer, result.lease, _NO_FRAMES, result.decode_s)
             )
@@ -154,10 +154,10 @@ class Answers:
         frames = _as_frames(result.frames, rows, stream.spec)
         if len(result.rates) not in (0, rows):
             raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
-        work = worker.account.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
+        work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
         videos = self._table.videos(peer, result.lease)
-        stream.meter.did(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
-        self._meter.did(worker.name, work, (), now)
+        stream.meter.worked(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
+        self._meter.worked(worker.name, work, (), now)
         if worker.is_child or not stream.spec.files:
             stream.note_rates(videos, result.rates)
             self._commands.extend(self._table.result(peer, result.lease, frames, result.decode_s))

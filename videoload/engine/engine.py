@@ -22,6 +22,7 @@ import gc
 import logging
 import math
 import os
+import platform
 import secrets
 import socket
 import sys
@@ -30,7 +31,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import lru_cache, partial
 
 import zmq
@@ -46,7 +46,6 @@ from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStream, ReaderQueue
 from videoload.engine.own_files import OwnFiles
 from videoload.engine.rate_limited_log import RateLimitedLog
-from videoload.engine.snapshots import Snapshots, take_snapshot
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
 from videoload.leases.commands import (
     AskStorage,
@@ -62,8 +61,10 @@ from videoload.leases.commands import (
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.receivers.pool import Receivers
-from videoload.stats.stats import Connected, Meter, WorkerStats
-from videoload.stats.work import Work
+from videoload.stats.meter import Meter
+from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
+from videoload.stats.stats import WorkerRecord, WorkerStats
+from videoload.stats.work import NO_WORK
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Keep
 from videoload.storage.roots import is_url
@@ -100,7 +101,6 @@ _LEASE_BYTES = 31 << 20
 _BEAT_S = 0.25  # workers send heartbeats so often, and the table is ticked
 _SILENCE_S = 2.0  # the leases of a remote worker silent for so long go to others
 _HEARTBEAT_S = 0.5  # this trainer sends heartbeats so often, and finds out which workers are gone
-_LATELY_S = 10.0  # how busy a worker is, is told of so long
 _START_S = 30.0
 _STOP_S = 10.0
 _MAX_MESSAGES = 64  # messages taken at one address before the others and the clock have their turn
@@ -231,23 +231,22 @@ class Engine:
         return here
 
     def worker_stats(self) -> tuple[WorkerStats, ...]:
-        """The figures of each worker that is connected: its clips and its pace so far, and how busy
-        it was in the last seconds."""
-        ever, lately = self._meter.work(-math.inf), self._meter.work(time.monotonic() - _LATELY_S)
-        found = []
-        for worker in self.connected():
-            now = worker.stats(lately.get(worker.name, Work()), _LATELY_S)
-            so_far = worker.stats(ever.get(worker.name, Work()))
-            found.append(replace(so_far, busy_share=now.busy_share, wire_share=now.wire_share))
-        return tuple(found)
+        """The figures of each connected worker: all its clips, and its shares of the last 10 s."""
+        ever, lately = self._meter.work(-math.inf), self._meter.work(time.monotonic() - WINDOW_S)
+        return tuple(
+            worker._replace(work=ever.get(worker.name, NO_WORK)).stats(
+                lately.get(worker.name, NO_WORK), WINDOW_S
+            )
+            for worker in self.records()
+        )
 
     def line_is_full(self) -> bool:
         """Whether workers of other hosts get no leases, since others' pixels fill the line."""
         return self._table.line_is_full
 
-    def connected(self) -> list[Connected]:
-        """The workers that are connected, and how they are."""
-        return self._membership.connected()
+    def records(self) -> list[WorkerRecord]:
+        """The connected workers, without their work."""
+        return self._membership.records()
 
     @property
     def departed(self) -> int:
@@ -508,7 +507,7 @@ class Engine:
         if (known := self._workers.get(peer)) is not None:
             known.heard = now
         if isinstance(message, Watch):
-            if (told := self._snapshots.tell(now, self._take_snapshot)) is not None:
+            if (told := self._snapshots.answer(now, self._take_snapshot)) is not None:
                 peer.send(told)
         elif isinstance(message, Hello):
             self._membership.admit(peer, message, now)
@@ -525,7 +524,7 @@ class Engine:
             lease, at, reason = message.lease, message.at, message.reason
             dropped, fatal = message.dropped, message.fatal
             if known is not None:
-                known.account.failed(now)
+                known.timer.failed(now)
                 known.last_error = "" if dropped else reason.partition("\n")[0]
             if fatal:
                 first = reason.partition("\n")[0]  # the error tells the rest
@@ -540,7 +539,11 @@ class Engine:
             self._membership.said_bye(peer, message, now)
 
     def _take_snapshot(self) -> Snapshot:
-        return take_snapshot(list(self._streams.values()), self.worker_stats(), self.connected())
+        records = self.records()
+        latest = list(self._streams.values())[-MAX_STREAMS:]
+        streams = [stream.record(records, self.departed, WINDOW_S) for stream in latest]
+        trainer = f"{platform.node()}:{os.getpid()}"
+        return snapshot(trainer, streams, self.worker_stats())
 
     def _hear_receiver(self, told: FromReceiver) -> None:
         """An answer is in its place, a data connection has ended, or a receiver has begun."""
@@ -608,7 +611,7 @@ class Engine:
             answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         lease = stream.lease(grant.lease, grant.samples, place)
-        self._workers[peer].account.granted(time.monotonic())
+        self._workers[peer].timer.granted(time.monotonic())
         if not peer.send(lease) and place is None:
             self._membership.gone(peer, died=False)
 

@@ -17,6 +17,7 @@ from videoload.leases.commands import AskStorage
 from videoload.leases.silence import Look
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import GIVEN_BACK, Supervisor
+from videoload.stats.waiting import count
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -87,10 +88,11 @@ class LocalWorkers:
     def needed(self) -> float | None:
         """How many workers all streams that are read now are worth, if that is known. Any thread
         may ask."""
-        connected = self._membership.connected()
+        workers = self._membership.records()
         meters = [stream.meter for stream in list(self._streams.values()) if stream.readers]
         needs = [
-            meter.need(connected, WINDOW_S) if meter.batches >= FEWEST else None for meter in meters
+            meter.workers_needed(workers, WINDOW_S) if meter.totals().batches >= FEWEST else None
+            for meter in meters
         ]
         # One that is not known yet may be more than all others.
         return sum(filter(None, needs)) if needs and None not in needs else None
@@ -108,10 +110,13 @@ class LocalWorkers:
         if self._auto is None:
             return
         need, have = self.needed(), self._supervisor.count
-        elsewhere = sum(not worker.is_child for worker in self._membership.connected())
+        elsewhere = sum(not worker.is_child for worker in self._membership.records())
         keep = self._auto.decide(have, elsewhere, need)
         if keep is None or need is None:
             return
         self._supervisor.resize(keep)
-        what = f"{have - keep} given back" if keep < have else f"{keep - have} started again"
-        _log.info("workers: %s, %d on this host now; the trainer keeps %.1f busy", what, keep, need)
+        left = f"{keep} {'is' if keep == 1 else 'are'} left"
+        what = f"stopped {count(have - keep, 'idle worker')}; {left}"
+        if keep > have:
+            what = f"started {count(keep - have, 'worker')} again; {keep} are running"
+        _log.info("%s on this host (the trainer needs %.1f)", what, need)

@@ -19,7 +19,7 @@ from videoload.leases.commands import Command, Dismiss, Evict, Pause
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.receivers.pool import Receivers
-from videoload.stats.stats import Connected
+from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer, Router
@@ -65,10 +65,10 @@ class Membership:
 
     # Any thread may ask
 
-    def connected(self) -> list[Connected]:
-        """The workers that are connected, and how they are."""
+    def records(self) -> list[WorkerRecord]:
+        """The connected workers, without their work."""
         now = time.monotonic()
-        return [worker.state(now) for worker in list(self._workers.values())]
+        return [worker.record(now) for worker in list(self._workers.values())]
 
     def wait_for(self, count: int, timeout_s: float, is_over: Callable[[], bool]) -> int:
         """Wait until ``count`` workers are connected, or time is out, or all is over; returns how

@@ -7,6 +7,7 @@ A `Stream` makes both. The readers and the error of an `OpenStream` are the I/O 
 from __future__ import annotations
 
 import copy
+import math
 import threading
 import time
 import weakref
@@ -28,7 +29,8 @@ from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
-from videoload.stats.stats import Meter
+from videoload.stats.meter import Meter
+from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.slots import Arena
@@ -69,6 +71,24 @@ class OpenStream:
         self.rates = np.zeros(len(self.catalog))
         self.clip_bytes = self.spec.clip_bytes
 
+    def record(
+        self, workers: Sequence[WorkerRecord], departed: int, window_s: float = math.inf
+    ) -> StreamRecord:
+        """The figures now. ``workers`` are connected, ``departed`` have left. For any thread."""
+        bad_videos = tuple(self.quarantine.videos)
+        queues = list(self.readers.values())
+        return StreamRecord(
+            stream=self.id,
+            what=f"{len(self.catalog)} videos, clips {self.spec.shape}",
+            step=self.step,
+            batches_per_epoch=len(self.plan),
+            readers=len(queues),
+            ready=sum(queue.ready for queue in queues),
+            slots=self.arena.slots,
+            stats=self.meter.read(workers, departed, bad_videos, window_s),
+            totals=self.meter.totals(),
+        )
+
     def place(self, slot: int, row: int) -> Place:
         """Where the clips from ``row`` of a slot are."""
         return Place(self.id, slot * self.arena.stride + row * self.clip_bytes)
@@ -108,7 +128,7 @@ class ReaderQueue:
         self._lock = threading.Lock()
         self._ready: deque[Ready] = deque()
         self._put: deque[float] = deque()  # when each of them was
-        self.lay_s = 0.0  # how long the last one that was taken had been ready
+        self.waited_s = 0.0  # how long the last one that was taken had been ready
         self._taken: list[Ready] = []  # by the consumer, which has not handed them over yet
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # rung with each change; at times for none
@@ -141,7 +161,7 @@ class ReaderQueue:
             with self._lock:
                 if self._ready:
                     self._taken.append(self._ready[0])
-                    self.lay_s = time.monotonic() - self._put.popleft()
+                    self.waited_s = time.monotonic() - self._put.popleft()
                     return self._ready.popleft()
                 error = self._error
             if error is not None:

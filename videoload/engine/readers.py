@@ -24,8 +24,7 @@ from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo, batch_info
-from videoload.stats.metrics import WINDOW_S, StreamFigures
-from videoload.stats.stats import StreamStats
+from videoload.stats.stats import StreamRecord, StreamStats
 from videoload.transport.slots import aligned_copy
 
 _log = logging.getLogger(__name__)
@@ -131,7 +130,7 @@ class Readers:
                         yield None
                     else:
                         engine.calls.check_thread()
-                source.meter.lay(queue.lay_s)
+                source.meter.batch_waited(queue.waited_s)
                 source.step = batch.step
                 if meter is not None:
                     meter.got(number, len(batch.samples))
@@ -238,22 +237,18 @@ class Readers:
 
     def stats(self, window_s: float = math.inf) -> StreamStats:
         """What the stream did in the last ``window_s`` seconds."""
+        return self.record(window_s).stats
+
+    def record(self, window_s: float) -> StreamRecord:
+        """All figures, with those of the last ``window_s`` seconds."""
         engine = self._engine
-        bad_videos = tuple(self.quarantine.videos)
-        return self.meter.read(engine.connected(), engine.departed, bad_videos, window_s)
+        return self._source.record(engine.records(), engine.departed, window_s)
 
     def log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one."""
         if (step + 1) % len(self) == 0 and _log.isEnabledFor(logging.INFO):
             figures = self.stats(self.meter.since("epoch"))
             _log.info("epoch %d: %s", (step + 1) // len(self), figures)
-
-    def figures(self) -> StreamFigures:
-        """What Prometheus shows of this stream."""
-        blocked_s, first_batch_s = self.meter.blocked()
-        return StreamFigures(
-            str(self._source.id), self.stats(), self.stats(WINDOW_S), blocked_s, first_batch_s
-        )
 
     # The end
 

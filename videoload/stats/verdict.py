@@ -1,13 +1,14 @@
-"""What holds a training back, in one sentence, and how many workers would do. Pure.
+"""What slows a training down, in plain English, and how many workers are enough. Pure.
 
-The number of workers is demand over the mean rate of a worker, as the autoscaler of tf.data's
-service has it. *Demand*: the clips per second that the trainer would take if it never waited, known
-from its steps. *Rate*: the clips per second that a worker decodes while it decodes. Neither changes
-with who waits for whom, so that one look at a slow stream tells what a quick one needs.
+The number of workers is demand divided by the mean rate of a worker, as the autoscaler of tf.data's
+service computes it. *Demand* is the clips per second that the trainer would take if it never
+waited; its steps tell. The *rate* is the clips per second of a worker while it decodes. Neither
+depends on who waits for whom at the moment. So one look at a slow stream tells what a fast one
+needs.
 
-But more workers help only where decoding is what is short, and where there is room for them. So
-what speaks against it is asked first, and what it is becomes the sentence: a line that is full, a
-few files, one host or worker much slower than the others, cores that are all in use.
+More workers help only if decoding is the slow part and there is room for them. So the other causes
+are checked first, and the first one found is reported: a full line, a few slow files, one host or
+worker much slower than the others, cores that are all busy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from videoload.stats.stats import WorkerRecord
 from videoload.stats.waiting import Figures, count
 from videoload.stats.work import SlowFiles, Work, total
 
@@ -35,36 +37,27 @@ Bottleneck = Literal[
     "batches",
 ]
 
-_ENOUGH = 0.05  # of the time a trainer may wait where the workers suffice
-_KEEPS_UP = 0.10  # below this share of waiting nobody is told to do anything
-_STALLED_S = 5.0  # a wait that is longer and goes on is told by itself
-_LINE = 0.3  # of their time workers wait for their line: it is full
-_FILES, _FEW = 0.2, 0.1  # of the decoding, for so few of the files that were met
+_ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
+_KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended
+_STALLED_S = 5.0  # a longer wait that still goes on is reported instead of anything else
+_LINE = 0.3  # share of their time that workers wait for a full line
+_FILES, _FEW = 0.2, 0.1  # share of the decoding for this share of the files: a few slow files
 _SLOW = 2.0  # times as slow as the others
-_KNOWN = 3  # leases of a worker tell its pace
-_AT_WORK = 0.7  # of its time a worker that decodes wants a core; else it waits for its storage
-_NO_CORE = 0.2  # of the time that it wants one it has none: they are all in use
-_STORAGE = 0.5  # of their work, workers wait for their storage: that is what takes the time
-_IDLE = 0.5  # busy for less of their time, workers are not what is short
-_MOST = 64  # times as many workers: then the number says nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a worker that is connected now did for the stream; ``here``: on the trainer's host."""
-
-    name: str
-    host: str
-    here: bool
-    is_child: bool
-    work: Work
+_KNOWN = 3  # a worker's pace is known after this many leases
+_AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it waits for storage
+_NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
+_STORAGE = 0.5  # share of their work that workers wait for slow storage
+_IDLE = 0.5  # workers that are busy for less of their time are not too few
+_MOST = 64  # times the present workers; a larger number means nothing
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What holds the training back; ``sentence`` says it. ``wanted``: workers like these with which
-    the trainer would wait a twentieth of the time at most; None where nothing tells.
-    ``utilisation``: the share of their time that workers are busy."""
+    """What slows the training down, in one word and in plain English.
+
+    With ``wanted`` workers like these, the trainer would wait a twentieth of the time at most; None
+    if that is not known. ``utilisation`` is the share of their time that workers are busy.
+    """
 
     bottleneck: Bottleneck
     sentence: str
@@ -73,60 +66,61 @@ class Verdict:
 
 
 def judge(
-    found: Figures, workers: Sequence[Measured], *, cores: int, files: SlowFiles,
-    ceiling: float | None = None, line_is_full: bool = False,
+    found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
+    own_host: str = "", ceiling: float | None = None, line_is_full: bool = False,
 ) -> Verdict:  # fmt: skip
-    """What the figures mean. ``cores``: of this host, for workers; ``ceiling``: steps per second
-    that the trainer takes without loading, if that was measured; ``line_is_full``: workers of other
-    hosts get no leases, since the answers of others are all that the line brings."""
+    """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
+    ``ceiling``: steps per second of the trainer without loading, if they were measured.
+    ``line_is_full``: workers of other hosts get no leases, because pixels fill the line."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     need = workers_needed(found, workers)
     wanted = None if need is None else max(1, math.ceil(need))
 
-    def verdict(bottleneck: Bottleneck, sentence: str) -> Verdict:
-        return Verdict(bottleneck, sentence, wanted, utilisation)
+    def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
+        return Verdict(bottleneck, " ".join(sentences), wanted, utilisation)
 
-    stalled = found.stalled_s >= _STALLED_S
-    if not found.batches and not stalled:
-        return verdict("unknown", "nothing was read")
-    waits = f"it waits {found.wait_share:.0%} of the time"
-    if stalled:
-        waits = f"the trainer has been waiting for {found.stalled_s:.0f} s"
-        those = count(len(workers), "worker")
-        why = f"{those} connected, and none delivers" if workers else "no worker is connected"
-        return verdict("workers", f"{waits}: {why}")
+    if found.stalled_s >= _STALLED_S:
+        waits = f"The trainer has been waiting for {found.stalled_s:.0f} s."
+        if not workers:
+            return verdict("workers", waits, "No worker is connected.")
+        return verdict("workers", waits, f"{_are(len(workers))} connected, but none delivers.")
+    if not found.batches:
+        return verdict("unknown", "Nothing was read yet.")
+    waits = f"The trainer waits {found.wait_share:.0%} of the time"
     if found.wait_share <= _KEEPS_UP:
-        if wanted is not None and wanted < len(workers):
-            would = f"{wanted} of {len(workers)} workers would do"
-            return verdict("trainer", f"the trainer is the slower side: {waits}; {would}")
-        return verdict("trainer", f"decoding keeps up: the trainer {waits[3:]}")
+        too_many = wanted is not None and wanted < len(workers)
+        enough = [f"{_are(wanted or 0)} enough; {len(workers)} are running."] if too_many else []
+        return verdict("trainer", f"Decoding keeps up. {waits}.", *enough)
     if not workers:
-        return verdict("workers", f"the trainer {waits[3:]}: no worker is connected")
+        return verdict("workers", f"{waits}.", "No worker is connected.")
     if found.later_share <= _KEEPS_UP:
-        first = f"nearly all of it for the first batches, {found.first_s:.1f} s"
-        return verdict("batches", f"decoding keeps up, but the trainer {waits[3:]}, {first}")
+        first = f"nearly all of it for the first batches ({found.first_s:.1f} s)"
+        return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
     bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
     if bottleneck == "decoding":
-        bottleneck, why = _more(workers, wanted, cores)
+        bottleneck, why = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and (waited := _waited_for_storage(works)) > _STORAGE:
             bottleneck = "storage"
-            why = f"workers wait for their storage for {waited:.0%} of their work; {why}"
-    cost = _cost(found, ceiling)
-    return verdict(bottleneck, f"decoding holds the trainer back: {waits}{cost}; {why}")
+            why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
+    return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found, ceiling)}.", why)
 
 
-def workers_needed(found: Figures, workers: Iterable[Measured]) -> float | None:
-    """Workers that the demand is worth, if no more than a twentieth of the time may be waited; None
-    where that is not known: without a step between two waits, the demand is infinite."""
+def workers_needed(found: Figures, workers: Iterable[WorkerRecord]) -> float | None:
+    """Workers that meet the demand if the trainer may wait a twentieth of the time. None if that is
+    not known: without a step between two waits, the demand is infinite."""
     rates = [rate for worker in workers if (rate := _rate(worker.work)) > 0]
     if not rates or not found.demand or math.isinf(found.demand):
         return None
     return (1 - _ENOUGH) * found.demand * len(rates) / sum(rates)
 
 
+def _are(workers: int) -> str:
+    return "1 worker is" if workers == 1 else f"{workers} workers are"
+
+
 def _rate(work: Work) -> float:
-    """Clips per second of a worker that has a core for itself."""
+    """Clips per second of a worker, if it had a core for itself."""
     busy_s = work.busy_s
     if _wants_core(work):
         busy_s -= min(work.no_core_s, 0.9 * busy_s)
@@ -138,8 +132,8 @@ def _wants_core(work: Work) -> bool:
 
 
 def _waited_for_storage(work: Work) -> float:
-    """The share of their work that workers had no core and wanted none; 0 where the kernel does not
-    tell."""
+    """The share of their work that workers had no core and wanted none; 0 if the kernel does not
+    report it."""
     cores_s = work.core_s + work.no_core_s
     waited_s = work.busy_s - work.transform_s - cores_s if cores_s > 0 else 0.0
     return max(0.0, waited_s) / work.busy_s if work.busy_s > 0 else 0.0
@@ -150,46 +144,46 @@ def _is_short_of_cores(work: Work) -> bool:
 
 
 def _reason(
-    workers: Sequence[Measured], files: SlowFiles, utilisation: float, *, line_is_full: bool
+    workers: Sequence[WorkerRecord], files: SlowFiles, utilisation: float, *, line_is_full: bool
 ) -> tuple[Bottleneck, str]:
-    """What but the number of workers it is."""
-    dialled = [worker.work for worker in workers if not worker.is_child]
-    work = total(dialled)
+    """Checks every cause except too few workers."""
+    remote = [worker.work for worker in workers if not worker.is_child]
+    work = total(remote)
     if line_is_full and work.passed_s > 0:
-        all_of_them = count(len(dialled), "worker")
-        rate = work.sent_bytes * len(dialled) / work.passed_s
-        return "line", f"the line from {all_of_them} is full ({rate / 1e6:.1f} MB/s)"
-    hosts: dict[str, list[Measured]] = defaultdict(list)
+        rate = work.sent_bytes * len(remote) / work.passed_s
+        return "line", f"The line from {count(len(remote), 'worker')} is full ({_mb(rate)})."
+    hosts: dict[str, list[WorkerRecord]] = defaultdict(list)
     for worker in workers:
         hosts[worker.host].append(worker)
-    works = {host: total(worker.work for worker in those) for host, those in hosts.items()}
-    for host, those in hosts.items():
-        work = total(worker.work for worker in those if not worker.is_child)
+    for host, there in hosts.items():
+        work = total(worker.work for worker in there if not worker.is_child)
         if work.wire_s > _LINE * work.passed_s:
             waiting = work.wire_s / work.passed_s
-            rate = work.sent_bytes / (work.busy_s + work.wire_s)
-            brings = f"{rate * len(those) / 1e6:.1f} MB/s, and workers there wait for it"
-            return "line", f"host {host}'s line is full ({brings} {waiting:.0%} of the time)"
+            rate = work.sent_bytes * len(there) / (work.busy_s + work.wire_s)
+            full = f"The line from host {host} is full ({_mb(rate)})."
+            return "line", f"{full} Its workers wait for it {waiting:.0%} of the time."
     if files.share > _FILES and files.slow <= max(1, _FEW * files.met):
-        those_files = count(files.slow, "file")
-        verb = "takes" if files.slow == 1 else "take"
-        return "files", f"{those_files} {verb} {files.share:.0%} of the decoding"
-    slow = _slower(works) if len(hosts) > 1 else None
+        take = "1 file takes" if files.slow == 1 else f"{files.slow} files take"
+        return "files", f"{take} {files.share:.0%} of the decoding time."
+    works = {host: total(worker.work for worker in there) for host, there in hosts.items()}
+    slow = _slower({f"Host {host}": work for host, work in works.items()})
+    slow = slow or _slower({f"Worker {worker.name}": worker.work for worker in workers})
     if slow is not None:
-        return "host", f"host {slow[0]} is {slow[1]:.0f} times as slow as the others"
-    slow = _slower({worker.name: worker.work for worker in workers})
-    if slow is not None:
-        return "host", f"worker {slow[0]} is {slow[1]:.0f} times as slow as the others"
+        return "host", f"{slow[0]} is {slow[1]:.0f} times as slow as the others."
     if utilisation < _IDLE:
         return "batches", (
-            f"workers are busy for {utilisation:.0%} of it only: more of them would not help, "
-            "more slots= or longer epochs may"
+            f"Workers are busy only {utilisation:.0%} of the time, so more workers would not help. "
+            "Try more slots= or longer epochs."
         )
     return "decoding", ""
 
 
+def _mb(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e6:.1f} MB/s"
+
+
 def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
-    """Who is much slower than the others in the middle, and how many times."""
+    """The one that is much slower than the median of the others, and how many times."""
     paces = {name: work.clip_s for name, work in works.items() if work.leases >= _KNOWN}
     if len(paces) < 2:
         return None
@@ -199,42 +193,43 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
     return (name, times) if times >= _SLOW else None
 
 
-def _more(workers: Sequence[Measured], wanted: int | None, cores: int) -> tuple[Bottleneck, str]:
+def _more(
+    workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
+) -> tuple[Bottleneck, str]:
     """How many more workers, and where."""
     have = len(workers)
     hosts: dict[str, list[Work]] = defaultdict(list)
+    here: list[Work] = []
     for worker in workers:
-        hosts["" if worker.here else worker.host].append(worker.work)
-    here = hosts.pop("", [])
+        is_here = worker.is_child or worker.host == own_host
+        (here if is_here else hosts[worker.host]).append(worker.work)
     work = total(here)
     full = _is_short_of_cores(work) or (len(here) >= cores and _wants_core(work))
     crowded = [host for host, works in hosts.items() if _is_short_of_cores(total(works))]
-    names = f"{'hosts' if len(crowded) > 1 else 'host'} {', '.join(crowded)}"
-    told = wanted is not None and wanted <= _MOST * have
+    there = f"all cores of {'hosts' if len(crowded) > 1 else 'host'} {', '.join(crowded)}"
+    is_known = wanted is not None and wanted <= _MOST * have
+    missing = (wanted or 0) - have
     if not full and (here or len(crowded) < len(hosts)):
-        more = max(1, (wanted or 0) - have)
-        those = count(more, "more worker")
+        about = f"about {count(max(1, missing), 'worker')}" if is_known else "workers"
         like = "like this one" if have == 1 else "like these"
-        where = f", but not on {names}, whose cores are all in use" if crowded else ""
-        if told:
-            return "decoding", f"about {those} {like} would end that{where}"
-        return "decoding", f"more workers {like} would make it faster{where}"
+        where = f", but elsewhere: {there} are busy" if crowded else ""
+        return "decoding", f"Add {about} {like}{where}."
     spare = max(0, len(here) - cores) if full else 0
-    too_many = f", and {cores} of the {len(here)} workers here would do" if spare else ""
-    can = f"the {count(cores, 'core')} of this host can do no more{too_many}"
+    busy = "The only core is busy" if cores == 1 else f"All {cores} cores are busy"
     if crowded:
-        can = f"{can}, nor can those of {names}" if full else f"the cores of {names} are all in use"
-    more = max(1, (wanted or 0) - have + spare)
-    if told:
-        return "cores", f"{can}: about {count(more, 'worker')} on other hosts would end that"
-    return "cores", f"{can}: workers on other hosts would make it faster"
+        busy = f"{busy}, and {there} too" if full else f"A{there[1:]} are busy"
+    more = max(1, missing + spare)
+    where = "another host" if is_known and more == 1 else "other hosts"
+    about = f"about {count(more, 'worker')}" if is_known else "workers"
+    stop = f" You can stop {spare} of the {len(here)} here." if spare else ""
+    return "cores", f"{busy}. Add {about} on {where}.{stop}"
 
 
-def _cost(found: Figures, ceiling: float | None) -> str:
-    """What loading costs, in steps a second."""
+def _steps(found: Figures, ceiling: float | None) -> str:
+    """The trainer's steps per second, with and without loading."""
     clips = found.clips / found.batches if found.batches else 0.0
     if not clips:
         return ""
     could = found.demand / clips if ceiling is None else ceiling
     takes = found.clips_per_s / clips
-    return f" ({takes:.3g} steps/s of {could:.3g})" if math.isfinite(could) else ""
+    return f" ({takes:.3g} of {could:.3g} steps/s)" if math.isfinite(could) else ""

@@ -1,14 +1,14 @@
-"""How long the readers of a stream waited, and what they would take. Pure: no clock, no threads.
+"""How long the readers of a stream waited, and how fast they would read. Pure: time is passed in.
 
-A reader asks for a batch, gets it, and asks for the next one when it is through with it. From when
-it asks until it gets, it waits; the rest is a *step*. Two things are no step:
+A reader asks for a batch, gets it, and asks for the next one when it has used it. From the request
+until it gets the batch, it waits. The rest is a *step*. Two things do not count as steps:
 
-  * what is before a reader's first question and after its last batch: a stream that nobody reads
-    waits for nobody;
-  * a *pause*, a step of another kind than the others: a validation, a model that is saved, the
+  * The time before a reader's first request and after its last batch: a stream that nobody reads
+    is not waited for.
+  * A *pause*, which is much longer than the other steps: a validation, a model that is saved, the
     evening after a notebook's cell.
 
-Time is that of readers, so two that wait half of their time each wait half of the time.
+The time is that of readers. If each of two readers waits half of its time, the share is a half.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# A pause is longer than this, and than so many times what this share of the steps stays below.
+# A pause is longer than `_PAUSE_S`, and longer than `_PAUSE_STEPS` times the step that a share of
+# `_MOST` of all steps stays below.
 _PAUSE_S = 1.0
 _PAUSE_STEPS = 10
 _MOST = 0.9
@@ -35,11 +36,12 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of the time in which the stream was read: ``batches`` and ``clips`` that were got,
-    ``clips_per_s``, ``wait_share``; ``stalled_s``: how long a reader has been waiting by now, the
-    one that waits longest. ``demand``: clips per second that the readers would take if they never
-    waited, infinity where they do nothing else. ``first_s``: what all waited for their first
-    batches; ``reading_s``, of all of them together."""
+    """What readers did while they read a stream.
+
+    ``stalled_s`` is the longest wait that still goes on. ``demand`` is the clips per second that
+    the readers would take if they never waited; infinity if they only wait. ``first_s`` is what
+    all readers waited for their first batches, and ``reading_s`` their time altogether.
+    """
 
     batches: int
     clips: int
@@ -52,7 +54,7 @@ class Figures:
 
     @property
     def later_share(self) -> float:
-        """The share of the time that was waited, but for first batches."""
+        """The share of the time that readers waited, without their first batches."""
         later_s = self.reading_s - self.first_s
         return (self.wait_share * self.reading_s - self.first_s) / later_s if later_s > 0 else 0.0
 
@@ -60,8 +62,8 @@ class Figures:
 def figures(
     taken: Sequence[Taken], waiting: Mapping[int, float], now: float, since: float = -math.inf
 ) -> Figures:
-    """What the batches ``taken``, in the order in which they were got, come to ``since`` then;
-    ``waiting``: since when readers wait by now."""
+    """The figures of the time ``since``. ``taken`` are batches in the order in which readers got
+    them. ``waiting`` tells since when each reader that waits now does so."""
     going_on = [Taken(reader, asked, now, 0) for reader, asked in waiting.items()]
     got = [each for each in taken if each.got > since]
     spans: list[tuple[float, float]] = []  # each batch's step and wait
@@ -96,7 +98,7 @@ def _demand(clips: int, steps_s: float, readers: float) -> float:
 
 
 def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:
-    """Each batch, and how long the step before it was: 0 where there was none, or a pause."""
+    """Each batch with the length of the step before it. It is 0 for a first batch and a pause."""
     steps: list[float | None] = []
     until: dict[int, float] = {}  # when each reader got its last batch
     for each in taken:
@@ -111,8 +113,8 @@ def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:
 
 
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """How long at least one of them lasts."""
-    covered, until = 0.0, float("-inf")
+    """How long at least one of the spans lasts."""
+    covered, until = 0.0, -math.inf
     for begin, end in sorted(spans):
         covered += max(0.0, end - max(begin, until))
         until = max(until, end)

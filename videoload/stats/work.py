@@ -1,12 +1,12 @@
 """What workers did for a stream, by worker and by time. Pure: time is passed in.
 
-Nobody's clock is compared with another's. A worker says how long it decoded, and how long it had no
-lease before that; the trainer knows how long it had none to give. What is left, the worker waited
-for its line: for pixels that are on their way, or a lease that is.
+Clocks of two hosts are never compared. A worker reports how long it decoded, and how long it had no
+lease before. The trainer knows how long it had no lease to give to that worker. For the rest of the
+time, the worker waited for its line: for a lease, or for pixels to be sent.
 
                   trainer:  grants A, B ......... A arrives, grants C ..... B arrives
     line                       \\                 /            \\            /
-                  worker:       ── A ── B ────── idle (the line) ── C ──
+                  worker:       -- A -- B ------ idle (the line) -- C --
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from cachetools import LRUCache
 from videoload.transport.messages import Result, Spent
 
 _BUCKET_S = 1.0
-_OF_A_KIND = 8  # buckets of one length, before two of them are merged: windows are met to an eighth
-_PAUSE_S = 1.0  # who has no lease for longer is in a pause: the trainer validates, or its user left
-_FILES = 1 << 14  # whose times are kept: the lighter half goes when there are more
-_SLOW_FILE = 5.0  # times what a clip takes on average
-_FILE_LOOKS = 8  # the slowest files that are told
-_WORKERS = 1 << 12  # whose pace is kept, 3 KB each
-_RECENT = 64  # clips tell a worker's pace
-_PACE_KNOWN = 8  # with fewer, it is taken for one of middling pace
+_SAME_LENGTH = 8  # buckets of one length, before two are merged: windows are exact to an eighth
+_PAUSE_S = 1.0  # longer times without a lease are pauses: the trainer validates, or its user left
+_FILES = 1 << 14  # with more files, the half that took the least time is forgotten
+_SLOW_FILE = 5.0  # times the time of other clips
+_SLOWEST = 8  # files that are reported
+_WORKERS = 1 << 12  # their paces are kept, 3 KB each
+_RECENT = 64  # clips from which a worker's pace is computed
+_PACE_KNOWN = 8  # a worker with fewer clips counts as one of average pace
 
 
 class Work(NamedTuple):
-    """What a worker did: clips, bytes of pixels that came by a line, and seconds.
+    """What a worker did: clips, bytes of pixels that came over a network, and seconds.
 
-    ``busy_s`` are those of the phases; ``free_s`` it had no lease, which is to say no slot;
-    ``wire_s`` it waited for its line. ``core_s`` it was on a core, ``no_core_s`` it waited for one.
+    ``busy_s`` is the sum of the phases, from ``open_s`` on. In ``free_s`` the worker had no lease,
+    because no slot was free. In ``wire_s`` it waited for its line. It ran on a core for ``core_s``,
+    and waited for a core for ``no_core_s``.
     """
 
     clips: int = 0
@@ -58,75 +59,75 @@ class Work(NamedTuple):
     transform_s: float = 0.0
 
     def plus(self, other: Work) -> Work:
-        """What both did."""
+        """The sum of both."""
         return Work(*map(add, self, other))
 
     @property
     def passed_s(self) -> float:
-        """The time that it took: work, and waiting for a slot or for the line."""
+        """Seconds of work, and of waiting for a slot or for the line."""
         return self.busy_s + self.free_s + self.wire_s
 
     @property
     def clip_s(self) -> float:
-        """What a clip took."""
+        """Seconds of work for a clip."""
         return self.busy_s / self.clips if self.clips else 0.0
 
 
-_NOTHING = Work()
+NO_WORK = Work()
 
 
 def total(works: Iterable[Work]) -> Work:
-    """All of it."""
-    return reduce(Work.plus, works, _NOTHING)
+    """The sum of all."""
+    return reduce(Work.plus, works, NO_WORK)
 
 
 def _count(works: dict[str, Work], worker: str, work: Work) -> None:
-    works[worker] = works.get(worker, _NOTHING).plus(work)
+    works[worker] = works.get(worker, NO_WORK).plus(work)
 
 
-class Account:
-    """A worker's leases, and what it says of them."""
+class WorkTimer:
+    """Measures one worker: when it has leases, and what it reports about them."""
 
     def __init__(self) -> None:
         self._held = 0
-        self._answered = False  # before its first answer, it imports and sets up
-        self._since = 0.0  # when it was given its first lease, lost its last one, or answered
+        self._answered = False  # before its first answer, a worker imports and sets up
+        self._since = 0.0  # when it got its first lease, lost its last one, or answered
         self._free_s = 0.0  # since its last answer
 
     @property
     def is_free(self) -> bool:
-        """Whether it has no lease."""
+        """Whether the worker has no lease."""
         return self._held == 0
 
     def granted(self, now: float) -> None:
-        """It was given a lease."""
+        """The worker was given a lease."""
         if not self._held:
             self._free_s = now - self._since
             self._since = now
         self._held += 1
 
     def failed(self, now: float) -> None:
-        """It answered one with a failure."""
+        """The worker answered a lease with a failure."""
         self._held = max(0, self._held - 1)
         self._since, self._free_s, self._answered = now, 0.0, True
 
     def answered(self, result: Result, clips: int, sent_bytes: int, now: float) -> Work:
-        """It answered one, of so many clips; returns what it did. A worker may say anything: no
-        more is believed than has passed."""
+        """The worker answered a lease of ``clips`` clips; returns what it did. A worker may claim
+        any time. It is limited to the time that has passed here."""
         spent, free_s, passed_s = result.spent, self._free_s, max(0.0, now - self._since)
 
-        def said(seconds: float, most: float = passed_s) -> float:
-            return min(seconds, most) if seconds > 0 else 0.0  # what is not a number is none
+        def limited(seconds: float, most: float = passed_s) -> float:
+            return min(seconds, most) if seconds > 0 else 0.0  # also if it is not a number
 
-        idle_s, busy_s = said(spent.idle, free_s + passed_s), said(result.decode_s)
+        idle_s, busy_s = limited(spent.idle, free_s + passed_s), limited(result.decode_s)
         if not self._answered:
             idle_s = free_s = 0.0
         self.failed(now)
         return Work(
             clips, 1, sent_bytes,
-            max(0.0, busy_s - said(spent.importing)), min(free_s, _PAUSE_S),
-            max(0.0, idle_s - free_s), said(spent.core), said(spent.no_core),
-            *map(said, _phases(spent)),
+            max(0.0, busy_s - limited(spent.importing)), min(free_s, _PAUSE_S),
+            max(0.0, idle_s - free_s), limited(spent.core), limited(spent.no_core),
+            *map(limited, _phases(spent)),
         )  # fmt: skip
 
 
@@ -134,17 +135,20 @@ def _phases(spent: Spent) -> tuple[float, ...]:
     return spent.open, spent.index, spent.seek, spent.decode, spent.scale, spent.transform
 
 
-class Ledger:
-    """The work of all workers, by time: a bucket a second, and of older ones two are merged into
-    one of twice the length. So a day takes a hundred buckets, and a window is met to an eighth."""
+class WorkHistory:
+    """The work of all workers, by time.
+
+    There is one bucket per second. Two older ones are merged into one of twice the length. So a day
+    takes a hundred buckets, and a window is exact to an eighth of its length.
+    """
 
     def __init__(self) -> None:
-        self.all: dict[str, Work] = {}  # since it began
+        self._all: dict[str, Work] = {}
         self._buckets: list[_Bucket] = []  # the oldest first
 
     def add(self, now: float, worker: str, work: Work) -> None:
-        """A worker did that."""
-        _count(self.all, worker, work)
+        """A worker did this work."""
+        _count(self._all, worker, work)
         if not self._buckets or now >= self._buckets[-1].begin + _BUCKET_S:
             self._buckets.append(_Bucket(now, now, 0, {}))
             self._merge()
@@ -153,6 +157,8 @@ class Ledger:
 
     def read(self, since: float) -> dict[str, Work]:
         """The work since then, by worker."""
+        if since == -math.inf:
+            return dict(self._all)
         found: dict[str, Work] = {}
         for bucket in reversed(self._buckets):
             if bucket.end < since:
@@ -167,7 +173,7 @@ class Ledger:
             begin = end
             while begin and self._buckets[begin - 1].kind == kind:
                 begin -= 1
-            if end - begin <= _OF_A_KIND:
+            if end - begin <= _SAME_LENGTH:
                 return
             older, newer = self._buckets[begin : begin + 2]
             for worker, work in newer.works.items():
@@ -181,13 +187,13 @@ class Ledger:
 @dataclass(eq=False, slots=True)
 class _Bucket:
     begin: float
-    end: float  # when it was added to last
-    kind: int  # it is 2**kind seconds long, or longer
+    end: float  # when work was added last
+    kind: int  # the bucket is 2**kind seconds long, or longer
     works: dict[str, Work]
 
 
 class FileTime(NamedTuple):
-    """What the clips of a file took, in all, and ``least`` one of them."""
+    """The seconds that all clips of a file took, and the ``least`` that one of them took."""
 
     video: int
     clips: int
@@ -199,9 +205,12 @@ _NO_FILE = FileTime(-1, 0, 0.0)
 
 
 class SlowFiles(NamedTuple):
-    """So many files of those that were ``met``, of which each clip takes five times as long as of
-    others (of at least two: what was slow once may have been its storage), and the share of all
-    decoding that they take; and of which a clip takes longest."""
+    """How many of the files ``met`` are ``slow``, and the ``share`` of all decoding that they took.
+
+    Each clip of a slow file took five times as long as clips of other files. There are at least two
+    such clips, because one may have waited for storage. ``slowest``: the files whose clips took
+    longest, slow or not.
+    """
 
     slow: int = 0
     met: int = 0
@@ -210,20 +219,21 @@ class SlowFiles(NamedTuple):
 
 
 class FileTimes:
-    """What the clips of each file took, as a worker of middling pace would have taken: else the
-    files that a slow worker met would look slow.
+    """The time that the clips of each file took, as a worker of average pace would have taken it.
+    Otherwise the files of a slow worker would look slow.
 
-    A pace is a median: the clips of slow files do not make those who met them slow workers."""
+    A pace is a median, so the clips of slow files do not make their workers look slow.
+    """
 
     def __init__(self) -> None:
         self._files: dict[int, FileTime] = {}
         self._all = _NO_FILE
         self._recent: deque[float] = deque(maxlen=_RECENT)
-        # What its last clips took. Workers come and go: a long training meets more and more names.
+        # The seconds of each worker's last clips. In a long training, workers come and go.
         self._workers: LRUCache[str, deque[float]] = LRUCache(_WORKERS)
 
     def add(self, worker: str, clips: Sequence[tuple[int, float]]) -> None:
-        """A worker took so many seconds for a clip of each of these videos."""
+        """A worker decoded ``clips``: the video of each, and the seconds that it took."""
         count, spent_s = len(clips), sum(seconds for _, seconds in clips)
         if not spent_s:
             return
@@ -248,7 +258,7 @@ class FileTimes:
         if not seconds:
             return SlowFiles()
         most = _SLOW_FILE / 2 * seconds / clips
-        # What is slow is no measure of itself: the others are, once they are known.
+        # Slow files are compared with the others, which are known only after a first estimate.
         for _ in range(2):
             slow = [file for file in self._files.values() if file.clips > 1 and file.least > most]
             others = clips - sum(file.clips for file in slow)
@@ -256,7 +266,7 @@ class FileTimes:
                 most = _SLOW_FILE * max(0.0, seconds - sum(map(_seconds, slow))) / others
         share = min(1.0, sum(map(_seconds, slow)) / seconds)
         slowest = sorted(self._files.values(), key=lambda file: -file.seconds / file.clips)
-        return SlowFiles(len(slow), len(self._files), share, tuple(slowest[:_FILE_LOOKS]))
+        return SlowFiles(len(slow), len(self._files), share, tuple(slowest[:_SLOWEST]))
 
 
 def _seconds(file: FileTime) -> float:

@@ -33,7 +33,8 @@ from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats import metrics
-from videoload.stats.stats import Meter, WorkerStats
+from videoload.stats.meter import Meter
+from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Keep
 from videoload.storage.opening import open_storage
 from videoload.storage.roots import is_url
@@ -324,7 +325,7 @@ def _serve_metrics(port: int, engine: Engine, open_: list[weakref.ref[Readers]])
     def collect() -> Iterable[Metric]:
         found = [readers for each in list(open_) if (readers := each()) is not None]
         return metrics.families(
-            [readers.figures() for readers in found],
+            [readers.record(metrics.WINDOW_S) for readers in found],
             engine.worker_stats(),
             engine.departed,
             engine.decoded(),

@@ -47,8 +47,8 @@ def snapshot(workers: int = 3, streams: int = 1, more: int = 0, batch: int = 213
         [
             StreamLine(
                 n, "9537 videos, clips (16, 112, 112, 3)", batch, 100, 1, 3, 8, 251.0, 0.41,
-                "decoding holds the trainer back: it waits 41% of the time; about 3 more workers "
-                "like these would end that", 6, 1, slow, bad,
+                "Decoding is too slow. The trainer waits 41% of the time. Add about 3 workers like "
+                "these.", 6, 1, slow, bad,
             )
             for n in range(streams)
         ],
@@ -61,7 +61,7 @@ def test_no_line_is_wider_than_the_terminal_and_what_matters_is_there(width: int
     shown = Shown(snapshot(), width)
     assert max(map(len, shown.lines)) <= width
     for text in ("trainer gpu1:4711", "epoch 3, batch 14 of 100", "queue 3 of 8", "waits 41%",
-                 "about 3 more workers like these would end that", "decoding", "idle", "silent",
+                 "Add about 3 workers like these.", "decoding", "idle", "silent",
                  "91%", "1 bad"):  # fmt: skip
         assert text in shown.words, width
 

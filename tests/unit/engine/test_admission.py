@@ -13,7 +13,7 @@ from videoload.engine.admission import (
     Refusal,
     workers_at_most,
 )
-from videoload.stats.stats import Connected
+from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Hello
 
 TOKEN = "5e" * 32
@@ -184,11 +184,11 @@ def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
     worker = ConnectedWorker("there", 7, is_child=False)
-    assert worker.state(100.0) == Connected("there:7", "there", 7, False, "idle", "")
-    worker.account.granted(100.0)
+    assert worker.record(100.0) == WorkerRecord("there:7", "there", 7, False, "idle", "")
+    worker.timer.granted(100.0)
     worker.heard, worker.last_error = 100.0, "is not a video"
-    assert worker.state(102.0).state == "decoding"
-    assert worker.state(102.1)[-2:] == ("silent", "is not a video")
+    assert worker.record(102.0).state == "decoding"
+    assert worker.record(102.1)[-3:-1] == ("silent", "is not a video")
 
 
 @pytest.mark.parametrize(

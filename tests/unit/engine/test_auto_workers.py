@@ -7,7 +7,8 @@ import math
 import pytest
 
 from videoload.engine.auto_workers import AutoWorkers
-from videoload.stats.verdict import Measured, workers_needed
+from videoload.stats.stats import WorkerRecord
+from videoload.stats.verdict import workers_needed
 from videoload.stats.waiting import Figures
 from videoload.stats.work import Work
 
@@ -32,7 +33,7 @@ def test_nobody_is_sent_away_before_it_was_found_three_times_in_a_row() -> None:
 
 def test_a_reader_of_which_no_step_was_seen_decides_nothing() -> None:
     no_step = Figures(1, 8, 8.0, 1.0, 0.0, demand=math.inf, first_s=1.0, reading_s=1.0)
-    worker = Measured("a:1", "a", True, True, Work(clips=8, leases=1, busy_s=1.0))
+    worker = WorkerRecord("a:1", "a", 1, True, "idle", "", Work(clips=8, leases=1, busy_s=1.0))
     need = workers_needed(no_step, [worker])
     assert decided(AutoWorkers(6), 6, [need] * 9) is None
     assert decided(AutoWorkers(6), 6, [1.0, 1.0, need, 1.0, 1.0]) is None

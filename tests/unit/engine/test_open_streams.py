@@ -109,11 +109,11 @@ def test_how_long_a_batch_lay_ready_is_known_when_it_is_taken() -> None:
         queue.put(batch(step))
     assert queue.ready == 3
     queue.take(0)
-    first_s = queue.lay_s
+    first_s = queue.waited_s
     assert 0 <= first_s <= time.monotonic() - began
     queue.take_back()
     assert queue.ready == 0
     queue.put(batch(1))
     put = time.monotonic()
     assert queue.take(0) is not None
-    assert queue.lay_s <= time.monotonic() - put + first_s, "not since it was put the first time"
+    assert queue.waited_s <= time.monotonic() - put + first_s, "not since it was put the first time"

@@ -23,8 +23,9 @@ from videoload import __version__
 from videoload.commands import cli
 from videoload.processes import metrics as worker_metrics
 from videoload.processes import supervisor
-from videoload.stats.metrics import StreamFigures, families
-from videoload.stats.stats import Meter
+from videoload.stats.meter import Meter
+from videoload.stats.metrics import families
+from videoload.stats.stats import StreamRecord
 from videoload.transport import sockets as transport
 
 PROJECT = Path(__file__).parents[3]
@@ -310,8 +311,8 @@ def test_grafana_finds_its_files_and_prometheus() -> None:
 
 
 def test_the_dashboard_shows_what_is_told() -> None:
-    nothing = Meter().read((), 0, ())
-    empty = StreamFigures("0", nothing, nothing, 0.0, 0.0)
+    meter = Meter()
+    empty = StreamRecord(0, "", -1, 0, 0, 0, 0, meter.read((), 0, ()), meter.totals())
     told = {metric.name for metric in families([empty], (), 0, 0)}
     told |= {metric.name for metric in worker_metrics.families(worker_metrics.State(0.0))}
     shown = (MONITOR / "grafana/videoload.json").read_text()

@@ -1,4 +1,4 @@
-"""What Prometheus is told of a client follows from its figures."""
+"""The metrics for Prometheus follow from the figures of a client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from videoload import BadVideo, StreamStats, WorkerStats
-from videoload.stats.metrics import StreamFigures, families, workers_wanted
+from videoload.stats.metrics import families, workers_wanted
+from videoload.stats.stats import StreamRecord, Totals
 from videoload.transport.metrics_port import Metric
 
 
@@ -21,19 +22,23 @@ def stats(rate: float, waited: float) -> StreamStats:
     return StreamStats(5, 40, rate, waited, 1, (), 0, 0, bad, "all is well")
 
 
-def told(*streams: StreamFigures) -> dict[str, Metric]:
+def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
+    return StreamRecord(stream, "clips", 4, 10, 1, 0, 8, stats, totals)
+
+
+def told(*streams: StreamRecord) -> dict[str, Metric]:
     workers = [worker(1, 50), worker(2, 50), worker(3, 20, "b")]
     return {metric.name: metric for metric in families(streams, workers, 2, 330)}
 
 
-def test_every_figure_of_a_stream_is_told_with_its_number() -> None:
+def test_every_figure_of_a_stream_is_labelled_with_its_number() -> None:
     found = told(
-        StreamFigures("0", stats(50, 0.2), stats(60, 0.25), 3.5, 0.75),
-        StreamFigures("4", stats(50, 0.2), stats(60, 0.25), 0.0, None),
+        record(0, stats(60, 0.25), Totals(7, 56, 3.5, 0.75)),
+        record(4, stats(60, 0.25), Totals(7, 56, 0.0, None)),
     )
     first = {"stream": "0"}
     for name, value in {
-        "batches_total": 5, "clips_total": 40, "copied_batches_total": 1,
+        "batches_total": 7, "clips_total": 56, "copied_batches_total": 1,
         "iter_blocked_seconds_total": 3.5, "wait_ratio": 0.25, "clips_per_second": 60,
         "bad_videos": 1,
     }.items():  # fmt: skip
@@ -42,7 +47,7 @@ def test_every_figure_of_a_stream_is_told_with_its_number() -> None:
     assert found["videoload_time_to_first_batch_seconds"].samples == [(first, 0.75)]
 
 
-def test_workers_are_told_by_host_and_those_that_are_gone_are_not_forgotten() -> None:
+def test_workers_are_counted_by_host_and_departed_ones_stay_in_the_totals() -> None:
     found = told()
     assert found["videoload_workers"].samples == [({"host": "a"}, 2), ({"host": "b"}, 1)]
     assert found["videoload_decoded_clips_total"].samples == [({}, 330)]
@@ -51,8 +56,8 @@ def test_workers_are_told_by_host_and_those_that_are_gone_are_not_forgotten() ->
     assert (labels, rate) == ({"worker": "b:3", "host": "b"}, 20)
 
 
-def test_names_are_those_that_prometheus_asks_for() -> None:
-    for name, metric in told(StreamFigures("0", stats(5, 0), stats(5, 0), 0, 0)).items():
+def test_metric_names_follow_the_rules_of_prometheus() -> None:
+    for name, metric in told(record(0, stats(5, 0), Totals(0, 0, 0, 0))).items():
         assert re.fullmatch(r"videoload_[a-z]+(_[a-z]+)*", name)
         assert name.endswith("_total") == (metric.kind == "counter")
         assert metric.help.endswith(".")
@@ -69,13 +74,13 @@ def test_names_are_those_that_prometheus_asks_for() -> None:
         ([None], 0, 1),
     ],
 )
-def test_as_many_workers_are_wanted_as_the_verdicts_say(
+def test_the_verdicts_tell_how_many_workers_are_wanted(
     told: list[int | None], workers: int, wanted: int
 ) -> None:
     streams = [replace(stats(100, 0.5), workers_wanted=number) for number in told]
     assert workers_wanted(streams, workers) == wanted
 
 
-def test_no_worker_is_wanted_where_nobody_reads() -> None:
+def test_no_worker_is_wanted_if_nobody_reads() -> None:
     assert workers_wanted([], 1) == 0
     assert workers_wanted([stats(0, 0)], 1) == 0

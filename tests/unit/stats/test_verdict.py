@@ -1,13 +1,13 @@
-"""What holds a training back: figures in, one sentence and a number of workers out."""
+"""What slows a training down: figures in, plain English and a number of workers out."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
-from videoload.stats.verdict import Measured, Verdict, judge, workers_needed
+from videoload.stats.stats import WorkerRecord
+from videoload.stats.verdict import Verdict, judge, workers_needed
 from videoload.stats.waiting import Figures
 from videoload.stats.work import SlowFiles, Work
 
@@ -18,7 +18,7 @@ BATCH = 8
 def figures(
     wait: float, *, step_s: float = 0.05, first_s: float = 0.0, stalled_s: float = 0.0
 ) -> Figures:
-    """Of a trainer that steps for so long, and waits for that share of the time."""
+    """A trainer whose steps take ``step_s``, and that waits for this share of the time."""
     batches = round(PASSED_S * (1 - wait) / step_s)
     clips = BATCH * batches
     demand = clips / (PASSED_S * (1 - wait)) if wait < 1 else math.inf
@@ -30,23 +30,23 @@ def figures(
 def worker(
     number: int = 1, *, host: str = "here", rate: float = 40.0, busy: float = 1.0,
     core: float = 0.0, no_core: float = 0.0, wire: float = 0.0,
-) -> Measured:  # fmt: skip
-    """One that makes so many clips a second while it is busy; shares are of its time."""
+) -> WorkerRecord:  # fmt: skip
+    """A worker that makes ``rate`` clips per second while it is busy. Shares are of its time."""
     work = Work(
         clips=int(rate * busy * PASSED_S), leases=50, busy_s=busy * PASSED_S,
         wire_s=wire * PASSED_S, free_s=(1 - busy - wire) * PASSED_S,
         core_s=core * busy * PASSED_S, no_core_s=no_core * busy * PASSED_S,
         sent_bytes=int(rate * busy * PASSED_S) * 600_000,
     )  # fmt: skip
-    return Measured(f"{host}:{number}", host, host == "here", host == "here", work)
+    return WorkerRecord(f"{host}:{number}", host, number, host == "here", "idle", "", work)
 
 
-def workers(count: int, **how: object) -> list[Measured]:
+def workers(count: int, **how: object) -> list[WorkerRecord]:
     return [worker(number, **how) for number in range(count)]  # type: ignore[arg-type]
 
 
 def said(
-    found: Figures, those: list[Measured], *, cores: int = 2, files: SlowFiles | None = None,
+    found: Figures, those: list[WorkerRecord], *, cores: int = 2, files: SlowFiles | None = None,
     ceiling: float | None = None, line_is_full: bool = False,
 ) -> Verdict:  # fmt: skip
     return judge(
@@ -55,19 +55,17 @@ def said(
     )  # fmt: skip
 
 
-def test_workers_that_wait_for_something_are_too_few() -> None:
+def test_busy_workers_that_are_too_few() -> None:
     """Steps of 50 ms, and a worker needs 200 ms for a batch of 8."""
     found = said(figures(0.75), workers(1))
     assert found == Verdict(
         "decoding",
-        "decoding holds the trainer back: it waits 75% of the time (5 steps/s of 20); about 3 more "
-        "workers like this one would end that",
+        "Decoding is too slow. The trainer waits 75% of the time (5 of 20 steps/s). "
+        "Add about 3 workers like this one.",
         4,
         1.0,
     )
-    assert said(figures(0.41), workers(2)).sentence.endswith(
-        "about 2 more workers like these would end that"
-    )
+    assert said(figures(0.41), workers(2)).sentence.endswith("Add about 2 workers like these.")
 
 
 @pytest.mark.parametrize("step_s", [0.02, 0.05, 0.1, 0.33])
@@ -81,181 +79,183 @@ def test_the_number_of_workers_follows_from_one_look_whoever_waits(
     busy = min(1.0, right / have)
     found = said(figures(wait, step_s=step_s), workers(have, rate=BATCH / batch_s, busy=busy))
     assert found.wanted is not None
-    assert 1 - found.wanted / right < 0.051, "with so many, a twentieth is waited at most"
-    assert found.wanted == 1 or 1 - (found.wanted - 2) / right > 0.05, "and with two fewer, more"
+    assert 1 - found.wanted / right < 0.051, "then a twentieth is waited at most"
+    assert found.wanted == 1 or 1 - (found.wanted - 2) / right > 0.05, (
+        "and with two workers fewer, more"
+    )
 
 
-def test_a_trainer_that_is_slower_is_told_how_many_would_do() -> None:
+def test_a_slow_trainer_hears_how_many_workers_are_enough() -> None:
     found = said(figures(0.02), workers(6, busy=0.3))
     assert found.bottleneck == "trainer"
     assert found.sentence == (
-        "the trainer is the slower side: it waits 2% of the time; 4 of 6 workers would do"
+        "Decoding keeps up. The trainer waits 2% of the time. 4 workers are enough; 6 are running."
     )
     assert said(figures(0.03), workers(4)).sentence == (
-        "decoding keeps up: the trainer waits 3% of the time"
+        "Decoding keeps up. The trainer waits 3% of the time."
     )
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.04, 0.07, 0.1])
 @pytest.mark.parametrize("rate", [1.0, 10.0, 40.0, 400.0])
-def test_below_a_tenth_nobody_is_asked_for_more(wait: float, rate: float) -> None:
+def test_below_a_tenth_of_waiting_nothing_is_recommended(wait: float, rate: float) -> None:
     for those in (workers(1, rate=rate), workers(4, rate=rate), []):
         found = said(figures(wait), those)
         assert found.bottleneck == "trainer"
-        assert "more" not in found.sentence
+        assert "Add" not in found.sentence
 
 
-def test_four_workers_on_two_cores_are_not_told_that_more_would_help() -> None:
+def test_four_workers_on_two_cores_need_other_hosts_and_not_more_workers_here() -> None:
     found = said(figures(0.6), workers(4, rate=20.0, core=0.5, no_core=0.5))
     assert found.bottleneck == "cores"
     assert found.sentence == (
-        "decoding holds the trainer back: it waits 60% of the time (8 steps/s of 20); the 2 cores "
-        "of this host can do no more, and 2 of the 4 workers here would do: about 2 workers on "
-        "other hosts would end that"
+        "Decoding is too slow. The trainer waits 60% of the time (8 of 20 steps/s). All 2 cores "
+        "are busy. Add about 2 workers on other hosts. You can stop 2 of the 4 here."
     )
 
 
-def test_as_many_workers_as_cores_that_decode_all_the_time_fill_them() -> None:
+def test_as_many_decoding_workers_as_cores_keep_all_cores_busy() -> None:
     assert said(figures(0.5), workers(2, core=0.95)).bottleneck == "cores"
     assert said(figures(0.5), workers(2, core=0.3)).bottleneck == "storage"
     assert said(figures(0.5), workers(1, core=0.95)).bottleneck == "decoding"
     one = said(figures(0.5), workers(1, core=0.6, no_core=0.4))
-    assert one.bottleneck == "cores", "the trainer, or somebody else, has the others"
+    assert one.bottleneck == "cores", "the trainer, or another program, has the other core"
 
 
-def test_workers_on_other_hosts_help_where_this_one_is_full() -> None:
+def test_workers_on_other_hosts_help_if_all_cores_here_are_busy() -> None:
     both = [*workers(2, core=0.95), *workers(2, host="there", core=0.95)]
     found = said(figures(0.5), both)
-    assert "about 1 worker on other hosts would end that" in found.sentence
+    assert "Add about 1 worker on another host." in found.sentence
 
 
-def test_hosts_whose_cores_are_all_in_use_are_named() -> None:
+def test_hosts_whose_cores_are_all_busy_are_named() -> None:
     there = workers(2, host="there", core=0.6, no_core=0.4)
     found = said(figures(0.5), there)
     assert found.bottleneck == "cores"
-    assert "; the cores of host there are all in use: about " in found.sentence
+    assert " All cores of host there are busy. Add about " in found.sentence
     found = said(figures(0.5), [*workers(2, core=0.95), *there])
     assert found.bottleneck == "cores"
-    assert "; the 2 cores of this host can do no more, nor can those of host there: about " in (
-        found.sentence
-    )
+    assert " All 2 cores are busy, and all cores of host there too. Add about " in found.sentence
     found = said(figures(0.5), [*workers(2, host="far", core=0.9), *there])
     assert found.bottleneck == "decoding"
     assert found.sentence.endswith(
-        "1 more worker like these would end that, but not on host there, whose cores are all in use"
+        " Add about 1 worker like these, but elsewhere: all cores of host there are busy."
     )
 
 
-def test_workers_that_wait_for_their_storage_say_so() -> None:
+def test_slow_storage_is_named() -> None:
     found = said(figures(0.75), workers(1, core=0.25, no_core=0.05))
     assert found == Verdict(
         "storage",
-        "decoding holds the trainer back: it waits 75% of the time (5 steps/s of 20); workers wait "
-        "for their storage for 70% of their work; about 3 more workers like this one would end "
-        "that",
+        "Decoding is too slow. The trainer waits 75% of the time (5 of 20 steps/s). Workers spend "
+        "70% of their work waiting for their storage. Add about 3 workers like this one.",
         4,
         1.0,
     )
     assert said(figures(0.75), workers(1, core=0.6)).bottleneck == "decoding"
-    assert said(figures(0.75), workers(1)).bottleneck == "decoding", "the kernel does not tell"
+    assert said(figures(0.75), workers(1)).bottleneck == "decoding", "the kernel does not report it"
 
 
 def test_a_full_line_is_named() -> None:
     both = [worker(1), *workers(3, host="far", busy=0.2, wire=0.6, rate=50.0)]
     found = said(figures(0.4), both)
     assert found.bottleneck == "line"
-    assert "host far's line is full (22.5 MB/s, and workers there wait for it 60% of" in (
-        found.sentence
+    assert found.sentence.endswith(
+        " The line from host far is full (22.5 MB/s). Its workers wait for it 60% of the time."
     )
 
 
 def test_a_line_that_many_workers_fill_together_is_named() -> None:
-    """They are not asked for more than it brings, and so do not wait for it themselves."""
+    """They get no more leases than the line carries, so they do not wait for it themselves."""
     many = [worker(1), *workers(20, host="far", busy=0.2, rate=10.0)]
     found = said(figures(0.4), many, line_is_full=True)
     assert found.bottleneck == "line"
-    assert found.sentence.endswith("; the line from 20 workers is full (24.0 MB/s)")
+    assert found.sentence.endswith(" The line from 20 workers is full (24.0 MB/s).")
     assert said(figures(0.4), many).bottleneck != "line"
-    assert said(figures(0.4), workers(2), line_is_full=True).bottleneck != "line", "none dialled in"
+    assert said(figures(0.4), workers(2), line_is_full=True).bottleneck != "line", (
+        "no worker dialled in"
+    )
 
 
 def test_a_host_that_is_slower_than_the_others_is_named_and_so_is_a_worker() -> None:
     both = [*workers(2), *workers(2, host="there", rate=13.3)]
     found = said(figures(0.4), both)
     assert found.bottleneck == "host"
-    assert found.sentence.endswith("; host there is 3 times as slow as the others")
+    assert found.sentence.endswith(" Host there is 3 times as slow as the others.")
     mixed = [worker(1), worker(2, rate=13.3)]
     assert said(figures(0.4), mixed).sentence.endswith(
-        "; worker here:2 is 3 times as slow as the others"
+        " Worker here:2 is 3 times as slow as the others."
     )
     assert said(figures(0.4), [worker(1), worker(2, rate=25.0)]).bottleneck == "decoding"
 
 
-def test_a_worker_of_which_little_is_known_is_called_nothing() -> None:
+def test_a_worker_with_few_leases_is_not_called_slow() -> None:
     known = worker(2, rate=1.0)
-    new = replace(known, work=known.work._replace(leases=2))
+    new = known._replace(work=known.work._replace(leases=2))
     assert said(figures(0.4), [worker(1), new]).bottleneck == "decoding"
 
 
 @pytest.mark.parametrize(("slow", "verb"), [(4, "4 files take"), (1, "1 file takes")])
-def test_files_that_take_much_of_the_decoding_are_counted(slow: int, verb: str) -> None:
+def test_slow_files_are_counted(slow: int, verb: str) -> None:
     found = said(figures(0.4), workers(4), files=SlowFiles(slow, 400, 0.3))
-    assert (found.bottleneck, f"{verb} 30% of the decoding" in found.sentence) == ("files", True)
+    assert (found.bottleneck, f"{verb} 30% of the decoding time." in found.sentence) == (
+        "files",
+        True,
+    )
 
 
-def test_many_files_or_a_small_share_are_no_few_slow_files() -> None:
+def test_many_slow_files_or_a_small_share_are_not_reported() -> None:
     for files in (SlowFiles(100, 400, 0.6), SlowFiles(4, 400, 0.1)):
         assert said(figures(0.4), workers(4), files=files).bottleneck == "decoding"
 
 
-def test_more_workers_do_not_help_where_they_idle() -> None:
+def test_more_workers_do_not_help_if_workers_idle() -> None:
     found = said(figures(0.4), workers(4, busy=0.2))
     assert found.bottleneck == "batches"
-    assert "workers are busy for 20% of it only" in found.sentence
+    assert "Workers are busy only 20% of the time" in found.sentence
 
 
-def test_the_first_batches_are_told_apart() -> None:
+def test_waiting_for_the_first_batches_is_reported_as_such() -> None:
     found = said(figures(0.3, first_s=28.0), workers(4))
     assert found.bottleneck == "batches"
     assert found.sentence == (
-        "decoding keeps up, but the trainer waits 30% of the time, nearly all of it for the first "
-        "batches, 28.0 s"
+        "Decoding keeps up. The trainer waits 30% of the time, nearly all of it for the first "
+        "batches (28.0 s)."
     )
 
 
-def test_no_worker_and_a_stall_are_told_however_good_the_figures_are() -> None:
+def test_a_stall_is_reported_even_if_the_figures_are_good() -> None:
     assert said(figures(0.6), []).sentence == (
-        "the trainer waits 60% of the time: no worker is connected"
+        "The trainer waits 60% of the time. No worker is connected."
     )
-    stall = "the trainer has been waiting for 12 s: "
-    assert said(figures(0.01, stalled_s=12), []).sentence == stall + "no worker is connected"
+    stall = "The trainer has been waiting for 12 s. "
+    assert said(figures(0.01, stalled_s=12), []).sentence == stall + "No worker is connected."
     assert said(figures(0.01, stalled_s=12), workers(2)).sentence == (
-        stall + "2 workers connected, and none delivers"
+        stall + "2 workers are connected, but none delivers."
     )
     first = Figures(0, 0, 0.0, 1.0, 12.0)
-    assert said(first, []).sentence == stall + "no worker is connected"
+    assert said(first, []).sentence == stall + "No worker is connected."
 
 
-def test_a_stream_that_was_not_read_or_only_just_asked_says_so() -> None:
+def test_a_stream_without_a_batch_has_no_verdict() -> None:
     for stalled_s in (0.0, 1.0):
         found = Figures(0, 0, 0.0, 1.0, stalled_s)
-        assert said(found, workers(2)) == Verdict("unknown", "nothing was read", None, 1.0)
+        assert said(found, workers(2)) == Verdict("unknown", "Nothing was read yet.", None, 1.0)
 
 
-def test_a_trainer_that_does_nothing_else_than_wait_is_given_no_number() -> None:
+def test_a_trainer_that_only_waits_gets_no_number() -> None:
     found = said(Figures(100, 800, 8.0, 1.0, 0.0, math.inf, 1.0, 100.0), workers(2))
     assert found.sentence == (
-        "decoding holds the trainer back: it waits 100% of the time; more workers like these would "
-        "make it faster"
+        "Decoding is too slow. The trainer waits 100% of the time. Add workers like these."
     )
     assert found.wanted is None
 
 
-def test_a_ceiling_that_was_measured_takes_the_place_of_the_steps() -> None:
-    assert "(5 steps/s of 25)" in said(figures(0.75), workers(1), ceiling=25.0).sentence
+def test_a_measured_ceiling_replaces_the_one_from_the_steps() -> None:
+    assert "(5 of 25 steps/s)" in said(figures(0.75), workers(1), ceiling=25.0).sentence
 
 
-def test_nothing_is_needed_where_nothing_is_known() -> None:
+def test_the_number_of_workers_needed_is_unknown_without_figures() -> None:
     assert workers_needed(figures(0.5), []) is None
     assert workers_needed(figures(0.5), [worker(busy=0.0)]) is None
     assert workers_needed(Figures(0, 0, 0.0, 0.0, 0.0), workers(1)) is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.stats.work import Account, FileTimes, Ledger, SlowFiles, Work, total
+from videoload.stats.work import FileTimes, SlowFiles, Work, WorkHistory, WorkTimer, total
 from videoload.transport.messages import Result, Spent
 
 
@@ -17,9 +17,9 @@ def result(busy_s: float, idle_s: float = 0.0, **spent: float) -> Result:
     return Result(1, [[0]], busy_s, spent=Spent(idle=idle_s, **spent))
 
 
-def started(now: float = 0.0) -> Account:
+def started(now: float = 0.0) -> WorkTimer:
     """A worker that has answered its first lease, and has none."""
-    account = Account()
+    account = WorkTimer()
     account.granted(now - 1)
     account.answered(result(0.5), 1, 0, now)
     return account
@@ -59,7 +59,7 @@ def test_a_pause_is_no_waiting_for_a_slot() -> None:
 
 
 def test_what_comes_before_the_first_answer_is_setting_up() -> None:
-    account = Account()
+    account = WorkTimer()
     account.granted(100.0)
     work = account.answered(result(3.0, 60.0, importing=2.5), 4, 0, 103.0)
     assert (work.busy_s, work.free_s, work.wire_s) == (0.5, 0.0, 0.0)
@@ -89,26 +89,27 @@ def test_no_more_is_believed_than_passed(lies: list[float]) -> None:
 # All of them
 
 
-def test_windows_have_what_was_in_them() -> None:
-    ledger = Ledger()
+def test_a_window_has_the_work_of_its_time() -> None:
+    history = WorkHistory()
     for second in range(100):
-        ledger.add(float(second), "a", Work(clips=1, busy_s=0.5))
-    ledger.add(99.5, "b", Work(clips=7))
-    assert ledger.all["a"].clips == 100
-    assert {name: work.clips for name, work in ledger.read(97.0).items()} == {"a": 3, "b": 7}
-    assert ledger.read(200.0) == {}
-    assert total(ledger.all.values()).clips == 107
+        history.add(float(second), "a", Work(clips=1, busy_s=0.5))
+    history.add(99.5, "b", Work(clips=7))
+    assert history.read(-math.inf)["a"].clips == 100
+    assert {name: work.clips for name, work in history.read(97.0).items()} == {"a": 3, "b": 7}
+    assert history.read(200.0) == {}
+    assert total(history.read(-math.inf).values()).clips == 107
 
 
-def test_old_windows_are_met_to_an_eighth_and_hours_take_few_buckets() -> None:
-    ledger, all_s = Ledger(), 16_000
+def test_old_windows_are_exact_to_an_eighth_and_hours_take_few_buckets() -> None:
+    history, all_s = WorkHistory(), 16_000
     for second in range(all_s):
-        ledger.add(float(second), "a", Work(clips=1))
+        history.add(float(second), "a", Work(clips=1))
     for window_s in (30, 300, 3000, 10_000):
-        clips = ledger.read(float(all_s - window_s))["a"].clips
+        clips = history.read(float(all_s - window_s))["a"].clips
         assert clips == pytest.approx(window_s, rel=0.25)
-    assert ledger.all["a"].clips == ledger.read(-math.inf)["a"].clips == all_s
-    assert len(ledger._buckets) < 120
+    assert history.read(-math.inf)["a"].clips == all_s
+    assert sum(bucket.works["a"].clips for bucket in history._buckets) == all_s
+    assert len(history._buckets) < 120
 
 
 # Files

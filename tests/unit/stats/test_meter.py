@@ -1,4 +1,4 @@
-"""What a stream did, in numbers and in one sentence."""
+"""What a stream did, in numbers and in plain English."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-import videoload.stats.stats
+import videoload.stats.meter
 from videoload.errors import BadVideo
-from videoload.stats.stats import ClipTimes, Connected, Meter, SlowFile, StreamStats
+from videoload.stats.meter import Meter
+from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, WorkerRecord
 from videoload.stats.work import Work
 
 HERE = platform.node()
-WORKERS = [Connected(f"host:{n}", "host", n, False, "idle", "") for n in (1, 2)]
-OWN = [Connected(f"{HERE}:{n}", HERE, n, True, "idle", "") for n in (1, 2)]
+WORKERS = [WorkerRecord(f"host:{n}", "host", n, False, "idle", "") for n in (1, 2)]
+OWN = [WorkerRecord(f"{HERE}:{n}", HERE, n, True, "idle", "") for n in (1, 2)]
 
 
 class Clock:
@@ -30,8 +31,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(videoload.stats.stats, "time", SimpleNamespace(monotonic=made.monotonic))
-    monkeypatch.setattr(videoload.stats.stats, "cores", lambda: 2)
+    monkeypatch.setattr(videoload.stats.meter, "time", SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(videoload.stats.meter, "cores", lambda: 2)
     return made
 
 
@@ -42,7 +43,7 @@ def take(meter: Meter, clock: Clock, *, wait_s: float, clips: int = 8, reader: i
 
 
 def read(
-    meter: Meter, workers: list[Connected] = WORKERS, window_s: float = float("inf")
+    meter: Meter, workers: list[WorkerRecord] = WORKERS, window_s: float = float("inf")
 ) -> StreamStats:
     return meter.read(workers, 0, (), window_s)
 
@@ -50,14 +51,14 @@ def read(
 def test_a_stream_that_was_not_read_says_so() -> None:
     stats = read(Meter())
     assert (stats.batches, stats.clips, stats.clips_per_s, stats.wait_share) == (0, 0, 0.0, 0.0)
-    assert stats.verdict == "nothing was read"
+    assert stats.verdict == "Nothing was read yet."
 
 
-def test_rates_and_waiting_are_over_the_time_from_the_first_question_to_the_last_batch(
+def test_rates_and_waiting_cover_the_time_from_the_first_request_to_the_last_batch(
     clock: Clock,
 ) -> None:
     meter = Meter()
-    clock.now += 50  # made long before it is read
+    clock.now += 50  # the stream is read long after it was made
     take(meter, clock, wait_s=2.0)
     clock.now += 6.0  # the trainer trains
     take(meter, clock, wait_s=0.0)
@@ -70,27 +71,27 @@ def test_rates_and_waiting_are_over_the_time_from_the_first_question_to_the_last
     assert stats.wait_share == pytest.approx(0.3)
 
 
-def test_batches_of_which_nothing_was_left_have_no_clips(clock: Clock) -> None:
+def test_an_empty_batch_counts_as_a_batch_without_clips(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=1.0, clips=0)
     stats = read(meter)
     assert (stats.batches, stats.clips, stats.steps_per_s) == (1, 0, 0.0)
 
 
-def test_a_wait_that_goes_on_counts_and_one_that_was_given_up_does_not(clock: Clock) -> None:
+def test_a_wait_that_goes_on_counts_and_an_abandoned_one_does_not(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=0.0)
     clock.now += 4
     meter.asked(0)
     clock.now += 12
     assert read(meter).wait_share == pytest.approx(0.75)
-    assert read(meter, []).verdict.endswith("waiting for 12 s: no worker is connected")
+    assert read(meter, []).verdict.endswith("waiting for 12 s. No worker is connected.")
     meter.left(0)
     meter.left(0)
     assert read(meter).wait_share == 0.0
 
 
-def test_a_window_counts_what_was_handed_over_in_it(clock: Clock) -> None:
+def test_a_window_counts_the_batches_handed_over_in_it(clock: Clock) -> None:
     meter = Meter()
     for _ in range(10):
         take(meter, clock, wait_s=1.0)
@@ -102,7 +103,7 @@ def test_a_window_counts_what_was_handed_over_in_it(clock: Clock) -> None:
     assert (recent.batches, recent.clips, recent.wait_share) == (4, 32, 0.0)
 
 
-def test_what_was_taken_long_ago_counts_in_the_totals_only(clock: Clock) -> None:
+def test_old_batches_count_in_the_totals_only(clock: Clock) -> None:
     meter = Meter()
     for _ in range(1000):
         take(meter, clock, wait_s=1.0)
@@ -113,31 +114,33 @@ def test_what_was_taken_long_ago_counts_in_the_totals_only(clock: Clock) -> None
     assert (stats.batches, stats.wait_share) == (5096, 0.0)
 
 
-def test_workers_on_this_host_are_told_from_others(clock: Clock) -> None:
-    def told(workers: list[Connected]) -> str:
+def test_workers_on_this_host_are_distinguished_from_others(clock: Clock) -> None:
+    def bottleneck(workers: list[WorkerRecord]) -> str:
         meter = Meter()
         for _ in range(9):
             take(meter, clock, wait_s=1.0)
             clock.now += 0.1
         for worker in workers:
-            meter.did(worker.name, Work(clips=40, busy_s=5.0, core_s=5.0), (), clock.now)
+            meter.worked(worker.name, Work(clips=40, busy_s=5.0, core_s=5.0), (), clock.now)
         return read(meter, workers).bottleneck
 
-    assert told(WORKERS) == "decoding"
-    assert told(OWN) == "cores"
-    assert told(OWN[:1]) == "decoding"
+    assert bottleneck(WORKERS) == "decoding"
+    assert bottleneck(OWN) == "cores"
+    assert bottleneck(OWN[:1]) == "decoding"
 
 
-def test_a_streams_workers_are_told_with_what_they_did_for_it(clock: Clock) -> None:
+def test_a_streams_workers_come_with_their_work_for_this_stream(clock: Clock) -> None:
     meter = Meter()
-    meter.did("host:1", Work(clips=30, busy_s=2.0, free_s=1.0, wire_s=1.0), (), clock.now)
-    meter.did("gone:9", Work(clips=50, busy_s=2.0), (), clock.now)
+    meter.worked("host:1", Work(clips=30, busy_s=2.0, free_s=1.0, wire_s=1.0), (), clock.now)
+    meter.worked("gone:9", Work(clips=50, busy_s=2.0), (), clock.now)
     stats = read(meter)
     one, two = stats.workers
     assert (one.name, one.clips, one.clips_per_s) == ("host:1", 30, 15.0)
     assert (one.busy_share, one.wire_share) == (0.5, 0.25)
-    assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0), "not another stream's"
-    assert stats.departed_clips == 50, "what those did that are gone does not vanish"
+    assert (two.clips, two.clips_per_s, two.busy_share) == (0, 0.0, 0.0), (
+        "and no other stream's work"
+    )
+    assert stats.departed_clips == 50, "the work of departed workers does not vanish"
     clock.now += 60
     assert read(meter, window_s=30).workers[0].clips == 0
     assert WORKERS[0].stats(Work(clips=6, busy_s=3.0), 10.0).busy_share == pytest.approx(0.3)
@@ -150,17 +153,17 @@ def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> 
         decode_s=0.2, scale_s=0.05, transform_s=0.05,
     )  # fmt: skip
     lies = [(5, 1e9), (5, float("nan")), (5, -1.0), (5, float("inf"))]
-    meter.did("host:1", work, [(3, 0.4), *lies, *[(4, 0.01)] * 9], clock.now)
+    meter.worked("host:1", work, [(3, 0.4), *lies, *[(4, 0.01)] * 9], clock.now)
     stats = read(meter)
     assert stats.clip_times == ClipTimes(*(0.01, 0.002, 0.003, 0.02, 0.005, 0.005, 0.1, 0.05))
     assert isinstance(stats.slowest_files[0], SlowFile)
     assert {file.path: file.clips for file in stats.slowest_files} == {"3.avi": 1, "4.avi": 9}
 
 
-def test_a_batchs_time_is_split_into_who_waited_for_whom(clock: Clock) -> None:
+def test_the_waits_of_the_trainer_and_of_a_batch_are_separate(clock: Clock) -> None:
     meter = Meter()
-    for lay_s in (0.0, 0.3, 0.6):
-        meter.lay(lay_s)
+    for ready_s in (0.0, 0.3, 0.6):
+        meter.batch_waited(ready_s)
         take(meter, clock, wait_s=0.5)
         clock.now += 1.5
     stats = read(meter)
@@ -171,24 +174,24 @@ def test_a_batchs_time_is_split_into_who_waited_for_whom(clock: Clock) -> None:
     assert read(meter).ceiling_steps_per_s == 1.25
 
 
-def test_a_mark_tells_how_long_ago_it_was_made(clock: Clock) -> None:
+def test_a_mark_tells_the_time_since_its_last_call(clock: Clock) -> None:
     meter = Meter()
     assert meter.since("stats") == float("inf")
     clock.now += 3
     assert (meter.since("stats"), meter.since("epoch")) == (3.0, float("inf"))
 
 
-def test_how_many_workers_are_kept_busy_is_told_for_a_window(clock: Clock) -> None:
+def test_the_number_of_workers_needed_is_computed_for_a_window(clock: Clock) -> None:
     meter = Meter()
-    assert meter.need(OWN, 10.0) is None
+    assert meter.workers_needed(OWN, 10.0) is None
     for _ in range(200):
         take(meter, clock, wait_s=0.0)
         clock.now += 0.1
-        meter.did(OWN[0].name, Work(clips=8, busy_s=0.04), (), clock.now)
-    assert meter.need(OWN, 10.0) == pytest.approx(0.95 * 0.4, rel=0.02)
+        meter.worked(OWN[0].name, Work(clips=8, busy_s=0.04), (), clock.now)
+    assert meter.workers_needed(OWN, 10.0) == pytest.approx(0.95 * 0.4, rel=0.02)
 
 
-def test_bad_videos_and_copies_are_passed_on(clock: Clock) -> None:
+def test_bad_videos_copies_and_departed_workers_are_passed_on(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=1.0)
     meter.copied += 2
@@ -197,19 +200,19 @@ def test_bad_videos_and_copies_are_passed_on(clock: Clock) -> None:
     assert (stats.copied, stats.departed, stats.bad_videos) == (2, 3, bad)
 
 
-def test_a_person_reads_one_line(clock: Clock) -> None:
+def test_print_shows_one_line(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=0.5)
     assert str(read(meter)) == (
-        "8 clips in 1 batch, 16 clips/s, 2 workers busy 0%; decoding keeps up, but the trainer "
-        "waits 100% of the time, nearly all of it for the first batches, 0.5 s"
+        "8 clips in 1 batch, 16 clips/s, 2 workers busy 0%. Decoding keeps up. The trainer waits "
+        "100% of the time, nearly all of it for the first batches (0.5 s)."
     )
     meter.copied = 3
     bad = (BadVideo("a.avi", "broken"),)
-    assert ", 3 batches copied, 1 bad video; " in str(meter.read(WORKERS, 0, bad))
+    assert ", 3 batches copied, 1 bad video. " in str(meter.read(WORKERS, 0, bad))
 
 
-def test_reading_changes_nothing(clock: Clock) -> None:
+def test_reading_the_figures_changes_nothing(clock: Clock) -> None:
     meter = Meter()
     take(meter, clock, wait_s=1.0)
     first = read(meter)
