@@ -1,15 +1,14 @@
 """Fixtures and hooks: the videos, the processes, the check that nothing is left behind, and the
 order in which tests run.
 
-A test that starts processes must leave nothing behind. `_nothing_left_behind` looks after each test
-of integration/ and faults/; what it looks for stands in `tests.support.leaks`.
+A test that starts processes must leave nothing behind. `_nothing_left_behind` checks this after
+each test of integration/ and faults/; `tests.support.leaks` says what it looks for.
 
-Several processes run the tests (``-n auto``, pytest-xdist: one more than there are cores, since
-many tests wait, and four at most; none but this one where a single test is named), each taking the
-next one when it is done. What needs
-TensorFlow in its own process is one ``xdist_group``, so that it is imported once, and goes first;
-the other slow ones follow; what measures time is a group as well, and goes last, when most of the
-machine is free.
+Several processes run the tests (``-n auto``, pytest-xdist), each taking the next test when it is
+done. There is one more than there are cores, since many tests wait, and at most four; a single
+named test runs in this process. Tests that need TensorFlow in their own process are one
+``xdist_group``, so that it is imported once, and go first. The other slow tests follow. Tests that
+measure time are a group too, and go last, when most of the machine is free.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _UNIT = Path(__file__).parent / "unit"
 
 _reports = pytest.StashKey[dict[str, bool]]()
 
-# The machine that runs this may be busy: time is pytest-timeout's business.
+# The machine may be busy: pytest-timeout limits the time.
 hypothesis.settings.register_profile("videoload", deadline=None)
 hypothesis.settings.load_profile("videoload")
 
@@ -51,14 +50,16 @@ hypothesis.settings.load_profile("videoload")
 def pytest_configure(config: pytest.Config) -> None:
     mark_descendants()
     os.environ["VIDEOLOAD_CACHE"] = ""  # a test that wants indexes kept says where
-    # On processors without AVX-512 it is off by itself, and 3D convolutions take ten times as long.
+    # TensorFlow leaves it off on processors without AVX-512, where 3D convolutions then take ten
+    # times as long.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    # OpenBLAS makes a thread for each core when NumPy is imported, and lets it spin: a quarter of
-    # what a process takes to start, and nothing here multiplies matrices.
+    # OpenBLAS makes a thread for each core when NumPy is imported, and lets it spin. That takes a
+    # quarter of a process's start, and nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Hundreds of processes are started; each would compile all modules, a third of what it costs.
+    # Hundreds of processes are started. Without this each would compile all modules, a third of its
+    # start.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Shells start what runs in the background with Ctrl-C ignored, and children inherit that.
+    # Shells start background jobs with Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -73,7 +74,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if one_test else min(cores() + 1, _MAX_PROCESSES)
 
 
-@pytest.hookimpl(tryfirst=True)  # before those that are not slow are chosen
+@pytest.hookimpl(tryfirst=True)  # before the slow ones are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "tf" in getattr(item, "fixturenames", ()):
@@ -82,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unit = _UNIT in item.path.parents
         if config.pluginmanager.hasplugin("_cov") and (not unit or item.get_closest_marker("slow")):
             item.add_marker(pytest.mark.no_cover)  # the floor is that of the quick unit tests
-    if hasattr(config, "workerinput"):  # one of several
+    if hasattr(config, "workerinput"):  # in one of several processes
         items.sort(key=_turn)
 
 
@@ -102,7 +103,7 @@ def pytest_collection_finish() -> None:
 
 
 def spare_garbage_collector() -> None:
-    """What is here now stays, and need not be looked at after each test: all tests are a hundred
+    """Freeze what is here now, so that it is not examined after each test: all tests are a hundred
     thousand objects, TensorFlow is two hundred thousand."""
     gc.collect()
     gc.freeze()
@@ -147,13 +148,13 @@ def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def videos(tmp_path_factory: pytest.TempPathFactory) -> Videos:
-    """Good videos in three classes; nothing is to be added to this folder."""
+    """Good videos in three classes. Do not add anything to this folder."""
     return Videos.make(tmp_path_factory.mktemp("videos"))
 
 
 @pytest.fixture(scope="session")
 def real_videos() -> Path:
-    """The folder of real AVI files with facts.json beside them."""
+    """The folder of real AVI files, with facts.json beside them."""
     folder = os.environ.get(_REAL)
     if not folder:
         pytest.skip(f"{_REAL} names no folder of real AVI files")
@@ -162,15 +163,15 @@ def real_videos() -> Path:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    """One with two local workers, for the streams of all tests of a module that ask for it."""
+    """A client with two local workers, for the streams of all tests of a module that ask for it."""
     with Client(workers=2) as made:
-        made.wait_for_workers(2, timeout_s=20 * SECOND)  # what they hold is not left by a test
+        made.wait_for_workers(2, timeout_s=20 * SECOND)  # the test does not leak what they hold
         yield made
 
 
 @pytest.fixture(scope="session")
 def forking() -> Iterator[Forking]:
-    """Forks programs from processes that have imported what takes long."""
+    """Forks programs from processes that have imported the slow modules."""
     made = Forking()
     yield made
     made.end()
@@ -186,7 +187,8 @@ def programs(tmp_path: Path, pytestconfig: pytest.Config, forking: Forking) -> I
 
 @pytest.fixture(scope="session")
 def tf() -> Any:
-    """TensorFlow in this process, with what it keeps open open. Whoever asks for it is slow."""
+    """TensorFlow in this process, with the descriptors that it keeps open. A test that asks for it
+    is slow."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     tensorflow = pytest.importorskip("tensorflow")
     numbers = tensorflow.data.Dataset.from_generator(
@@ -207,7 +209,8 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     before = Held()
     yield
     failed = not all(request.node.stash.get(_reports, {}).values())
-    if failed:  # its traceback holds on to whatever it had; it has its own story to tell
+    # its traceback holds on to everything that the test had; there is another error to report
+    if failed:
         kill_descendants()
         return
     deadline = time.monotonic() + 2 * SECOND

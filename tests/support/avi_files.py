@@ -1,4 +1,4 @@
-"""AVI files taken apart into chunks and put together again, as other writers would have done it."""
+"""Takes AVI files apart into chunks, and puts them together again as other writers would do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Chunk(NamedTuple):
 
     @property
     def packed(self) -> bytes:
-        """As it stands in the file, padded."""
+        """The bytes of the chunk in the file, padded."""
         return chunk(self.name, self.data)
 
 
@@ -27,7 +27,7 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 def split(data: bytes) -> tuple[bytes, list[Chunk]]:
-    """What stands before the movi list of an AVI file, and its chunks."""
+    """The bytes before the movi list of an AVI file, and its chunks."""
     movi = data.index(b"movi")
     flags = {}
     begin = data.rindex(b"idx1") + 8
@@ -47,7 +47,7 @@ def split(data: bytes) -> tuple[bytes, list[Chunk]]:
 def join(
     header: bytes, chunks: Sequence[Chunk], *, in_lists_of: int | None = None, tail: bytes = b""
 ) -> bytes:
-    """An AVI file of these chunks, in LIST rec if so wished, with ``tail`` behind its index."""
+    """An AVI file of these chunks, in LIST rec if ``rec`` says so; ``tail`` follows its index."""
     movi, index = b"movi", b""
     for i, each in enumerate(chunks):
         if in_lists_of is not None and i % in_lists_of == 0:
@@ -61,17 +61,17 @@ def join(
 
 
 def entry(each: Chunk, offset: int) -> bytes:
-    """Of idx1."""
+    """An entry of idx1."""
     return struct.pack("<4sIII", each.name, 0x10 * each.is_key, offset, len(each.data))
 
 
 def open_dml(data: bytes, segments: int = 2) -> bytes:
-    """The same video as several RIFFs, with an index of indexes, as files above a gigabyte are."""
+    """The same video as several RIFFs with an index of indexes, like files above a gigabyte."""
     return b"".join(open_dml_parts(data, segments, 0))
 
 
 def open_dml_parts(data: bytes, segments: int, junk_bytes: int) -> tuple[bytes, bytes]:
-    """As `open_dml`, in two parts: what stands before so many bytes of junk, and what behind."""
+    """As `open_dml`, in two parts: the bytes before a run of junk, and the bytes after it."""
     header, chunks = split(data)
     strf = header.index(b"strf")
     behind_strf = strf + 8 + _number(header, strf + 4)

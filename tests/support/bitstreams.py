@@ -1,4 +1,4 @@
-"""Picture headers as encoders write them, and packets that hold them."""
+"""Picture headers as encoders write them, and packets that contain them."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import numpy as np
 
 from videoload.bitstreams.pictures import HEAD_BYTES, Packets
 
-PAYLOAD = b"\x55" * 60  # of a picture; holds no start code
+PAYLOAD = b"\x55" * 60  # data of a picture; contains no start code
 
 
 class BitWriter:
-    """Bits from the most significant one on."""
+    """Writes bits, the most significant one first."""
 
     def __init__(self) -> None:
         self._bits = ""
 
     def put(self, value: int, count: int) -> BitWriter:
-        """``value`` in so many bits."""
+        """Write ``value`` in ``bits`` bits."""
         self._bits += f"{value:0{count}b}"
         return self
 
     def golomb(self, value: int) -> BitWriter:
-        """An Exp-Golomb code."""
+        """Write an Exp-Golomb code."""
         code = value + 1
         return self.put(code, 2 * code.bit_length() - 1)
 
     def join(self, others: BitWriter) -> BitWriter:
-        """All bits of others."""
+        """Append all bits of other writers."""
         self._bits += others._bits
         return self
 
     def to_bytes(self) -> bytes:
-        """All bits, filled up with a one and zeros, as MPEG does."""
+        """All bits, padded with a one and zeros, as in MPEG."""
         bits = self._bits + "1"
         bits += "0" * (-len(bits) % 8)
         return int(bits, 2).to_bytes(len(bits) // 8, "big")
@@ -72,8 +72,8 @@ def vol(
     interlaced: bool = False,
     even: bool = False,
 ) -> bytes:
-    """The header of a video object layer; ``low_delay`` None: it says nothing of it; ``even``: all
-    pictures take the same time."""
+    """The header of a video object layer. ``low_delay`` None leaves it out. ``even``: all pictures
+    last equally long."""
     bits = BitWriter().put(0, 1).put(layer_type, 8).put(0, 1).put(1, 4)
     bits.put(low_delay is not None, 1)
     if low_delay is not None:
@@ -86,8 +86,8 @@ def vol(
 
 
 def vop(kind: str, units: int = 0, *, seconds: int = 0, is_coded: bool = True) -> bytes:
-    """A picture of kind I, P, B or S; its time in whole seconds after the last ones, and units of a
-    twenty-fifth of one."""
+    """A picture of kind I, P, B or S. Its time is given in whole seconds after the picture before,
+    and in twenty-fifths of a second."""
     bits = BitWriter().put("IPBS".index(kind), 2)
     for _ in range(seconds):
         bits.put(1, 1)
@@ -106,7 +106,7 @@ def sps(
     profile: int = 66,
     usability: BitWriter | None = None,
 ) -> bytes:
-    """A sequence parameter set, as a NAL unit; ``usability``: information for its end."""
+    """A sequence parameter set, as a NAL unit; ``usability`` is the VUI at its end."""
     bits = BitWriter().put(0x67, 8).put(profile, 8).put(0, 8).put(30, 8).golomb(0)
     if profile == 244:  # high, and lossless
         bits.golomb(1).golomb(0).golomb(0).put(1, 1).put(0, 1)
@@ -124,7 +124,7 @@ def sps(
 
 
 def usability(*, restricted: bool, full: bool = False) -> BitWriter:
-    """Of a sequence parameter set: with nothing but restrictions, or in ``full``."""
+    """The VUI of a sequence parameter set: only the restrictions, or ``full``."""
     bits = BitWriter()
     if full:
         bits.put(1, 1).put(255, 8).put(1, 16).put(1, 16).put(1, 1).put(0, 1)  # aspect, overscan

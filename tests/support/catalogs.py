@@ -1,4 +1,4 @@
-"""Catalogs: the files that they are read from, drawn ones, and errors of one line."""
+"""Helpers for catalogs: the files that they are read from, random ones, and errors of one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pairs(catalog: Catalog) -> list[tuple[str, str]]:
 
 
 def refused(*words: str | Path) -> Any:
-    """A CatalogError of one line in which each of the words stands."""
+    """Expects a CatalogError of one line that contains each of the words."""
     everything = "".join(f"(?=.*{re.escape(str(word))})" for word in words)
     return pytest.raises(CatalogError, match=rf"\A{everything}[^\n]+\Z")
 

@@ -1,8 +1,8 @@
 """Small files of every codec and quirk that FFmpeg's wheel can write, for the tests of exactness.
 
-Each picture differs from all others and from its neighbours everywhere (moving gradients, a moving
-square, the ordinal in its brightness), so that a frame decoded without its references, or taken for
-its neighbour, is noticed.
+Each picture differs everywhere from all others (moving gradients, a moving square, the ordinal in
+its brightness). So a frame that was decoded without its references, or mistaken for its neighbour,
+is noticed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Kind:
     first_pts: int = 0
     muxing: dict[str, str] = field(default_factory=dict)
     types: str = ""  # of the first pictures, as letters
-    then: Rewrite | None = None  # done to the finished file
+    then: Rewrite | None = None  # applied to the finished file
     is_proven: bool = True  # without decoding
 
 
@@ -64,7 +64,7 @@ def picture(ordinal: int, width: int, height: int) -> npt.NDArray[np.uint8]:
 
 
 def make(kind: Kind, folder: Path) -> Path:
-    """Write the file ``folder/<name>.avi``. Raises av.error.FFmpegError where the wheel cannot."""
+    """Write the file ``folder/<name>.avi``. Raises av.error.FFmpegError if the wheel cannot."""
     path = folder / f"{kind.name}.avi"
     with (
         _same_scheduling(),
@@ -99,8 +99,8 @@ def make(kind: Kind, folder: Path) -> Path:
 
 @contextmanager
 def _same_scheduling() -> Iterator[None]:
-    """SVT-AV1 makes the thread that calls it a real-time one, if it is root's, and leaves it so:
-    all that is started from then on would take the machine for itself."""
+    """Restores the scheduling of this thread: if SVT-AV1 runs as root, it makes the calling thread
+    a real-time one and leaves it so. Everything started later would take the whole machine."""
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
         yield
@@ -119,7 +119,7 @@ def _frame(kind: Kind, ordinal: int) -> av.VideoFrame:
 
 
 def _without_index(data: bytes) -> bytes:
-    """As a recorder leaves it that was killed: no idx1, and sizes of zero."""
+    """As a killed recorder leaves it: no idx1, and sizes of zero."""
     cut = data[: data.rindex(b"idx1")]
     return cut[:4] + b"\0\0\0\0" + cut[8:]
 
@@ -142,7 +142,7 @@ def _index(change: Callable[[int, int, int, int], tuple[int, int, int]]) -> Rewr
 
 
 def _header_frames(count: int) -> Rewrite:
-    """Make both frame counts of the header lie."""
+    """Make both frame counts of the header wrong."""
 
     def rewrite(data: bytes) -> bytes:
         out = bytearray(data)
@@ -164,7 +164,7 @@ def _chunks(change: Callable[[list[Chunk]], Sequence[Chunk]], **how: Any) -> Rew
 
 
 def _with_dropped_frames(chunks: list[Chunk]) -> list[Chunk]:
-    """Every seventh after the tenth has no bytes, as when a capture falls behind."""
+    """Every seventh chunk after the tenth is empty, as when a capture falls behind."""
     return [c._replace(data=b"") if i % 7 == 3 and i >= 10 else c for i, c in enumerate(chunks)]
 
 
@@ -197,8 +197,8 @@ def _say(user_data: bytes) -> Callable[[list[Chunk]], list[Chunk]]:
 
 
 def _packed(chunks: list[Chunk]) -> list[Chunk]:
-    """As DivX and Xvid write B-VOPs into AVI files: the first one into the packet of the reference
-    picture that follows it, and an empty picture after the last one."""
+    """As DivX and Xvid pack B-VOPs into AVI files: the first B-VOP goes into the packet of the
+    reference picture that follows it, and an empty picture comes after the last one."""
     chunks = _say(_DIVX_PACKED)(chunks)
     out: list[Chunk] = []
     in_run = False
@@ -219,7 +219,7 @@ def _vop_type(chunk: Chunk) -> int:
 
 
 def _without_b_times(chunks: list[Chunk]) -> list[Chunk]:
-    """All B-VOPs are at the beginning of their second."""
+    """All B-VOPs have the time of the beginning of their second."""
 
     def change(data: bytes) -> bytes:
         at = data.index(_VOP) + 4
@@ -229,7 +229,7 @@ def _without_b_times(chunks: list[Chunk]) -> list[Chunk]:
 
 
 def _low_delay(data: bytes) -> bytes:
-    """Have all headers say that no B-VOPs come."""
+    """Make all headers say that there are no B-VOPs."""
     out, at = bytearray(data), -1
     while (at := data.find(b"\0\0\1\x20", at + 1)) >= 0:
         # random access, type, version and priority, aspect ratio, control parameters, chroma
@@ -239,7 +239,7 @@ def _low_delay(data: bytes) -> bytes:
 
 
 def _invisible(chunks: list[Chunk]) -> list[Chunk]:
-    """Every fifth VP8 frame that is no key frame is not shown, as an alternate reference is not."""
+    """Every fifth VP8 frame that is not a key frame is hidden, like an alternate reference."""
 
     def hide(c: Chunk) -> Chunk:
         return c._replace(data=bytes([c.data[0] & ~0x10]) + c.data[1:])
@@ -248,7 +248,7 @@ def _invisible(chunks: list[Chunk]) -> list[Chunk]:
 
 
 def _without_tables(which: Callable[[int], bool]) -> Callable[[list[Chunk]], list[Chunk]]:
-    """Some MJPEG pictures go on with the quantization tables of one before them."""
+    """Some MJPEG pictures use the quantization tables of an earlier one."""
     quantization = re.compile(b"\xff\xdb\0\x43.{65}", re.DOTALL)
 
     def change(chunks: list[Chunk]) -> list[Chunk]:
@@ -259,14 +259,14 @@ def _without_tables(which: Callable[[int], bool]) -> Callable[[list[Chunk]], lis
 
 
 def _twice_as_high(data: bytes) -> bytes:
-    """Have the header say that pictures are: those in the packets are fields, then."""
+    """Make the header say twice the height, so that the packets hold fields."""
     out, at = bytearray(data), data.index(b"strf") + 16
     out[at : at + 4] = (2 * int.from_bytes(data[at : at + 4], "little")).to_bytes(4, "little")
     return bytes(out)
 
 
 def _without_reordering_told(chunks: list[Chunk]) -> list[Chunk]:
-    """H.264 whose headers do not say how far pictures are reordered: no VUI."""
+    """H.264 whose headers do not say how far pictures are reordered (no VUI)."""
     return [c._replace(data=_SPS.sub(lambda sps: _without_vui(sps[0]), c.data)) for c in chunks]
 
 
@@ -306,13 +306,13 @@ def _without_vui(sps: bytes) -> bytes:
 
 
 def _slices(chunk: Chunk) -> list[Chunk]:
-    """The second slice of a picture in a packet of its own."""
+    """Put the second slice of a picture into a packet of its own."""
     at = chunk.data.rindex(b"\0\0\1")
     return [chunk._replace(data=chunk.data[:at]), Chunk(chunk.name, chunk.data[at:])]
 
 
 def _followed_by(other: Kind) -> Rewrite:
-    """Another encoder's pictures behind these, without a word about it."""
+    """Another encoder's pictures follow, without any announcement."""
 
     def rewrite(data: bytes) -> bytes:
         header, chunks = split(data)
@@ -324,7 +324,7 @@ def _followed_by(other: Kind) -> Rewrite:
 
 
 def _joined(other: Kind, container: str) -> Rewrite:
-    """Another encoder's pictures behind these, as a muxer writes them that is told so."""
+    """Another encoder's pictures follow, as a muxer writes them that knows of it."""
 
     def rewrite(data: bytes) -> bytes:
         with TemporaryDirectory() as folder:

@@ -34,7 +34,7 @@ Seen = Command | Given
 
 
 class Desk:
-    """A lease table, a clock, and stream 0: shuffled by nothing, four clips a batch, eight slots.
+    """A lease table, a clock, and stream 0: not shuffled, four clips a batch, eight slots.
 
     Its methods are the events, and they return the commands.
     """
@@ -65,9 +65,9 @@ class Desk:
         )  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:
-        """Workers say HELLO; those with a capital letter are local. What stands behind a colon is
-        the copy that a worker reads, if that is not the trainer's own; one that ends with ``//`` is
-        on another host."""
+        """Workers say HELLO; those with a capital letter are local. A colon is followed by the copy
+        that a worker reads, if it is not the trainer's own; a copy that ends with ``//`` is on
+        another host."""
         commands: list[Command] = []
         for worker in workers:
             copy = worker.partition(":")[2] or None
@@ -102,13 +102,13 @@ class Desk:
         return self._seen(commands)
 
     def fail(self, lease: Grant, at: int = 0, *, dropped: bool = False) -> list[Seen]:
-        """The worker could not have clip ``at`` of the lease."""
+        """The worker cannot decode clip ``at`` of the lease."""
         return self._seen(
             self.table.failed(lease.worker, lease.lease, at, "broken", dropped=dropped)
         )
 
     def land(self, *leases: Grant) -> None:
-        """Receivers are to write the answers to these."""
+        """Receivers begin to write the answers to these leases."""
         for lease in leases:
             assert self.table.landing(str(lease.worker), lease.lease) is not None
 
@@ -122,7 +122,8 @@ class Desk:
         return self._seen(self.table.worker_left(worker, died=False))
 
     def wait(self, seconds: float, *beating: str) -> list[Seen]:
-        """Time passes, in ticks of a quarter of a second; these workers beat, others do not."""
+        """Time passes, in ticks of a quarter of a second. These workers send heartbeats, others do
+        not."""
         commands: list[Command] = []
         for _ in range(round(seconds * 4)):
             self.now += 0.25
@@ -135,7 +136,7 @@ class Desk:
         self, worker: str, lease: int, *, slot: int, step: int, rows: slice = slice(None),
         stream: int = 0,
     ) -> Grant:  # fmt: skip
-        """The Grant of these rows of a step as the plan has them."""
+        """The Grant of these rows of a step, as in the plan."""
         samples = self.plans[stream][step][rows]
         return Grant(worker, lease, stream, slot, rows.start or 0, tuple(samples))
 
@@ -143,7 +144,7 @@ class Desk:
         return self.table.place(lease.worker, lease.lease) is None
 
     def decode_all(self, *commands: Seen) -> list[Grant]:
-        """Answers all leases, and those that come of it; returns them all."""
+        """Answer all leases, and the leases that follow from the answers; return them all."""
         queue, done = grants(commands), []
         while queue:
             done.append(queue.pop(0))
@@ -151,7 +152,7 @@ class Desk:
         return done
 
     def decode_and_see(self, *leases: Grant) -> list[Seen]:
-        """Answers these leases and those that come of it; returns all commands."""
+        """Answer these leases and the leases that follow from the answers; return all commands."""
         queue, seen = list(leases), list[Seen]()
         while queue:
             seen += (commands := self.answer(queue.pop(0)))
@@ -172,7 +173,7 @@ class Desk:
 
 
 def ordinals(samples: Iterable[Sample]) -> npt.NDArray[np.int64]:
-    """The frames that a decoder would answer with: here the sample's number and its attempt."""
+    """The frames that a decoder would answer with; here the sample's number and its attempt."""
     return np.array([(s.origin, s.attempt) for s in samples], np.int64).reshape(-1, 2)
 
 
@@ -185,12 +186,12 @@ def given(commands: Iterable[Seen]) -> list[Given]:
 
 
 def rest(commands: Iterable[Seen]) -> list[Seen]:
-    """All but the grants."""
+    """All commands but the grants."""
     return [command for command in commands if not isinstance(command, Grant)]
 
 
 def passed_over(desk: Desk) -> tuple[Grant, Grant]:
-    """The lease of a remote worker "a" that fell silent, and that of "b", who got the chunk."""
+    """The lease of a remote worker "a" that fell silent, and of "b", which got the chunk."""
     [first] = grants(desk.join("a"))
     desk.wait(1)
     assert desk.join("b") == []

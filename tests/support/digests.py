@@ -1,4 +1,4 @@
-"""What a stream gave, in a few bytes."""
+"""The content of a stream in a few bytes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 
 def digests(batches: Iterable[Any]) -> list[str]:
-    """One SHA-256 a batch, over all that it says: shapes, types, pixels, labels, and with ``info``
-    the step, the videos and the frames."""
+    """One SHA-256 per batch, over everything in it: shapes, types, pixels, labels, and with
+    ``info`` the step, the videos and the frames."""
     found = []
     for batch in batches:
         sha = hashlib.sha256()

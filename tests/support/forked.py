@@ -1,14 +1,13 @@
-"""Programs that need TensorFlow, without importing it each time: that takes four seconds of a core,
-and some forty processes of these tests need it. (PyTorch: two seconds.)
+"""Runs programs that need TensorFlow without importing it each time: that takes four seconds of a
+core, and some forty processes of these tests need it. (PyTorch: two seconds.)
 
 A process, ``python -m tests.support.forked``, imports it once and forks for each program. It has
-one thread
-(OpenBLAS is told to need no more), looks that this is so before each fork, and has used nothing of
-what it imported: so there is no lock, thread or connection that a fork would break. The program
-has the arguments, environment, folder, descriptors and ``__main__`` that it would have had by
-itself, and like any other it is found by its environment (`tests.support.leaks`) and
-ends with its test.
-What tests how a process starts has no business here.
+one thread (OpenBLAS is told to need no more), checks this before each fork, and has used nothing
+that it imported. So there is no lock, thread or connection that a fork would break. The program has
+the arguments, environment, folder, descriptors and ``__main__`` that it would have by itself. It is
+found by its environment like any other (`tests.support.leaks`), and ends with its test.
+
+Do not use it for a test of how a process starts.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Forking:
         return Forked(told)
 
     def end(self) -> None:
-        """They end once nobody can ask them any more."""
+        """End the processes once nobody can ask them any more."""
         for asking in self._running.values():
             asking.close()
 
@@ -120,14 +119,14 @@ class Forking:
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env={**env, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"},
             )  # fmt: skip
-        process.wait(10 * SECOND)  # its child serves: nobody takes that for one of this process's
+        process.wait(10 * SECOND)  # its child serves; the tests do not count it as their own
         leaks.spare(int(asking.recv(_NUMBER_BYTES)), asking.fileno())
         return asking
 
 
 def _serve(asked: socket.socket) -> dict[str, Any] | None:
-    """Fork for each order, and tell how the programs end. Returns the order in a program, and None
-    in this process once nobody can ask any more."""
+    """Fork for each order, and report how the programs end. Returns the order in a program, and
+    None in this process once nobody can ask any more."""
     with selectors.DefaultSelector() as events:
         events.register(asked, selectors.EVENT_READ)
         while True:
@@ -170,8 +169,8 @@ def _run(arguments: list[str], environment: dict[str, str], folder: str, session
     os.environ.clear()
     os.environ.update(environment)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # the module `random` does so by itself
-    tempfile.tempdir = None  # it looks at the environment once
+        sys.modules["numpy"].random.seed()  # the module `random` seeds itself
+    tempfile.tempdir = None  # it reads the environment only once
     spec = None
     if arguments[0] == "-m":
         sys.path[0] = folder

@@ -1,9 +1,9 @@
-"""A worker that complains, rests and dials again sooner than others do: for tests that wait for it.
+"""A worker that reports, rests and dials again sooner than usual, for tests that wait for it.
 
     python -m tests.support.impatient_worker tcp://HOST:PORT[,...] ROOT [--keys DIR] [--hosts FILE]
 
-With ``--hosts``, each name stands for what the file says at that moment; without, for nothing that
-a resolver would ever answer.
+With ``--hosts``, each name stands for the addresses that the file has at that moment. Without it,
+names are resolved as usual.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def several(path: str, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def numbers(name: str, rng: np.random.Generator) -> Floats:
-    """Of a name, which is a number."""
+    """A number from a name."""
     return np.full((2, 3), float(name), np.float32) + rng.random((2, 3), np.float32)
 
 
@@ -122,8 +122,8 @@ def hangs_at_a_name(name: str, rng: np.random.Generator) -> np.float32:
 
 
 def sleeps(name: str, rng: np.random.Generator) -> Any:
-    """For as many milliseconds as the last word of the name says, times what this process's
-    environment says: a slow file, or a slow host, which takes no core."""
+    """Sleeps for as many milliseconds as the last word of the name says, times a factor from this
+    process's environment: a slow file, or a slow host, which uses no core."""
     pace = float(os.environ.get("VIDEOLOAD_TEST_PACE", "1"))
     time.sleep(float(name.rsplit(maxsplit=1)[-1]) / 1000 * pace * SECOND)
     return np.float32(0)

@@ -1,4 +1,4 @@
-"""The Kubernetes files: as they are written, and as kustomize renders the overlays."""
+"""The Kubernetes files, as they are written, and as kustomize renders the overlays."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FOLDER = PROJECT / "services/kubernetes"
 GUIDE = PROJECT / "docs/how-to/kubernetes.md"
 OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
 
-# Overlays of a user's own: one that takes the component, and the one of the guide.
+# Overlays that a user could write: one that takes the component, and the one of the guide.
 _SCALED = "resources: [../gpu]\ncomponents: [../autoscale]\n"
 _MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
 
 
 def render(overlay: str) -> list[dict[str, Any]]:
-    """The objects of an overlay; skips the test where there is no kustomize."""
+    """The objects of an overlay. Skips the test if there is no kustomize."""
     return list(yaml.safe_load_all(_rendered(overlay)))
 
 
@@ -78,7 +78,7 @@ def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def containers(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All containers, those that run first included."""
+    """All containers, including init containers."""
     return [
         container
         for pod in pods(objects).values()

@@ -1,8 +1,8 @@
-"""What a test must not leave behind: processes (children, and theirs), threads, descriptors, shared
-memory, sockets.
+"""What a test must not leave behind: processes (children and their children), threads, descriptors,
+shared memory, sockets.
 
-Descendants are found by an environment variable that they inherit, so that those whose parent died
-are found as well. Each process that runs tests has a mark of its own.
+Descendants are found by an environment variable that they inherit, so descendants whose parent died
+are found as well. Each process that runs tests has its own mark.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from tests.support.processes import arena_maps, descriptors
 
 _MARK = "VIDEOLOAD_TEST_RUN"
 _spared: set[int | str] = set()  # processes; where descriptors lead
-_others: dict[int, bytes] = {}  # processes that do not come from this one, and when they began
+_others: dict[int, bytes] = {}  # processes that this one did not start, and when they began
 
 
 def mark_descendants() -> None:
-    """Whatever is started from now on carries the mark of this process."""
+    """Everything started from now on carries the mark of this process."""
     os.environ[_MARK] = f"{os.getpid()}-{time.time_ns()}"
 
 
 def spare(pid: int, descriptor: int) -> None:
-    """A process that serves several tests, and what leads to it, are not what a test left."""
+    """A process that serves several tests, and everything that leads to it, is not a leak of one
+    test."""
     _spared.update((pid, str(Path(f"/proc/self/fd/{descriptor}").readlink())))
 
 
 def collect_garbage() -> None:
-    """What nobody refers to any more is gone afterwards."""
+    """Free everything that nobody refers to."""
     if "tensorflow" in sys.modules:  # it queues the release of arrays (see frameworks/tfdata.py)
         sys.modules["tensorflow"].constant(0)
     gc.collect()
 
 
 def kill_descendants() -> None:
-    """All that carry the mark, and this process's own children."""
+    """Kill all processes that carry the mark, and this process's own children."""
     for pid in _marked():
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -50,7 +51,8 @@ def kill_descendants() -> None:
 
 
 class Held:
-    """What this process and its descendants hold now, each thing by a name of its own."""
+    """Everything that this process and its descendants hold now, each thing under a name of its
+    own."""
 
     def __init__(self) -> None:
         self._descriptors = {
@@ -70,7 +72,7 @@ class Held:
         self._things |= {f"Unix socket {name}" for name in private_sockets(self._descriptors)}
 
     def beyond(self, before: Held) -> list[str]:
-        """What is here and was not there before."""
+        """Everything that is here now and was not there before."""
         left = self._things - before._things
         if len(self._descriptors) > len(before._descriptors):
             new = self._descriptors.items() - before._descriptors.items()
@@ -79,8 +81,8 @@ class Held:
 
 
 def private_sockets(held: dict[str, str]) -> set[str]:
-    """The abstract Unix sockets of a trainer for its own workers, among the descriptors ``held``:
-    as anybody on this host can read their names."""
+    """The abstract Unix sockets of a trainer for its own workers, among the descriptors ``held``.
+    Anybody on this host can read their names."""
     found = set()
     for line in Path("/proc/net/unix").read_text().splitlines():
         fields = line.split()
@@ -90,7 +92,7 @@ def private_sockets(held: dict[str, str]) -> set[str]:
 
 
 def _marked() -> list[int]:
-    """The processes that come from this one; zombies of its own as well."""
+    """The processes that come from this one, including its own zombies."""
     found = []
     mark = f"{_MARK}={os.environ[_MARK]}".encode()
     me = os.getpid()

@@ -9,13 +9,13 @@ from tests.support.digests import digests
 
 
 def arrays(batches: Any) -> Iterator[tuple[Any, Any]]:
-    """Batches of tensors, as batches of NumPy's arrays."""
+    """Batches of tensors as batches of NumPy arrays."""
     for clips, labels in batches:
         yield clips.numpy(), labels.numpy()
 
 
 def small_model(tf: Any, **compiled: Any) -> Any:
-    """A model that learns little, of three classes, from clips of any size."""
+    """A small model for three classes, for clips of any size."""
     model = tf.keras.Sequential([
         tf.keras.layers.Rescaling(1 / 255),
         tf.keras.layers.GlobalAveragePooling3D(),
@@ -27,7 +27,7 @@ def small_model(tf: Any, **compiled: Any) -> Any:
 
 
 def recorder(tf: Any) -> Any:
-    """A model that notes the digest of each batch that it is trained or evaluated on: ``seen``."""
+    """A model that notes in ``seen`` the digest of each batch that it trains or evaluates on."""
 
     class Recorder(tf.keras.Model):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -1,4 +1,5 @@
-"""Broken copies of good files, from a seed: what disks, networks and attackers do to AVI files."""
+"""Broken copies of good files, made from a seed: what disks, networks and attackers do to AVI
+files."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ def _truncate(data: bytearray, draw: random.Random) -> None:
 
 
 def _edit_header(data: bytearray, draw: random.Random) -> None:
-    """Random, and badly chosen, numbers in the first two kilobytes."""
+    """Write random and badly chosen numbers into the first two kilobytes."""
     for _ in range(draw.randint(1, 6)):
         at = draw.randrange(12, min(2048, len(data) - 4))
         value = draw.choice((0, 1, 0x7FFFFFFF, 0xFFFFFFFF, 0x80000000, draw.getrandbits(32)))
@@ -47,7 +48,7 @@ def _edit_index(data: bytearray, draw: random.Random) -> None:
 
 
 def _wipe(data: bytearray, draw: random.Random) -> None:
-    """A run of zeros, as an unwritten sector leaves it."""
+    """Write a run of zeros, like an unwritten sector."""
     at = draw.randrange(len(data))
     length = draw.choice((16, 512, 4096))
     data[at : at + length] = bytes(len(data[at : at + length]))
@@ -72,8 +73,8 @@ def _shuffle_blocks(data: bytearray, draw: random.Random) -> None:
 
 
 def _damage_a_picture(data: bytearray, draw: random.Random) -> None:
-    """Within a chunk: flipped bits, a header of garbage, an end of zeros or garbage, bytes missing
-    or too many, another picture's bytes."""
+    """Damage a chunk: flip bits, put garbage into its header, end it with zeros or garbage, remove
+    or add bytes, or put in another picture's bytes."""
     begin = data.find(b"00d", draw.randrange(len(data)))
     size = int.from_bytes(data[begin + 4 : begin + 8], "little")
     if begin < 0 or not 8 < size <= len(data) - begin - 8:

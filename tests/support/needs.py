@@ -1,4 +1,4 @@
-"""What some tests need and some machines lack."""
+"""What some tests need and some machines do not have."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from importlib.util import find_spec
 
 import pytest
 
-# In processes that the test starts; the fixture `tf` is for this one.
+# For processes that the test starts; the fixture `tf` is for this process.
 needs_tensorflow = pytest.mark.skipif(find_spec("tensorflow") is None, reason="no TensorFlow here")

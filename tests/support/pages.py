@@ -1,9 +1,9 @@
 """The code blocks of a page of the documentation: found, and run as a reader would run them.
 
-`blocks` finds them, `steps` says what a reader does with them. The steps of a page are carried out
-in one process of their own, `python -m tests.support.pages PAGE STEPS`, in the current folder:
-Python blocks in one namespace, one after the other; a block with a title is the file of that name;
-commands that end by themselves are waited for, and those that serve run until the page is done.
+`blocks` finds them, and `steps` says what a reader does with them. The steps of a page run in one
+process of their own, `python -m tests.support.pages PAGE STEPS`, in the current folder. Python
+blocks share one namespace, in order. A block with a title is written to a file of that name.
+Commands that end by themselves are waited for; servers run until the page is done.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Step:
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced blocks. Raises ValueError for a fence that is none of those that are known."""
+    """All fenced blocks. Raises ValueError for a fence of an unknown kind."""
     found = []
     lines = iter(enumerate(page.splitlines(), 1))
     for number, line in lines:
@@ -79,7 +79,7 @@ def commands(block: Block) -> Iterator[tuple[int, str]]:
 
 
 def steps(page: str, skip: Callable[[str], bool]) -> list[Step]:
-    """What a reader does with a page, but for the lines of shell blocks that ``skip`` names."""
+    """What a reader does with a page, without the lines of shell blocks that ``skip`` names."""
     found = []
     for block in blocks(page):
         if block.title:
@@ -104,7 +104,7 @@ def as_json(todo: list[Step]) -> str:
 
 
 def main(page: str, todo: list[dict[str, Any]]) -> None:
-    """Carry out the steps; an exception tells which of them is wrong."""
+    """Carry out the steps. An exception says which step is wrong."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     servers: list[tuple[int, subprocess.Popen[bytes]]] = []
     here = str(Path.cwd())
@@ -117,7 +117,7 @@ def main(page: str, todo: list[dict[str, Any]]) -> None:
             command = [sys.executable, "-m", "videoload", *step["command"]]
             match step["kind"]:
                 case "python":
-                    # In its place: line numbers of errors, and the source of functions, are right.
+                    # Keep the line number, so that errors and the source of functions are right.
                     code = "\n" * (step["line"] - 1) + step["code"]
                     exec(compile(code, page, "exec"), namespace)
                 case "file":
@@ -137,5 +137,5 @@ def main(page: str, todo: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("error", UserWarning)  # Keras warns where a page gives it too few batches
+    warnings.simplefilter("error", UserWarning)  # Keras warns if a page gives it too few batches
     main(sys.argv[1], json.loads(sys.argv[2]))

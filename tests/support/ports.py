@@ -7,12 +7,12 @@ from contextlib import ExitStack
 
 
 def free_port() -> int:
-    """One that is free now."""
+    """A port that is free now."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ones."""
+    """Several free ports."""
     with ExitStack() as stack:
         servers = [
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
@@ -21,7 +21,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_pair() -> int:
-    """One that is free now, as the next one is."""
+    """A free port whose next port is free too."""
     return next(port for port in free_ports(64) if _is_free(port + 1))
 
 

@@ -1,4 +1,4 @@
-"""Processes: what the kernel says of them."""
+"""What the kernel says about processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def descriptors(pid: int | str = "self") -> dict[str, str]:
     found = {}
     with suppress(OSError):
         for number in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):  # the one of this very look
+            with suppress(OSError):  # the descriptor of this listing itself
                 found[number] = str(Path(f"/proc/{pid}/fd", number).readlink())
     return found
 
@@ -51,7 +51,7 @@ def arena_maps(pid: int | str = "self") -> list[str]:
 
 
 def resident_mb() -> float:
-    """Memory of this process, after its garbage is gone."""
+    """Memory of this process, after collecting garbage."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGESIZE") / 1e6

@@ -1,4 +1,4 @@
-"""Processes that a test starts: with what they print, and ended with the test."""
+"""Processes that a test starts, with their output; they end with the test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 
 
 class Program:
-    """A process that a test started, with what it prints."""
+    """A process that a test started, with its output."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Program:
             pytest.fail(f"no {text!r} within {timeout_s:g} s:\n{self.out}\n{self.err}")
 
     def signal(self, number: int) -> None:
-        """Send a signal to it alone."""
+        """Send a signal to this process alone."""
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Kill and reap it, whatever state it is in."""
+        """Kill and reap it, whatever its state."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -87,7 +87,7 @@ def _popen(
 
 
 class Programs:
-    """Starts processes; ends those that are left when the test is over."""
+    """Starts processes, and ends the remaining ones when the test is over."""
 
     def __init__(self, folder: Path, project: Path, forking: Forking) -> None:
         self._folder = folder
@@ -96,7 +96,8 @@ class Programs:
         self._all: list[Program] = []
 
     def python(self, *arguments: str, imported: str = "", **options: Any) -> Program:
-        """``python arguments``, which has ``imported`` a module (see `tests.support.forked`)."""
+        """Runs ``python arguments`` with the module ``imported`` already loaded (see
+        `tests.support.forked`)."""
         folder = self._folder / f"program{len(self._all)}"
         folder.mkdir()
         environment = {**os.environ, **self._paths, **options.pop("env", {})}
@@ -106,12 +107,12 @@ class Programs:
         return program
 
     def videoload(self, *arguments: str, **options: Any) -> Program:
-        """``videoload arguments``."""
+        """Runs ``videoload arguments``."""
         return self.python("-m", "videoload", *arguments, **options)
 
     def worker(self, endpoint: str, root: Path | str, *arguments: str, **options: Any) -> Program:
-        """``videoload worker``, dialling ``endpoint``: one process, if ``arguments`` do not say
-        otherwise."""
+        """Runs ``videoload worker``, dialling ``endpoint``, with one process unless ``arguments``
+        say otherwise."""
         flags = ("--connect", endpoint, "--root", str(root), "--processes", "1")
         return self.videoload("worker", *flags, *arguments, **options)
 
@@ -120,13 +121,13 @@ class Programs:
         return self.python("-m", "tests.support.impatient_worker", endpoint, str(root), *arguments)
 
     def script(self, source: str, *arguments: str, **options: Any) -> Program:
-        """A Python script of its own."""
+        """Runs a Python script."""
         path = self._folder / f"script{len(self._all)}.py"
         path.write_text(textwrap.dedent(source))
         return self.python(str(path), *arguments, **options)
 
     def end(self) -> None:
-        """Kill and reap all that is left."""
+        """Kill and reap the remaining processes."""
         for program in self._all:
             with suppress(ProcessLookupError):
                 program.signal(signal.SIGCONT)

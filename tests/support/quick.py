@@ -1,4 +1,4 @@
-"""Which of many cases are quick tests."""
+"""Chooses which of many cases are quick tests."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 
 def rest_slow(cases: Iterable[Any], quick: int = 1) -> list[Any]:
-    """The arguments of a parametrized test, of which the first ``quick`` are run by the quick tests
-    as well; the others say the same of more."""
+    """The arguments of a parametrized test. The quick tests run the first ``quick`` cases; the
+    others repeat the same for more cases."""
     return [
         case
         if number < quick

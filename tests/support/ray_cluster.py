@@ -1,6 +1,6 @@
 """A Ray cluster of several nodes on this host: `python -m tests.support.ray_cluster FOLDER`.
 
-It prints its address. SIGUSR1 cuts its last node off, as when a host loses its power; SIGTERM ends
+It prints its address. SIGUSR1 cuts its last node off, like a host that loses power; SIGTERM ends
 it.
 """
 

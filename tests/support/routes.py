@@ -1,7 +1,7 @@
-"""Broken files, and whether what comes out of them depends on how it was come to.
+"""Checks whether the frames of broken files depend on the way that leads to them.
 
-Each is decoded whole by the canonical route, and then in random windows, by fresh decoders and by
-such as have done others before; all of that in two processes, whose fresh memory holds different
+Each file is decoded completely by the canonical route, and then in random windows, by fresh
+decoders and by used ones. All of that runs in two processes, whose fresh memory holds different
 bytes. As a program, for a larger campaign than the tests have time for:
 
     python -m tests.support.routes --mutants 20000 --videos /path/to/avi/files
@@ -39,12 +39,12 @@ from videoload.storage.files import LocalFile
 
 LEFT_OUT = (
     "dv",  # 144 000 bytes a frame
-    "raw_pal8",  # without its palette, FFmpeg shows whatever the memory held
+    "raw_pal8",  # without its palette, FFmpeg shows old memory
 )
 _WINDOWS = 5
 _MAX_BYTES = 700_000  # of a file of others
 _MAX_FRAMES = 4000
-_MEMORY = ("85", "170")  # what fresh memory holds, in each of the two processes
+_MEMORY = ("85", "170")  # content of fresh memory in each of the two processes
 
 
 def make_sources(folder: Path) -> None:
@@ -73,8 +73,8 @@ def write_mutant(folder: Path, source: tuple[str, bytes], seed: int) -> Path:
 
 
 def look_at(path: Path, seed: int) -> tuple[str, object, list[str]]:
-    """What is known of a file, all that comes out of it, and the windows in which other things do
-    than by the canonical route."""
+    """The index of a file, all frames that come out of it, and the windows that differ from the
+    canonical route."""
     file = LocalFile(str(path), path.stat())
     try:
         index, _ = find_index(file, _tick)
@@ -131,7 +131,7 @@ def _tick() -> None:
 
 
 def _look_at_all(out: Path, sources_of: list[tuple[str, bytes]], seeds: range) -> None:
-    """A line for each mutant. A child looks at them, and another one at the rest if it dies."""
+    """A line for each mutant. A child decodes them; if it dies, another child continues."""
     left = iter(seeds)
     with out.open("w") as lines, TemporaryDirectory(dir=out.parent) as folder:
         while True:
@@ -164,8 +164,8 @@ def _write_lines(
 def compare(
     mutants: int, first: int = 0, videos: Path | None = None
 ) -> tuple[Counter[str], list[str]]:
-    """Look at so many mutants, from a seed on: how many were proven, decoded and refused, and how
-    many killed the decoder; and those that are not the same by all ways."""
+    """Compare this many mutants, starting at a seed. Returns how many were proven, decoded and
+    refused, how many killed the decoder, and the mutants that differ between the ways."""
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         folder = Path(name)
         outs = [folder / memory for memory in _MEMORY]

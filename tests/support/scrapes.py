@@ -1,4 +1,4 @@
-"""What a port of metrics answers."""
+"""Reads a metrics port."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import urllib.request
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text, also of a failure."""
+    """Status and text, also for an error status."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as got:
             return got.status, got.read().decode()

@@ -15,8 +15,8 @@ KEYS = {"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "very-secret-key"}
 
 @contextmanager
 def bucket(folder: Path) -> Iterator[dict[str, str]]:
-    """A real S3 server with the files of a folder below ``s3://clips/data``; yields the environment
-    that leads to it."""
+    """A real S3 server with the files of a folder below ``s3://clips/data``. Yields the environment
+    variables that lead to it."""
     pytest.importorskip("obstore", reason="needs videoload[remote]")
     server = pytest.importorskip("moto.server", reason="needs moto").ThreadedMotoServer(
         port=0, verbose=False
@@ -46,7 +46,7 @@ _SCOPE = "20260101/us-east-1/s3/aws4_request"
 def _create(home: str) -> None:
     from urllib.request import Request, urlopen
 
-    # moto takes any signature, but none is none.
+    # moto accepts any signature, but needs one.
     signed = {"Authorization": f"AWS4-HMAC-SHA256 Credential=mine/{_SCOPE}"}
     with urlopen(Request(f"{home}/{BUCKET}", method="PUT", headers=signed), timeout=10):
         pass

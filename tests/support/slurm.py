@@ -1,4 +1,4 @@
-"""A Slurm cluster of this host alone: the real daemons, with nodes that are names."""
+"""A Slurm cluster of this host alone: the real daemons, with nodes that are only names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.support.waiting import SECOND, wait_until
 NODES = {"gpu0": "Gres=gpu:1", "cpu0": "", "cpu1": ""}
 _DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch")
 
-# A node is told from the others by its name and port. Steps are found by their process group's
-# descent, since no cgroup is there to hold them.
+# Nodes differ by name and port. Steps are found by the ancestry of their process group, since there
+# is no cgroup to hold them.
 _CONF = """\
 ClusterName=videoload
 SlurmctldHost={host}(127.0.0.1)
@@ -54,7 +54,7 @@ class Cluster:
         self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def run(self, *command: str, **settings: str) -> str:
-        """What a command of Slurm's prints; ``settings`` are variables on top."""
+        """What a Slurm command prints; ``settings`` are additional variables."""
         done = subprocess.run(
             command, env=self.environment | settings, cwd=self._folder,
             capture_output=True, text=True, check=False, timeout=20 * SECOND,
@@ -75,10 +75,12 @@ class Cluster:
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """One with the nodes of `NODES`, until it is left; skips the test where there is no Slurm."""
+    """A cluster with the nodes of `NODES`, until the block is left. Skips the test if there is no
+    Slurm."""
     missing = [name for name in _DAEMONS if shutil.which(name) is None]
     if missing or os.geteuid() != 0 or not os.environ.get("VIDEOLOAD_SLURM"):
-        # Beside other tests its jobs stayed pending at times: it is run where it is asked for.
+        # Beside other tests its jobs sometimes stayed pending, so it runs only where it is asked
+        # for.
         pytest.skip(f"needs VIDEOLOAD_SLURM=1, root and Slurm ({', '.join(missing) or 'is there'})")
     host, (port, *ports) = socket.gethostname(), free_ports(1 + len(NODES))
     job = random.randrange(1, 1 << 20)  # the trainer's port depends on it

@@ -1,4 +1,4 @@
-"""`videoload demo` with few videos of its own, and few steps timed:
+"""`videoload demo` with few videos of its own, and few timed steps:
 
 python -m tests.support.small_demo [OPTIONS]
 """

@@ -1,4 +1,4 @@
-"""How much of what could be tried for hours is tried."""
+"""How often tests repeat what could be tried for hours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _THOROUGH = bool(os.environ.get("VIDEOLOAD_TEST_THOROUGH"))
 
 
 def either(usual: int, thorough: int) -> int:
-    """A count: ``usual``, or ``thorough`` where VIDEOLOAD_TEST_THOROUGH is set, as every night. The
-    usual one still meets every case; the thorough one meets them more often."""
+    """A count: ``usual``, or ``thorough`` if VIDEOLOAD_TEST_THOROUGH is set, as every night. The
+    usual count still covers every case; the thorough one repeats them more often."""
     return thorough if _THOROUGH else usual

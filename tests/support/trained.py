@@ -1,4 +1,4 @@
-"""What the example trainer is given in tests of deployments, and what it says of an epoch of it."""
+"""What tests of deployments give to the example trainer, and what it prints for an epoch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_classes(root: Path) -> None:
 
 
 def expected(videos: Path, shard: tuple[int, int] = (0, 1)) -> str:
-    """What the trainer says with ``--verify``, where all is well."""
+    """What the trainer prints with ``--verify`` if all is well."""
     train, _ = Catalog.train_and_test(videos, 0)
     clip = ClipSpec(4, 2, resize=32, size=(32, 32), sampling="random", crop="random", flip=True)
     sha = hashlib.sha256()

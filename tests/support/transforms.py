@@ -26,7 +26,7 @@ def add_noise(clip: Clip, rng: np.random.Generator) -> Clip:
 
 
 def grey_floats(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Of each frame the first channel, from 0 to 1, with some noise: float32 [T, H, W]."""
+    """The first channel of each frame, from 0 to 1, with some noise: float32 [T, H, W]."""
     noise = rng.normal(0, 0.01, clip.shape[:3]).astype(np.float32)
     return clip[..., 0].astype(np.float32) / np.float32(255) + noise
 
@@ -54,27 +54,27 @@ def exits(clip: Clip, rng: np.random.Generator) -> Clip:
 
 
 def fails_at_times(clip: Clip, rng: np.random.Generator) -> Clip:
-    """On one clip in 100, the same in every run."""
+    """Fails on one clip in 100, on the same ones in every run."""
     if rng.integers(100) == 0:
         raise RuntimeError("no luck")
     return clip
 
 
 def slow(clip: Clip, rng: np.random.Generator) -> Clip:
-    """As slow on a busy machine as on an idle one."""
+    """Takes as long on a busy machine as on an idle one."""
     time.sleep(0.06 * SECOND)
     return clip
 
 
 def crash_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
-    """What a decoder's bug would do."""
+    """Crashes, like a bug in a decoder."""
     if clip.mean() > 240:
         os.kill(os.getpid(), signal.SIGSEGV)
     return clip
 
 
 def killed_on_white(clip: Clip, rng: np.random.Generator) -> Clip:
-    """What the kernel does where memory runs out."""
+    """Is killed, as by the kernel when memory runs out."""
     if clip.mean() > 240:
         os.kill(os.getpid(), signal.SIGKILL)
     return clip

@@ -1,8 +1,8 @@
 """AVI files for the tests: small, quickly made, every frame different from every other.
 
-A wrong frame must change a digest, so each frame shows its number twice over: as the position of a
-bright box and as the phase of a pattern that fills the picture. Keyframes come every 12 frames, as
-in UCF-101, so that clips begin before, on and after them.
+A wrong frame must change a digest, so each frame shows its number twice: as the position of a
+bright box, and as the phase of a pattern that fills the picture. Key frames come every 12 frames,
+as in UCF-101, so that clips begin before, on and after them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def make_avi(
     degrees: int = 0,
     aspect: Fraction | int = 1,
 ) -> Path:
-    """One AVI file of ``frames`` frames of ``size`` (height, width). Of another container: to be
-    turned by ``degrees``, clockwise. Raises FFmpegError or ValueError where this wheel has no such
-    encoder."""
+    """One AVI file of ``frames`` frames of ``size`` (height, width). In another container, it may
+    ask for a clockwise rotation by ``degrees``. Raises FFmpegError or ValueError if this wheel has
+    no such encoder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = size
     with av.open(str(path), "w", format=container_format) as container:
@@ -90,7 +90,7 @@ def _picture(number: int, height: int, width: int, seed: int) -> npt.NDArray[np.
 
 @dataclass
 class Videos:
-    """A folder of classes with good videos, and a place for bad ones. Made once a session."""
+    """A folder of classes with good videos, and a place for bad ones. Made once per session."""
 
     root: Path
     frames: dict[str, int] = field(default_factory=dict)  # true frame counts, by path
@@ -113,11 +113,11 @@ class Videos:
         return made
 
     def add(self, path: str, *, frames: int, **how: Any) -> None:
-        """One more good video; ``how`` as in `make_avi`."""
+        """Add one good video; ``how`` as in `make_avi`."""
         make_avi(self.root / path, frames=frames, **how)
         self.frames[path] = frames
 
     @property
     def catalog(self) -> Catalog:
-        """All good videos, the sub-folders of the root as classes."""
+        """A catalog of all good videos; the sub-folders of the root are the classes."""
         return Catalog.from_folder(self.root)

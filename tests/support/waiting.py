@@ -1,4 +1,4 @@
-"""Waiting: in one unit, for conditions, and while something else goes on."""
+"""Waiting for conditions, in one unit of time, or while something else runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# All waiting in these tests is in this unit; a slow machine scales it (2 is twice as patient).
+# All waiting in these tests uses this unit. A slow machine scales it: 2 waits twice as long.
 SECOND = float(os.environ.get("VIDEOLOAD_TEST_SECOND", "1"))
 
 _LOOK_S = 0.01
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float, what: str = "") -> None:
-    """Look again and again until ``condition()`` is true. Raises TimeoutError if it takes longer
+    """Check again and again until ``condition()`` is true. Raises TimeoutError if it takes longer
     than ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -26,7 +26,7 @@ def wait_until(condition: Callable[[], object], timeout_s: float, what: str = ""
 
 @contextmanager
 def in_background(job: Callable[[threading.Event], None]) -> Iterator[None]:
-    """``job`` runs in a thread until the block is left."""
+    """Run ``job`` in a thread until the block is left."""
     over = threading.Event()
     thread = threading.Thread(target=job, args=(over,))
     thread.start()
