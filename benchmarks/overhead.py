@@ -43,7 +43,7 @@ from benchmarks.figures import (
 )
 from videoload.processes.supervisor import Supervisor
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 
 WAYS = ("local", "tcp", "curve")
 LEASES = (1, 2, 4, 8, 16)

@@ -42,7 +42,8 @@ from benchmarks.figures import (
 )
 from benchmarks.simulated import crowd
 from videoload.processes.supervisor import Supervisor
-from videoload.transport.messages import Clip, Hello, Lease, Result, Welcome, WorkerSettings
+from videoload.transport.messages import Clip, Hello, Lease, Result, Welcome
+from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
 
 WORKERS = tuple(2**i for i in range(10))

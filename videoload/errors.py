@@ -80,7 +80,7 @@ class VideoError(VideoloadError):
             path: Relative to the catalog's root.
             reason: What is wrong with it, in a few words.
         """
-        super().__init__(f"{path}: {reason}")
+        super().__init__(printable(f"{path}: {reason}"))
         self.path = path
         self.reason = reason
 
@@ -117,7 +117,8 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
         more = f"; and {len(videos) - 10} more" if len(videos) > 10 else ""
         allowed = f"max_bad allows {limit}" if len(videos) > limit else "and none is left"
         super().__init__(
-            f"{len(videos)} of {total} videos could not be decoded, {allowed}: {shown}{more}"
+            f"{len(videos)} of {total} videos could not be decoded, {allowed}: "
+            f"{printable(shown)}{more}"
         )
         self.videos = tuple(videos)
         self.limit = limit

@@ -17,7 +17,8 @@ import zmq
 
 from videoload.decoding.decoder import Decoder, Request
 from videoload.transport.addresses import resolve
-from videoload.transport.messages import Lease, Result, WorkerSettings
+from videoload.transport.messages import Lease, Result
+from videoload.transport.private_messages import WorkerSettings
 from videoload.worker.trainers import Trainers
 
 _TURN_MS = 50

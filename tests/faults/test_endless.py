@@ -268,9 +268,7 @@ CROWD = """
     import time
 
     import zmq
-    from videoload.transport.messages import (
-        Hello, Refused, Welcome, pack, unpack_from_trainer,
-    )
+    from videoload.transport.messages import Hello, Refused, Welcome, pack, unpack_from_trainer
 
     port, count = sys.argv[1:]
     context = zmq.Context()

@@ -252,7 +252,7 @@ SEVERAL = """
     import sys
 
     from videoload.processes.supervisor import keep_running
-    from videoload.transport.messages import WorkerSettings
+    from videoload.transport.private_messages import WorkerSettings
 
     settings = WorkerSettings([sys.argv[1]], root=sys.argv[2])
     sys.exit(keep_running(2, settings, stall_s=float(sys.argv[3])))

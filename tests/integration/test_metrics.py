@@ -26,7 +26,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec
 from videoload.processes.metrics import HANGS_S, ailment
 from videoload.processes.supervisor import Supervisor
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 
 pytest.importorskip("prometheus_client")
 pytestmark = pytest.mark.timeout(60 * SECOND)

@@ -19,7 +19,7 @@ from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, RayWorkers, SpecError, decode_serially
 from videoload.processes.ray_fleet import _Actor
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 
 pytestmark = [
     pytest.mark.timeout(150 * SECOND),

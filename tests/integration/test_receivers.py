@@ -18,8 +18,9 @@ from videoload import Client, ClipSpec, SpecError, TransportError, decode_serial
 from videoload.processes.child import ChildProcess
 from videoload.receivers.pool import Receivers
 from videoload.transport.keys import make_keys
-from videoload.transport.messages import Adopt, Alive, Land, Landed, Place
+from videoload.transport.messages import Place
 from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import Adopt, Alive, Land, Landed
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

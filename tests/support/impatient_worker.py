@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest import mock
 from urllib.parse import urlsplit
 
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 from videoload.worker.worker import serve
 
 SOON_S = 0.5

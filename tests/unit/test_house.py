@@ -92,7 +92,7 @@ QUICK = {
 
 # Who may import what is heavy, wherever in the module.
 HOMES = {
-    "msgspec": {"transport.messages"},
+    "msgspec": {"transport.messages", "transport.private_messages"},
     "ray": {"processes.ray_fleet"},
     "ctypes": {"native"},
     "threadpoolctl": {"decoding.functions"},
@@ -160,7 +160,8 @@ PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.clip_spec",
     "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.permutation", "plan.plan", "plan.quarantine",
-    "transport.messages", "transport.limits", "engine.admission", "leases.records", "leases.pool",
+    "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
+    "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
     "engine.copies", "stats.waiting", "stats.work", "stats.verdict", "engine.auto_workers",
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",

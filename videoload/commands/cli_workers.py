@@ -125,7 +125,7 @@ def worker(
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Keep
     from videoload.storage.roots import is_url
-    from videoload.transport.messages import WorkerSettings
+    from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.worker import serve
 
@@ -187,7 +187,7 @@ def ray(
     from videoload.processes.ray_fleet import Fleet, connected
     from videoload.storage.keep import Keep
     from videoload.storage.roots import is_url
-    from videoload.transport.messages import WorkerSettings
+    from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
 
     for address in connect:

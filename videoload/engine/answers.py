@@ -30,7 +30,8 @@ from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
 from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
-from videoload.transport.messages import Ended, Landed, Result
+from videoload.transport.messages import Result
+from videoload.transport.private_messages import Ended, Landed
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 

@@ -17,6 +17,7 @@ from videoload.engine.copies import MISSING
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.own_files import OwnFiles
 from videoload.engine.rate_limited_log import RateLimitedLog
+from videoload.errors import printable
 from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
 from videoload.storage.files import Storage
@@ -167,7 +168,7 @@ class CopyCheck:
         def told(files: dict[int, int]) -> None:
             for video, file in files.items():
                 if stream.copies.own(video, file):
-                    _log.warning("%s has changed", stream.catalog[video].path)
+                    _log.warning("%s has changed", printable(stream.catalog[video].path))
             self._decide_again(stream, files)
 
         paths = {video: stream.catalog[video].path for video in videos}

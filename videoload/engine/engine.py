@@ -73,20 +73,16 @@ from videoload.transport.keys import KeyAuthenticator
 from videoload.transport.messages import (
     Bye,
     Compared,
-    Ended,
     Failed,
-    FromReceiver,
     FromWorker,
     Heartbeat,
     Hello,
-    Landed,
     Refused,
     Result,
-    Share,
     Snapshot,
     Watch,
-    WorkerSettings,
 )
+from videoload.transport.private_messages import Ended, FromReceiver, Landed, Share, WorkerSettings
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer, Router
 

@@ -28,7 +28,6 @@ _log = logging.getLogger(__name__)
 
 _ALONE_S = 5.0  # no worker for so long while a consumer waits: warn
 _REMIND_S = 60.0
-_MAX_TEXT = 4096  # of what a worker is told; it refuses more
 
 
 class Membership:
@@ -154,7 +153,7 @@ class Membership:
         """A worker leaves. So may a local one: its thread says so after it has left its decoder."""
         worker = self._workers.get(peer)
         if worker is not None and bye.kept_from_leases and not worker.is_child:
-            reason = bye.reason.partition("\n")[0]
+            reason = bye.reason
             self._mixtures.add(f"worker {worker.name} hands its leases back: {reason}", now)
         self.gone(peer, died=False)
 
@@ -190,7 +189,7 @@ class Membership:
         text = (
             f"no leases for {command.seconds:g} s, since others can decode this: {command.reason}"
         )
-        peer.send(Notice(text[:_MAX_TEXT]))
+        peer.send(Notice(text))
         if (worker := self._workers.get(peer)) is not None:
             self._mixtures.add(f"worker {worker.name}: {text}", time.monotonic())
 
@@ -199,7 +198,7 @@ class Membership:
         peer = _peer(command)
         name = self._admission.bar(peer, command.reason)
         _log.warning("worker %s is not asked any more: %s", name, command.reason)
-        peer.send(Refused(command.reason[:_MAX_TEXT]))
+        peer.send(Refused(command.reason))
         self.gone(peer, died=False)
 
     # Time passes

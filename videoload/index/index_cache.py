@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cachetools import LRUCache
 
+from videoload.errors import printable
 from videoload.index.index import VideoIndex
 from videoload.storage.files import VideoFile
 
@@ -61,7 +62,7 @@ class IndexCache:
         if known is None:
             return None
         if known.identity != file.identity:
-            _log.warning("%s has changed; it is read anew", path)
+            _log.warning("%s has changed; it is read anew", printable(path))
             del self._known[path]
             return None
         return known.found

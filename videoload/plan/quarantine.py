@@ -17,7 +17,14 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from videoload.catalog.catalog import Catalog
-from videoload.errors import BadVideo, SpecError, TooManyBadVideos, VideoError, VideoloadError
+from videoload.errors import (
+    BadVideo,
+    SpecError,
+    TooManyBadVideos,
+    VideoError,
+    VideoloadError,
+    printable,
+)
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
 
@@ -69,7 +76,7 @@ class Quarantine:
             # Those beyond the limit are found while the error that names them is on its way.
             if not self._raise and len(self._reasons) <= self._limit + 1:
                 instead = "its clips are left out" if self.skips else "other clips stand in for it"
-                _log.warning("bad video %s: %s; %s", path, reason, instead)
+                _log.warning("bad video %s: %s; %s", printable(path), printable(reason), instead)
         if self._exhausted and not self.skips:
             raise self._nothing_left(reason)
 

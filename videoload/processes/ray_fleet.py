@@ -20,7 +20,7 @@ from typing import Any
 from videoload.errors import VideoloadError, WorkerError
 from videoload.processes.supervisor import watch
 from videoload.transport.keys import TRAINER, WORKER
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 
 _log = logging.getLogger(__name__)
 

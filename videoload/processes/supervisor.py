@@ -29,9 +29,9 @@ from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.metrics import State, ailment, families
 from videoload.processes.restarts import Restarts
-from videoload.transport.messages import Share, Unshare, WorkerSettings
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import SHARED, Arena
 
 _log = logging.getLogger(__name__)

@@ -25,20 +25,19 @@ from videoload.processes.child import ChildProcess, end_all
 from videoload.processes.restarts import Restarts
 from videoload.receivers.connection import KEY_BYTES, TICKET_BYTES
 from videoload.receivers.ports import DataPorts
-from videoload.transport.messages import (
+from videoload.transport.messages import DataOffer, Place
+from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import (
     Abandon,
     Adopt,
     Alive,
-    DataOffer,
     Ended,
     FromReceiver,
     Land,
     Landed,
-    Place,
     Share,
     Unshare,
 )
-from videoload.transport.private_channel import PrivateChannel
 
 _log = logging.getLogger(__name__)
 

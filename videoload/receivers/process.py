@@ -20,7 +20,8 @@ import time
 from videoload.errors import ProtocolError
 from videoload.processes.child import inherited
 from videoload.receivers.connection import PixelReader
-from videoload.transport.messages import (
+from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import (
     Abandon,
     Adopt,
     Alive,
@@ -31,7 +32,6 @@ from videoload.transport.messages import (
     Share,
     Unshare,
 )
-from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.slots import Window
 
 _BEAT_S = 0.5  # it says so often that it is alive
@@ -158,7 +158,7 @@ class Receiver:
         self._epoll.unregister(end)
         del self._connections[connection.number], self._by_descriptor[end.fileno()]
         end.close()
-        self._channel.send(Ended(connection.number, why[:4096]))
+        self._channel.send(Ended(connection.number, why))
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from videoload.processes.ray_fleet import Fleet, connected
 from videoload.storage.keep import Keep
 from videoload.storage.roots import is_url
 from videoload.trainer.client import Client
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import check_dial
 
 _log = logging.getLogger(__name__)

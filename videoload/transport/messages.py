@@ -1,32 +1,31 @@
-"""Every message between a trainer (client) and a worker.
+"""Every message between a trainer (client) and whoever dials it.
 
-    worker                                     trainer
-      HELLO  version, who I am        ───────>
-                                      <───────  WELCOME  how often to send heartbeats
-                                      <───────  (or REFUSED  why; then the worker backs off)
-                                      <───────  LEASE  clips to decode, and where they go
-      HEARTBEAT  between two frames   ───────>
-      RESULT  lease is done (+pixels) ───────>
-      or FAILED  this clip cannot be  ───────>
-                                      <───────  LEASE ...
-                                      <───────  HEARTBEAT  I am alive
-      BYE  I take no more             ───────>  (its leases go to others)
-                                      <───────  BYE  I am closing, or: I do not know you, say HELLO
+    worker                                       trainer
+      HELLO  who I am                    ───>
+                                         <───  WELCOME  how often to send heartbeats
+                                         <───  (or REFUSED  why; then the worker waits)
+                                         <───  LEASE  clips to decode, and where they go
+      HEARTBEAT  between two frames      ───>
+      RESULT  lease is done (+pixels)    ───>
+      or FAILED  clip cannot be decoded  ───>
+                                         <───  HEARTBEAT  I am alive
+                                         <───  COMPARE  which copies of files do you have?
+      COMPARED  their fingerprints       ───>
+                                         <───  NOTICE  the worker's owner should know
+      BYE  I take no more leases         ───>  (its leases go to other workers)
+                                         <───  BYE  I am closing; or I do not know you, say HELLO
 
-    whoever may dial in
-      WATCH  what goes on?            ───────>
-                                      <───────  SNAPSHOT  streams and workers
+    anyone who may dial in
+      WATCH  what are you doing?         ───>
+                                         <───  SNAPSHOT  streams and workers
 
-A message is two ZeroMQ frames, the version and a MessagePack map; a RESULT of a worker that does
-not share memory with the trainer has a third: the pixels of the lease's clips, one after the other,
-unless they come by a connection of their own (`data_connection`).
-Nothing that a message holds is code, and a path in it is looked up under the worker's own root.
-Whatever is not exactly one of these messages is a ProtocolError.
+A message is two ZeroMQ frames: the version and a MessagePack map. A RESULT may have a third frame,
+the pixels of the lease's clips, one after the other. It has none if the worker shares memory with
+the trainer, or sends pixels over a connection of their own (`receivers.connection`).
 
-A worker that the trainer started has a second, private channel, the socket pair that it inherits:
-`WorkerSettings` first, then `Share` (with the descriptor of an arena) and `Unshare`. Roots and
-memory are named there only; a worker that dials in has no such channel. A receiver has one as well:
-`Share` and `Unshare`, and what `data_connection` tells of.
+No message holds code, and a worker looks up every path under its own root. Anything that is not
+exactly one of these messages is a ProtocolError. Words that people will see, such as host names and
+reasons, have no control characters left once they are in a message.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ import msgspec
 
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
-from videoload.errors import ProtocolError
-from videoload.storage.keep import Keep
+from videoload.errors import ProtocolError, printable
 
 VERSION = b"videoload/1"
+_MAX_WORD, _MAX_TEXT = 256, 4096
+MAX_FRAMES = 100_000  # of a sample
 
 _T = TypeVar("_T")
-_Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
-_Word = Annotated[str, msgspec.Meta(max_length=256)]
-_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Rate = Annotated[float, msgspec.Meta(ge=0)]
-MAX_FRAMES = 100_000  # that a sample shows
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
 
 
@@ -58,77 +57,92 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
     pass
 
 
-class Hello(_Message, tag="hello"):
-    """A worker asks to be admitted. ``token`` proves that this trainer started it."""
+class _Shown(msgspec.Struct, forbid_unknown_fields=True):
+    """Has words that people will see: control characters in them are escaped, whether this process
+    made them or they came from outside."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if isinstance(words := getattr(self, name), str):
+                setattr(self, name, _shown(words))
+
+
+def _shown(words: str, *, in_lines: bool = False) -> str:
+    shown = "\n".join(map(printable, words.split("\n"))) if in_lines else printable(words)
+    # The other side refuses words that are too long, and escapes have made them longer.
+    return shown[: min(max(len(words), _MAX_WORD), _MAX_TEXT)]
+
+
+class Hello(_Shown, tag_field="type", tag="hello"):
+    """A worker asks to be admitted."""
 
     worker: _Word
     host: _Word
-    pid: _Id
-    software: _Word  # what decides the pixels; empty from the trainer's own, which has the same
-    token: _Word = ""
+    pid: Id
+    software: _Word  # what decides the pixels; empty if the trainer started the worker
+    token: _Word = ""  # proves that this trainer started the worker
     copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
     fetches: bool = False  # that copy is on another host
 
 
 class DataOffer(msgspec.Struct, forbid_unknown_fields=True):
-    """Pixels may be sent to this port of the trainer's host, by who shows the ``ticket``, sealed
-    with ``key`` if there is one. ``connection``: its number at this trainer."""
+    """A worker may send pixels to this port of the trainer's host if it shows the ``ticket``."""
 
-    connection: _Id
+    connection: Id  # the connection's number at this trainer
     port: Annotated[int, msgspec.Meta(gt=0, lt=1 << 16)]
     ticket: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
-    key: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
+    key: Annotated[bytes, msgspec.Meta(max_length=32)] = b""  # seals the pixels
 
 
 class Welcome(_Message, tag="welcome"):
-    """The worker is admitted; it sends a heartbeat at least every ``beat_s`` seconds. Said again
-    with another ``data``, it is the offer in the place of a data connection that broke."""
+    """The worker is admitted. It sends a heartbeat at least every ``beat_s`` seconds. A second
+    WELCOME brings the offer that replaces a broken data connection."""
 
     beat_s: Annotated[float, msgspec.Meta(gt=0)]
     data: DataOffer | None = None
 
 
-class Refused(_Message, tag="refused"):
+class Refused(_Shown, tag_field="type", tag="refused"):
     """The worker is not admitted."""
 
     reason: _Text
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One row of a lease: clip number ``clip`` of the segment [start, end) of ``path``, and of
-    several crops that number ``crop``."""
+    """One row of a lease: clip number ``clip`` of the segment [start, end) of ``path``, and crop
+    number ``crop`` if the spec asks for several crops."""
 
     path: _Text
     seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
-    clip: _Id = 0
-    start: _Id = 0
-    end: _Id | None = None
-    crop: _Id = 0
+    clip: Id = 0
+    start: Id = 0
+    end: Id | None = None
+    crop: Id = 0
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a lease's clips go: ``offset`` bytes into an arena that the worker was given."""
+    """Where a lease's clips go: ``offset`` bytes into an arena that the worker maps."""
 
-    arena: _Id
-    offset: _Id
+    arena: Id
+    offset: Id
 
 
 class Lease(_Message, tag="lease"):
-    """Decode these clips, in this order; or make these items. Without a ``place``, send them. Of a
-    mixture, ``which`` says of each clip how it is cut: 0 by ``spec``, n by the n-th of ``others``.
-    """
+    """Decode these clips, or make these items, in this order. Without a ``place``, send them. In a
+    mixture, ``which`` says for each clip which spec it follows: 0 is ``spec``, n is the n-th of
+    ``others``."""
 
-    lease: _Id
+    lease: Id
     spec: ClipSpec | None
     clips: Annotated[list[Clip], msgspec.Meta(min_length=1, max_length=4096)]
     place: Place | None = None
-    item: ItemSpec | None = None  # in the place of ``spec``: two kinds of maps need two names
+    item: ItemSpec | None = None  # instead of ``spec``: msgspec cannot tell two kinds of maps apart
     others: Annotated[list[ClipSpec], msgspec.Meta(max_length=4096)] = []
-    which: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []  # none: all 0
+    which: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []  # empty: all 0
 
     def __post_init__(self) -> None:
         if (self.spec is None) is (self.item is None):
-            raise ValueError("a lease has the spec of clips, or that of items")
+            raise ValueError("a lease has the spec of clips, or of items")
         specs = [spec for spec in (self.spec, *self.others) if spec is not None]
         if any(spec.size is None for spec in specs):
             raise ValueError("the spec of a lease has a size")
@@ -138,9 +152,9 @@ class Lease(_Message, tag="lease"):
         if any(
             spec.clip_bytes != self.asked.clip_bytes or spec.crops != crops for spec in self.others
         ):
-            raise ValueError("the clips of a lease have one size, and as many crops")
+            raise ValueError("the clips of a lease have one size, and the same number of crops")
         if len(self.which) not in (0, len(self.clips)):
-            raise ValueError("a lease says of each clip how it is cut, or of none")
+            raise ValueError("a lease names the spec of each clip, or of none")
         if any(number > len(self.others) for number in self.which):
             raise ValueError("a lease has the specs of all its clips")
 
@@ -161,22 +175,21 @@ class Lease(_Message, tag="lease"):
 
     @property
     def asked(self) -> Spec:
-        """What is to be made."""
+        """The spec of clips or items; of a mixture, the first one."""
         spec = self.spec or self.item
         assert spec is not None
         return spec
 
     def spec_of(self, at: int) -> Spec:
-        """How clip ``at`` is to be made."""
+        """The spec of clip ``at``."""
         number = self.which[at] if self.which else 0
         return self.others[number - 1] if number else self.asked
 
 
 class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=True):
-    """Where the seconds of a lease went, as its worker measured them: the phases of decoding, which
-    add up with ``importing`` (the module of a user's function) to ``decode_s``; how long before
-    that it had no lease of anybody (``idle``); and of all that time, what it was on a core
-    (``core``) and waited for one (``no_core``)."""
+    """Where the seconds of a lease went, as its worker measured them. The phases of decoding and
+    ``importing`` (a user's module) add up to ``decode_s``. Before that, the worker had no lease for
+    ``idle``. In all that time it ran on a core for ``core`` and waited for one for ``no_core``."""
 
     open: _Seconds = 0.0
     index: _Seconds = 0.0
@@ -191,213 +204,131 @@ class Spent(msgspec.Struct, forbid_unknown_fields=True, array_like=True, frozen=
 
 
 class Result(_Message, tag="result"):
-    """All clips of the lease are decoded: the ordinals of their source frames, [n][T], of k views
-    [n][k * T]. ``files``, of a worker that dialled in: the fingerprint of the file that each clip
-    is of. ``clip_s``: what each clip took. ``rates``: frames per second of its file, 0 where it
-    declares none. ``apart``: the pixels come by this data connection."""
+    """All clips of the lease are decoded. ``frames`` holds the ordinals of their source frames,
+    [n][T], with k views [n][k * T]."""
 
-    lease: _Id
+    lease: Id
     frames: Annotated[list[_Ordinals], msgspec.Meta(min_length=1, max_length=4096)]
     decode_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    files: Annotated[list[_Id], msgspec.Meta(max_length=4096)] = []
+    # The fingerprint of each clip's file, from a worker that dialled in.
+    files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Spent = Spent()
-    clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []
+    clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
+    # Frames per second of each clip's file, 0 if it declares none.
     rates: Annotated[list[_Rate], msgspec.Meta(max_length=4096)] = []
-    apart: _Id | None = None
+    apart: Id | None = None  # the data connection that brings the pixels
 
 
 class Failed(_Message, tag="failed"):
-    """Clip ``at`` of the lease cannot be decoded; the lease is over."""
+    """Clip ``at`` of the lease cannot be decoded. The lease is over."""
 
-    lease: _Id
-    at: _Id
-    reason: _Text
-    dropped: bool = False  # short, and the spec says "drop"
-    fatal: bool = False  # no video's fault (a transform): the stream cannot go on
-    here_only: bool = False  # other clips of the same video may be decoded
+    lease: Id
+    at: Id
+    reason: _Text  # one line; if it is fatal, a traceback may follow
+    dropped: bool = False  # too short, and the spec says "drop"
+    fatal: bool = False  # not the video's fault (a transform): the stream cannot go on
+    here_only: bool = False  # other clips of the same video may be fine
+
+    def __post_init__(self) -> None:
+        self.reason = _shown(self.reason, in_lines=self.fatal)
 
 
 class Heartbeat(_Message, tag="heartbeat"):
-    """The sender is alive. ``progress``: packets decoded so far by this worker. ``importing``: it
-    imports a module of the user's next, and is silent for as long as that takes."""
+    """The sender is alive."""
 
-    progress: _Id = 0
-    importing: bool = False
+    progress: Id = 0  # packets that this worker has decoded
+    importing: bool = False  # it imports a user's module next, and is silent until that is done
 
 
 class Compare(_Message, tag="compare"):
-    """Tell the fingerprints of these files."""
+    """Send the fingerprints of these files."""
 
-    stream: _Id
-    paths: Annotated[dict[_Id, _Text], msgspec.Meta(max_length=4096)]  # by video
+    stream: Id
+    paths: Annotated[dict[Id, _Text], msgspec.Meta(max_length=4096)]  # by video
 
 
 class Compared(_Message, tag="compared"):
-    """The fingerprint of each file that was asked for, 0 for one that is not there."""
+    """The fingerprint of each file of a `Compare`, 0 if there is no such file."""
 
-    stream: _Id
-    files: Annotated[dict[_Id, _Id], msgspec.Meta(max_length=4096)]  # by video
+    stream: Id
+    files: Annotated[dict[Id, Id], msgspec.Meta(max_length=4096)]  # by video
 
 
-class Notice(_Message, tag="notice"):
+class Notice(_Shown, tag_field="type", tag="notice"):
     """Something that the worker's owner should know."""
 
     text: _Text
 
 
-class Bye(_Message, tag="bye"):
-    """The sender leaves, or does not know the receiver. A worker may leave for a while, since
-    something keeps it from its leases."""
+class Bye(_Shown, tag_field="type", tag="bye"):
+    """The sender leaves, or does not know the receiver."""
 
     reason: _Text
-    kept_from_leases: bool = False
+    kept_from_leases: bool = False  # a worker leaves for a while: something keeps it from decoding
 
 
 class Watch(_Message, tag="watch"):
-    """Somebody who is no worker asks what goes on; the answer is a SNAPSHOT, or nothing where too
-    many ask."""
+    """A question for a SNAPSHOT, from anyone. There is no answer if too many ask."""
 
 
-class WorkerLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A worker, as its trainer sees it now; shares are of the last seconds, 0 to 1."""
+class WorkerLine(_Shown):
+    """A worker, as its trainer sees it now. Shares are 0 to 1, over the last seconds."""
 
     name: _Text
     state: _Word
-    clips: _Id
+    clips: Id
     clips_per_s: float
     busy_share: float
     wire_share: float
     last_error: _Text
 
 
-class FileLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A file that takes long, or that cannot be decoded."""
+class FileLine(_Shown):
+    """A file that is slow to decode, or that cannot be decoded."""
 
     path: _Text
     clip_s: float = 0.0
     reason: _Text = ""
 
 
-class StreamLine(msgspec.Struct, forbid_unknown_fields=True):
-    """A stream: where it is, and what was found in the last seconds."""
+class StreamLine(_Shown):
+    """A stream: where it is, and what was measured in the last seconds."""
 
-    stream: _Id
+    stream: Id
     clips: _Text  # what they are
     batch: int  # the last one that was taken, counted over all epochs; -1 before the first
-    batches_per_epoch: _Id
-    readers: _Id
-    ready: _Id  # batches that wait for their reader
-    slots: _Id
+    batches_per_epoch: Id
+    readers: Id
+    ready: Id  # batches that wait for their reader
+    slots: Id
     clips_per_s: float
     wait_share: float
     verdict: _Text
     workers_wanted: int | None
-    bad_videos: _Id
+    bad_videos: Id
     slowest: Annotated[list[FileLine], msgspec.Meta(max_length=64)]
     quarantine: Annotated[list[FileLine], msgspec.Meta(max_length=64)]  # the last ones
 
 
-class Snapshot(_Message, tag="snapshot"):
-    """What goes on: the streams, and the workers, of which ``more`` are not listed."""
+class Snapshot(_Shown, tag_field="type", tag="snapshot"):
+    """What a trainer is doing: its streams and workers. ``more`` workers are not listed."""
 
     trainer: _Word
     workers: Annotated[list[WorkerLine], msgspec.Meta(max_length=1024)]
     streams: Annotated[list[StreamLine], msgspec.Meta(max_length=64)]
-    more: _Id = 0
+    more: Id = 0
 
 
 FromWorker = Hello | Result | Failed | Heartbeat | Compared | Watch | Bye
 FromTrainer = Welcome | Refused | Lease | Heartbeat | Compare | Notice | Snapshot | Bye
 
-
-class WorkerSettings(_Message, tag="settings"):
-    """All that a worker process needs to know. ``trainers``: the addresses to dial."""
-
-    trainers: Annotated[list[str], msgspec.Meta(min_length=1)]
-    root: str | None = None  # of workers that dial in; shared arenas name their own
-    token: str = ""
-    keys: str | None = None
-    insecure: bool = False
-    transforms: list[str] | None = []  # modules that a spec may name a function of; None: any
-    cache: str | None = None  # folder where indexes are kept; None: nowhere
-    keep: Keep | None = None  # where the files of a bucket are
-
-    def with_keys(self, folder: str | None) -> WorkerSettings:
-        """The same, but with these keys."""
-        return msgspec.structs.replace(self, keys=folder)
-
-
-class Share(_Message, tag="share"):
-    """A stream's arena, with ``memory`` as a descriptor that travels along; without, the host
-    cannot share memory and pixels are sent. The stream's videos lie under ``root``."""
-
-    arena: _Id
-    root: str
-    memory: bool
-
-
-class Unshare(_Message, tag="unshare"):
-    """The arena is no longer used."""
-
-    arena: _Id
-
-
-class Adopt(_Message, tag="adopt"):
-    """A receiver is given a data connection, which travels along as a descriptor. ``key``: of what
-    comes by it, if that is sealed."""
-
-    connection: _Id
-    key: bytes = b""
-
-
-class Land(_Message, tag="land"):
-    """What comes next by this connection is the answer to ``lease``: ``size`` bytes, which go to
-    ``place``. Without a place it goes nowhere, however long it is."""
-
-    connection: _Id
-    lease: _Id
-    place: Place | None = None
-    size: _Id = 0
-
-
-class Abandon(_Message, tag="abandon"):
-    """Write nothing more that comes by this connection, close it, and say so."""
-
-    connection: _Id
-
-
-class Landed(_Message, tag="landed"):
-    """A receiver has written all of an answer."""
-
-    connection: _Id
-    lease: _Id
-
-
-class Ended(_Message, tag="ended"):
-    """A receiver reads this connection no more, and writes nothing more that came by it.
-    ``of_receiver``: that was the receiver's end."""
-
-    connection: _Id
-    why: _Text
-    of_receiver: bool = False
-
-
-class Alive(_Message, tag="alive"):
-    """A receiver has taken a turn."""
-
-
-FromReceiver = Landed | Ended | Alive
-ToReceiver = Share | Unshare | Adopt | Land | Abandon
-Private = WorkerSettings | ToReceiver | FromReceiver
-
 _encoder = msgspec.msgpack.Encoder()
 _from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 _from_trainer: msgspec.msgpack.Decoder[FromTrainer] = msgspec.msgpack.Decoder(FromTrainer)
-_private: msgspec.msgpack.Decoder[Private] = msgspec.msgpack.Decoder(Private)
 
 
 def pack(message: FromWorker | FromTrainer) -> list[bytes]:
-    """The frames of a message (without the pixels)."""
+    """The frames of a message, without pixels."""
     return [VERSION, _encoder.encode(message)]
 
 
@@ -416,14 +347,17 @@ def as_json(snapshot: Snapshot) -> str:
     return msgspec.json.format(msgspec.json.encode(snapshot)).decode()
 
 
-def pack_private(message: Private) -> bytes:
-    """A message of the private channel."""
+def encode(message: msgspec.Struct) -> bytes:
+    """The MessagePack of a message."""
     return _encoder.encode(message)
 
 
-def unpack_private(body: bytes) -> Private:
-    """The message of the private channel. Raises ProtocolError."""
-    return _decode(_private, body)
+def decode(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
+    """The message in ``body``. Raises ProtocolError."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"not a message of this protocol: {printable(str(error))}") from None
 
 
 def _unpack(decoder: msgspec.msgpack.Decoder[_T], frames: Sequence[bytes]) -> _T:
@@ -432,11 +366,4 @@ def _unpack(decoder: msgspec.msgpack.Decoder[_T], frames: Sequence[bytes]) -> _T
         raise ProtocolError(f"the other side speaks {theirs!r}, this one speaks {VERSION!r}")
     if len(frames) != 2:
         raise ProtocolError(f"a message has 2 frames, got {len(frames)}")
-    return _decode(decoder, frames[1])
-
-
-def _decode(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
-    try:
-        return decoder.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ProtocolError(f"not a message of this protocol: {error}") from None
+    return decode(decoder, frames[1])

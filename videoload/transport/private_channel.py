@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from videoload.transport.messages import (
+from videoload.transport.private_messages import (
     Adopt,
     Private,
     Share,

@@ -61,11 +61,11 @@ def failure(lease: Lease, at: int, error: Exception) -> Failed:
     """What is said of a clip that cannot be decoded."""
     if isinstance(error, VideoError):
         return Failed(
-            lease.lease, at, error.reason[:4096], dropped=isinstance(error, ShortVideoError),
+            lease.lease, at, error.reason, dropped=isinstance(error, ShortVideoError),
             here_only=isinstance(error, OneClipError),
         )  # fmt: skip
     if isinstance(error, TransformError):
-        return Failed(lease.lease, at, str(error)[:4096], fatal=True)
+        return Failed(lease.lease, at, str(error), fatal=True)
     if not isinstance(error, VideoloadError):
         _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
-    return Failed(lease.lease, at, f"{type(error).__name__}: {error}"[:4096])
+    return Failed(lease.lease, at, f"{type(error).__name__}: {error}")

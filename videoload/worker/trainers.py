@@ -49,8 +49,8 @@ from videoload.transport.messages import (
     Refused,
     Result,
     Welcome,
-    WorkerSettings,
 )
+from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Dealer, check_dial
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ class TrainerConnection:
     def give_back(self, reason: str) -> None:
         """Hand all leases back, for others to take, and dial again after a rest."""
         _log.warning("trainer %s: its leases are handed back: %s", self._label, reason)
-        self.say(Bye(reason[:500], kept_from_leases=True))
+        self.say(Bye(reason, kept_from_leases=True))
         self._rest(drain=True)
         self._warn_at = self._rest_until + _UNREACHABLE_S  # it was reached
 

@@ -33,17 +33,9 @@ from videoload.errors import ProtocolError, StorageError, VideoError, VideoloadE
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
-from videoload.transport.messages import (
-    Bye,
-    Compared,
-    Lease,
-    Result,
-    Share,
-    Spent,
-    Unshare,
-    WorkerSettings,
-)
+from videoload.transport.messages import Bye, Compared, Lease, Result, Spent
 from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import Share, Unshare, WorkerSettings
 from videoload.transport.slots import Window
 from videoload.worker.lease_runs import ClipError, failure, look_ahead, requests, runs
 from videoload.worker.trainers import Resolve, TrainerConnection, Trainers

@@ -1,7 +1,8 @@
-"""The messages: what is sent comes out equal, and whatever else comes is refused."""
+"""Messages arrive equal to what was sent. Anything else is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, get_args
 
 import msgspec
@@ -22,23 +23,18 @@ from videoload.transport.messages import (
     Heartbeat,
     Hello,
     Lease,
+    Notice,
     Place,
-    Private,
     Refused,
     Result,
-    Share,
     Snapshot,
     Spent,
-    Unshare,
     Watch,
     Welcome,
     WorkerLine,
-    WorkerSettings,
     pack,
-    pack_private,
     unpack_from_trainer,
     unpack_from_worker,
-    unpack_private,
 )
 
 patient = settings(deadline=None, max_examples=150)
@@ -146,20 +142,6 @@ FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
     ),
     BYE,
 )
-PRIVATE: st.SearchStrategy[Private] = st.one_of(
-    st.builds(
-        WorkerSettings,
-        trainers=st.lists(WORDS, min_size=1, max_size=3),
-        root=st.none() | WORDS,
-        token=WORDS,
-        keys=st.none() | WORDS,
-        insecure=st.booleans(),
-        transforms=st.none() | st.lists(WORDS, max_size=3),
-    ),
-    st.builds(Share, arena=NUMBERS, root=WORDS, memory=st.booleans()),
-    st.builds(Unshare, arena=NUMBERS),
-)
-
 SPEC = ClipSpec(frames=2, size=(4, 4))
 LEASE = Lease(1, SPEC, [Clip("a.avi", 2)])
 ITEM = {"load": "package.module:function", "shape": [2], "dtype": "float32", "files": True}
@@ -171,22 +153,17 @@ def body(**fields: Any) -> list[bytes]:
 
 
 def changed(message: FromWorker | FromTrainer, **fields: Any) -> list[bytes]:
-    """A good message, but for these fields."""
+    """A valid message with these fields replaced."""
     return body(**msgspec.msgpack.decode(pack(message)[1]) | fields)
 
 
 def taken(frames: list[bytes]) -> None:
-    """Unpacks it by everything there is; nothing but ProtocolError may be raised."""
+    """Unpack as either side would. Nothing but ProtocolError may be raised."""
     for unpack in (unpack_from_worker, unpack_from_trainer):
         try:
             unpack(frames)
         except ProtocolError as error:
             assert str(error)  # noqa: PT017 - it is the only error allowed, not the one expected
-    for frame in frames:
-        try:
-            unpack_private(frame)
-        except ProtocolError as error:
-            assert str(error)  # noqa: PT017
 
 
 # Round trips
@@ -194,7 +171,7 @@ def taken(frames: list[bytes]) -> None:
 
 @patient
 @given(FROM_WORKER)
-def test_what_a_worker_says_arrives_as_it_was(message: FromWorker) -> None:
+def test_a_workers_message_arrives_unchanged(message: FromWorker) -> None:
     frames = pack(message)
     assert len(frames) == 2
     assert unpack_from_worker(frames) == message
@@ -203,17 +180,11 @@ def test_what_a_worker_says_arrives_as_it_was(message: FromWorker) -> None:
 
 @patient
 @given(FROM_TRAINER)
-def test_what_a_trainer_says_arrives_as_it_was(message: FromTrainer) -> None:
+def test_a_trainers_message_arrives_unchanged(message: FromTrainer) -> None:
     frames = pack(message)
     assert len(frames) == 2
     assert unpack_from_trainer(frames) == message
     assert type(unpack_from_trainer(frames)) is type(message)
-
-
-@patient
-@given(PRIVATE)
-def test_what_a_process_tells_its_worker_arrives_as_it_was(message: Private) -> None:
-    assert unpack_private(pack_private(message)) == message
 
 
 @patient
@@ -227,7 +198,7 @@ def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
     assert list(lease.asked.shape) == list(spec.shape), "in the same order"
 
 
-def test_what_is_left_out_takes_its_default() -> None:
+def test_a_missing_field_takes_its_default() -> None:
     assert unpack_from_worker(body(type="heartbeat")) == Heartbeat(0)
     hello = {"worker": "w", "host": "h", "pid": 1, "software": "s"}
     assert unpack_from_worker(body(type="hello", **hello)) == Hello("w", "h", 1, "s", token="")
@@ -236,13 +207,9 @@ def test_what_is_left_out_takes_its_default() -> None:
     assert result == Result(1, [[0]], decode_s=0.0)
     failed = unpack_from_worker(body(type="failed", lease=1, at=0, reason="no"))
     assert failed == Failed(1, 0, "no", dropped=False, fatal=False, here_only=False)
-    settings = unpack_private(msgspec.msgpack.encode({"type": "settings", "trainers": ["t"]}))
-    assert settings == WorkerSettings(
-        ["t"], root=None, token="", keys=None, insecure=False, transforms=[]
-    )
 
 
-def test_messages_are_what_they_were_when_this_was_written() -> None:
+def test_the_bytes_of_messages_do_not_change() -> None:
     assert VERSION == b"videoload/1"
     assert pack(Failed(3, 1, "no", True)) == [
         b"videoload/1",
@@ -259,12 +226,12 @@ def test_messages_are_what_they_were_when_this_was_written() -> None:
     ]  # fmt: skip
 
 
-# Whatever else comes
+# Anything else
 
 
 @settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=60))
-def test_arbitrary_bytes_are_refused_and_nothing_worse(data: bytes) -> None:
+def test_arbitrary_bytes_raise_only_a_protocol_error(data: bytes) -> None:
     taken([VERSION, data])
 
 
@@ -277,28 +244,26 @@ def test_arbitrary_bytes_are_refused_and_nothing_worse(data: bytes) -> None:
         max_leaves=8,
     )
 )  # fmt: skip
-def test_arbitrary_messagepack_is_refused_and_nothing_worse(value: object) -> None:
+def test_arbitrary_messagepack_raises_only_a_protocol_error(value: object) -> None:
     taken([VERSION, msgspec.msgpack.encode(value)])
 
 
 @patient
-@given(message=st.one_of(FROM_WORKER, FROM_TRAINER, PRIVATE), data=st.data())
+@given(message=st.one_of(FROM_WORKER, FROM_TRAINER), data=st.data())
 def test_a_truncated_message_is_refused(
-    message: FromWorker | FromTrainer | Private, data: st.DataObject
+    message: FromWorker | FromTrainer, data: st.DataObject
 ) -> None:
     whole = msgspec.msgpack.encode(message)
     part = whole[: data.draw(st.integers(0, len(whole) - 1))]
     for unpack in (unpack_from_worker, unpack_from_trainer):
         with pytest.raises(ProtocolError, match="not a message of this protocol"):
             unpack([VERSION, part])
-    with pytest.raises(ProtocolError, match="not a message of this protocol"):
-        unpack_private(part)
 
 
 @settings(deadline=None, max_examples=300)
-@given(message=st.one_of(FROM_WORKER, FROM_TRAINER, PRIVATE), data=st.data())
-def test_a_message_with_changed_bytes_is_read_or_refused_and_nothing_worse(
-    message: FromWorker | FromTrainer | Private, data: st.DataObject
+@given(message=st.one_of(FROM_WORKER, FROM_TRAINER), data=st.data())
+def test_a_message_with_changed_bytes_is_read_or_raises_a_protocol_error(
+    message: FromWorker | FromTrainer, data: st.DataObject
 ) -> None:
     whole = bytearray(msgspec.msgpack.encode(message))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -310,7 +275,7 @@ def test_a_message_with_changed_bytes_is_read_or_refused_and_nothing_worse(
 
 @patient
 @given(message=st.one_of(FROM_WORKER, FROM_TRAINER), field=WORDS)
-def test_a_field_too_many_is_refused(message: FromWorker | FromTrainer, field: str) -> None:
+def test_an_unknown_field_is_refused(message: FromWorker | FromTrainer, field: str) -> None:
     fields = msgspec.msgpack.decode(pack(message)[1])
     assume(field not in fields)
     for unpack in (unpack_from_worker, unpack_from_trainer):
@@ -327,7 +292,7 @@ def test_bytes_after_a_message_are_refused(message: FromWorker, data: st.DataObj
 
 
 @pytest.mark.parametrize("length", [b"\xdd\xff\xff\xff\xff", b"\xdd\x7f\xff\xff\xff"])
-def test_a_list_that_says_it_is_huge_takes_no_memory(length: bytes) -> None:
+def test_a_list_that_claims_to_be_huge_takes_no_memory(length: bytes) -> None:
     head = b"\x83\xa4type\xa6result\xa5lease\x01\xa6frames"
     for start in (head + length, head + b"\x91" + length):
         with pytest.raises(ProtocolError):
@@ -353,7 +318,7 @@ def test_another_version_is_refused_and_both_are_named(unpack: Any, version: byt
     assert repr(VERSION) in str(caught.value)
 
 
-def test_the_version_is_looked_at_before_anything_else() -> None:
+def test_the_version_is_checked_first() -> None:
     for frames in ([b"videoload/2"], [b"videoload/2", b"\xc1", b"", b""]):
         with pytest.raises(ProtocolError, match="speaks b'videoload/2'"):
             unpack_from_worker(frames)
@@ -374,37 +339,23 @@ def test_a_message_has_two_frames(unpack: Any, count: int) -> None:
         unpack(frames)
 
 
-# Who may say what
+# Who may send what
 
 
 @pytest.mark.parametrize("message", [Hello("w", "h", 1, "s"), Result(1, [[0]]), Failed(1, 0, "no")])
-def test_a_trainer_cannot_say_what_workers_say(message: FromWorker) -> None:
+def test_a_trainer_cannot_send_messages_of_workers(message: FromWorker) -> None:
     with pytest.raises(ProtocolError):
         unpack_from_trainer(pack(message))
 
 
 @pytest.mark.parametrize("message", [Welcome(1.0), Refused("no"), LEASE])
-def test_a_worker_cannot_say_what_trainers_say(message: FromTrainer) -> None:
+def test_a_worker_cannot_send_messages_of_trainers(message: FromTrainer) -> None:
     with pytest.raises(ProtocolError):
         unpack_from_worker(pack(message))
 
 
-@pytest.mark.parametrize(
-    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, "/", False), Unshare(1)]
-)
-def test_nobody_who_dials_in_can_speak_on_the_private_channel(message: Private) -> None:
-    for unpack in (unpack_from_worker, unpack_from_trainer):
-        with pytest.raises(ProtocolError):
-            unpack([VERSION, pack_private(message)])
+# Fields that cannot be meant
 
-
-@pytest.mark.parametrize("message", [Hello("w", "h", 1, "s"), LEASE, Heartbeat(), Bye("x")])
-def test_the_private_channel_knows_no_other_messages(message: FromWorker | FromTrainer) -> None:
-    with pytest.raises(ProtocolError):
-        unpack_private(pack(message)[1])
-
-
-# Fields that contradictory
 
 HELLO = Hello("w", "h", 1, "s")
 RESULT = Result(1, [[0]])
@@ -448,7 +399,7 @@ FAILED = Failed(1, 0, "no")
         (Bye("x"), {"reason": "r" * 4097}),
     ],
 )  # fmt: skip
-def test_a_workers_field_that_cannot_be_meant_is_refused(
+def test_an_invalid_field_of_a_workers_message_is_refused(
     message: FromWorker, fields: dict[str, Any]
 ) -> None:
     assert unpack_from_worker(changed(message)) == message
@@ -524,32 +475,12 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, spec_with(transform=None, output=[[4], "float32"])),
     ],
 )
-def test_a_trainers_field_that_cannot_be_meant_is_refused(
+def test_an_invalid_field_of_a_trainers_message_is_refused(
     message: FromTrainer, fields: dict[str, Any]
 ) -> None:
     assert unpack_from_trainer(changed(message)) == message
     with pytest.raises(ProtocolError, match=r"\Anot a message of this protocol: [^\n]+\Z"):
         unpack_from_trainer(changed(message, **fields))
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"type": "settings", "trainers": []},
-        {"type": "settings", "trainers": "tcp://h:1"},
-        {"type": "settings"},
-        {"type": "settings", "trainers": ["t"], "transforms": "any"},
-        {"type": "share", "arena": -1, "root": "/", "memory": True},
-        {"type": "share", "arena": 1, "root": "/"},
-        {"type": "share", "arena": 1, "root": None, "memory": True},
-        {"type": "unshare", "arena": -1},
-        {"type": "unshare", "arena": 1, "root": "/"},
-        {"arena": 1},
-    ],
-)
-def test_a_private_field_that_cannot_be_meant_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ProtocolError, match="not a message of this protocol"):
-        unpack_private(msgspec.msgpack.encode(fields))
 
 
 def test_the_largest_fields_are_accepted() -> None:
@@ -561,3 +492,82 @@ def test_the_largest_fields_are_accepted() -> None:
     clips = [Clip("a" * 4096, 2**63 - 1)] + [Clip("a", 1)] * (_CLIPS - 1)
     lease = Lease(1, SPEC, clips, Place(2**63 - 1, 2**63 - 1))
     assert unpack_from_trainer(pack(lease)) == lease
+
+
+# Control characters
+
+
+ESCAPES = "\x1b[2J\x1b]0;owned\x07 \r\n\x9b31m\u202e\u2028 x"
+SHOWN = r"\x1b[2J\x1b]0;owned\x07 \r\n\x9b31m\u202e\u2028 x"
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (HELLO, "worker"), (HELLO, "host"), (HELLO, "software"), (HELLO, "copy"),
+        (FAILED, "reason"), (Bye("x"), "reason"),
+    ],
+)  # fmt: skip
+def test_words_of_a_worker_have_no_control_characters_left(message: FromWorker, field: str) -> None:
+    arrived = unpack_from_worker(changed(message, **{field: ESCAPES}))
+    assert getattr(arrived, field) == SHOWN
+    assert unpack_from_worker(pack(arrived)) == arrived
+
+
+@pytest.mark.parametrize(
+    ("message", "field"), [(Refused("no"), "reason"), (Notice("x"), "text"), (Bye("x"), "reason")]
+)
+def test_words_of_a_trainer_have_no_control_characters_left(
+    message: FromTrainer, field: str
+) -> None:
+    assert getattr(unpack_from_trainer(changed(message, **{field: ESCAPES})), field).isprintable()
+
+
+def test_words_of_a_snapshot_have_no_control_characters_left() -> None:
+    worker = {
+        "name": ESCAPES, "state": ESCAPES, "clips": 1, "clips_per_s": 1.0, "busy_share": 0.0,
+        "wire_share": 0.0, "last_error": ESCAPES,
+    }  # fmt: skip
+    file = {"path": ESCAPES, "reason": ESCAPES}
+    stream = {
+        "stream": 1, "clips": ESCAPES, "batch": 0, "batches_per_epoch": 1, "readers": 0,
+        "ready": 0, "slots": 1, "clips_per_s": 0.0, "wait_share": 0.0, "verdict": ESCAPES,
+        "workers_wanted": None, "bad_videos": 1, "slowest": [file], "quarantine": [file],
+    }  # fmt: skip
+    told = body(type="snapshot", trainer=ESCAPES, workers=[worker], streams=[stream])
+    snapshot = unpack_from_trainer(told)
+    assert isinstance(snapshot, Snapshot)
+    words = [found for found in _strings(msgspec.to_builtins(snapshot)) if "owned" in found]
+    assert len(words) == 10
+    assert all(map(str.isprintable, words))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+def test_paths_of_leases_stay_as_they_are() -> None:
+    arrived = unpack_from_trainer(pack(Lease(1, SPEC, [Clip(ESCAPES, 2)])))
+    assert isinstance(arrived, Lease)
+    assert arrived.clips[0].path == ESCAPES
+
+
+def test_the_traceback_of_a_fatal_failure_keeps_its_lines() -> None:
+    arrived = unpack_from_worker(pack(Failed(1, 0, "no\n  File\x1b\n  line", fatal=True)))
+    assert isinstance(arrived, Failed)
+    assert arrived.reason == "no\n  File\\x1b\n  line"
+
+
+def test_escaped_words_are_no_longer_than_a_message_may_hold() -> None:
+    for message in (Hello("w", "\x1b" * 256, 1, "s"), Failed(1, 0, "\x1b" * 4096)):
+        assert unpack_from_worker(pack(message)) == message
+
+
+def test_the_name_of_an_unknown_field_is_shown_without_control_characters() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        unpack_from_worker(changed(HELLO, **{ESCAPES: 1}))
+    assert str(caught.value).isprintable()

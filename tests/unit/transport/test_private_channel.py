@@ -14,8 +14,14 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import SECOND
 from videoload.errors import ProtocolError
-from videoload.transport.messages import Private, Share, Unshare, WorkerSettings, pack_private
 from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import (
+    Private,
+    Share,
+    Unshare,
+    WorkerSettings,
+    pack_private,
+)
 
 Ends = tuple[PrivateChannel, PrivateChannel]
 MANY = 400  # a full channel holds some forty

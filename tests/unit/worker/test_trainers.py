@@ -11,7 +11,8 @@ import zmq
 
 from tests.support.waiting import SECOND
 from videoload.clips.clip_spec import ClipSpec
-from videoload.transport.messages import Clip, Hello, Lease, Refused, Welcome, WorkerSettings
+from videoload.transport.messages import Clip, Hello, Lease, Refused, Welcome
+from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
 from videoload.worker.trainers import TrainerConnection, Trainers
 

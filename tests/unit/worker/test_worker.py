@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from videoload.transport.messages import WorkerSettings
+from videoload.transport.private_messages import WorkerSettings
 from videoload.worker.worker import Stopped, Worker
 
 

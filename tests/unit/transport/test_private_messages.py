@@ -1,0 +1,136 @@
+"""Messages of the private channel arrive equal to what was sent. Anything else is refused, also the
+messages of those who dial in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.clips.clip_spec import ClipSpec
+from videoload.errors import ProtocolError
+from videoload.transport.messages import (
+    VERSION,
+    Bye,
+    Clip,
+    FromTrainer,
+    FromWorker,
+    Heartbeat,
+    Hello,
+    Lease,
+    pack,
+    unpack_from_trainer,
+    unpack_from_worker,
+)
+from videoload.transport.private_messages import (
+    Abandon,
+    Adopt,
+    Alive,
+    Ended,
+    Land,
+    Landed,
+    Private,
+    Share,
+    Unshare,
+    WorkerSettings,
+    pack_private,
+    unpack_private,
+)
+
+patient = settings(deadline=None, max_examples=150)
+
+NUMBERS = st.integers(0, 2**63 - 1)
+WORDS = st.text(max_size=20)
+PRIVATE: st.SearchStrategy[Private] = st.one_of(
+    st.builds(
+        WorkerSettings,
+        trainers=st.lists(WORDS, min_size=1, max_size=3),
+        root=st.none() | WORDS,
+        token=WORDS,
+        keys=st.none() | WORDS,
+        insecure=st.booleans(),
+        transforms=st.none() | st.lists(WORDS, max_size=3),
+    ),
+    st.builds(Share, arena=NUMBERS, root=WORDS, memory=st.booleans()),
+    st.builds(Unshare, arena=NUMBERS),
+    st.builds(Adopt, connection=NUMBERS, key=st.binary(max_size=16)),
+    st.builds(Land, connection=NUMBERS, lease=NUMBERS, size=NUMBERS),
+    st.builds(Abandon, connection=NUMBERS),
+    st.builds(Landed, connection=NUMBERS, lease=NUMBERS),
+    st.builds(Ended, connection=NUMBERS, why=WORDS, of_receiver=st.booleans()),
+    st.just(Alive()),
+)
+
+
+@patient
+@given(PRIVATE)
+def test_a_private_message_arrives_unchanged(message: Private) -> None:
+    assert unpack_private(pack_private(message)) == message
+
+
+def test_a_missing_setting_takes_its_default() -> None:
+    settings = unpack_private(msgspec.msgpack.encode({"type": "settings", "trainers": ["t"]}))
+    assert settings == WorkerSettings(
+        ["t"], root=None, token="", keys=None, insecure=False, transforms=[]
+    )
+
+
+@patient
+@given(st.binary(max_size=60))
+def test_arbitrary_bytes_raise_only_a_protocol_error(data: bytes) -> None:
+    try:
+        unpack_private(data)
+    except ProtocolError as error:
+        assert str(error)  # noqa: PT017 - it is the only error allowed, not the one expected
+
+
+@patient
+@given(message=PRIVATE, data=st.data())
+def test_a_truncated_private_message_is_refused(message: Private, data: st.DataObject) -> None:
+    whole = pack_private(message)
+    with pytest.raises(ProtocolError, match="not a message of this protocol"):
+        unpack_private(whole[: data.draw(st.integers(0, len(whole) - 1))])
+
+
+@pytest.mark.parametrize(
+    "message", [WorkerSettings(["tcp://h:1"], root="/"), Share(1, "/", False), Unshare(1)]
+)
+def test_nobody_who_dials_in_can_send_private_messages(message: Private) -> None:
+    for unpack in (unpack_from_worker, unpack_from_trainer):
+        with pytest.raises(ProtocolError):
+            unpack([VERSION, pack_private(message)])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Hello("w", "h", 1, "s"), Heartbeat(), Bye("x"),
+        Lease(1, ClipSpec(frames=2, size=(4, 4)), [Clip("a.avi", 2)]),
+    ],
+)  # fmt: skip
+def test_the_private_channel_knows_no_other_messages(message: FromWorker | FromTrainer) -> None:
+    with pytest.raises(ProtocolError):
+        unpack_private(pack(message)[1])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "settings", "trainers": []},
+        {"type": "settings", "trainers": "tcp://h:1"},
+        {"type": "settings"},
+        {"type": "settings", "trainers": ["t"], "transforms": "any"},
+        {"type": "share", "arena": -1, "root": "/", "memory": True},
+        {"type": "share", "arena": 1, "root": "/"},
+        {"type": "share", "arena": 1, "root": None, "memory": True},
+        {"type": "unshare", "arena": -1},
+        {"type": "unshare", "arena": 1, "root": "/"},
+        {"arena": 1},
+    ],
+)
+def test_an_invalid_field_of_a_private_message_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError, match="not a message of this protocol"):
+        unpack_private(msgspec.msgpack.encode(fields))
