@@ -1,4 +1,4 @@
-"""The benchmarks run, get the frames that they ask for, and write what they say."""
+"""The benchmarks run, get the frames that they ask for, and write their results."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from videoload.index.containers import OpenedVideo
 from videoload.index.index import find_index
 from videoload.storage.files import Folder
 
-# videoload is that with TensorFlow, which each of its runs imports, so one work has to do.
+# videoload is measured with TensorFlow, which each of its runs imports, so only one work includes
+# it.
 WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload")}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 * SECOND)
 @pytest.mark.parametrize("work", WORKS)
-def test_a_small_comparison_has_a_rate_and_the_right_frames_of_each(
+def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
     work: str, programs: Programs, tmp_path: Path
 ) -> None:
     run = programs.python(
@@ -56,9 +57,7 @@ def test_a_small_comparison_has_a_rate_and_the_right_frames_of_each(
 @pytest.mark.slow
 @needs_tensorflow
 @pytest.mark.timeout(120 * SECOND)
-def test_a_recipe_runs_beside_the_stream_that_does_the_same(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_a_recipe_runs_beside_an_equivalent_stream(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.recipes", "--recipe", "runner", "--steps", "20",
         "--out", str(tmp_path / "out"),
@@ -73,7 +72,7 @@ def test_a_recipe_runs_beside_the_stream_that_does_the_same(
 
 
 @pytest.mark.parametrize("b_frames", [1, 2])
-def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
+def test_a_packed_file_proves_its_pictures_and_gives_them_in_order(
     b_frames: int, tmp_path: Path
 ) -> None:
     recipe = Recipe("mpeg4", 160, 120, 31, 600, b_frames)
@@ -83,7 +82,7 @@ def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
         with av.open(str(tmp_path / "video.avi")) as container:
             decoded = [frame.to_ndarray() for frame in container.decode(video=0)]
         frames[packed] = np.stack(decoded).astype(np.int16)
-    # Not the same to the last bit: the decoder takes them for files of other encoders.
+    # Not equal bit for bit: the decoder takes them for files of other encoders.
     away = [np.abs(frames[False] - frame).mean(axis=(1, 2)) for frame in frames[True]]
     assert [int(row.argmin()) for row in away] == list(range(recipe.frames))
     opened = OpenedVideo(Folder(tmp_path).resolve("video.avi"))
@@ -97,7 +96,7 @@ def test_a_packed_file_gives_its_pictures_in_their_order_and_proves_them(
 
 @pytest.mark.slow
 @pytest.mark.timeout(60 * SECOND)
-def test_a_long_file_is_whole_and_read_at_random(programs: Programs, tmp_path: Path) -> None:
+def test_a_long_file_is_complete_and_read_at_random(programs: Programs, tmp_path: Path) -> None:
     run = programs.python(
         "-m", "benchmarks.long", "--file", "mpeg4", "--frames", "1000", "--rounds", "1",
         "--seconds", "0.2", "--folder", str(tmp_path), "--json", str(tmp_path / "long.json"),

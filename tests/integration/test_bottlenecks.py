@@ -33,13 +33,13 @@ WORKER = "import socket, sys; from videoload.__main__ import main; {}; main()"
 
 
 def catalog(*ms: float, items: int = 40) -> Catalog:
-    """Items that take ``ms`` milliseconds each, in turn."""
+    """Items that take ``ms`` milliseconds each, by turns."""
     names = [f"{number} {ms[number % len(ms)]}" for number in range(items)]
     return Catalog(names, [0] * items, ["a"])
 
 
 def train(stream: Stream, batches: int, step_s: float = STEP_S) -> StreamStats:
-    """Train step by step; the figures without the first two batches."""
+    """Train step by step; returns the figures without the first two batches."""
     reader = stream.batches(epochs=10**6)
     for _ in islice(reader, 2):
         time.sleep(step_s)
@@ -60,7 +60,7 @@ def four() -> Iterator[Client]:
 
 
 def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float = 1) -> Program:
-    """A worker of another host, with a name and a pace of its own."""
+    """A worker of another host, with a name and a speed of its own."""
     return programs.python(
         "-c", WORKER.format(f"socket.gethostname = lambda: {host!r}"), "worker",
         "--connect", endpoint, "--root", str(root), "--processes", "1",
@@ -69,8 +69,8 @@ def remote(programs: Programs, endpoint: str, root: Path, host: str, pace: float
     )  # fmt: skip
 
 
-def test_with_the_recommended_number_of_workers_the_trainer_waits_no_more(four: Client) -> None:
-    """Steps of 50 ms, and a worker needs 200 ms for a batch."""
+def test_with_the_recommended_number_of_workers_the_trainer_no_longer_waits(four: Client) -> None:
+    """Steps take 50 ms, and a worker needs 200 ms for a batch."""
     items = catalog(50)
     with Client(workers=1) as one:
         slow = train(one.stream(items, ITEM, BATCH), 12)
@@ -80,7 +80,7 @@ def test_with_the_recommended_number_of_workers_the_trainer_waits_no_more(four: 
     assert 3 <= slow.workers_wanted <= 5, slow
     assert slow.utilisation > 0.8
     assert slow.clip_times.transform == pytest.approx(STEP_S, rel=0.3)
-    # Four are just enough, so any moment of another process shows. The best of three counts.
+    # Four are just enough, so other load on the machine shows at once. The best of three counts.
     quick = train(four.stream(items, ITEM, BATCH), 40)
     for _ in range(2):
         if quick.wait_share >= 0.05:
@@ -116,7 +116,7 @@ def test_a_host_that_is_slower_than_the_others_is_named(programs: Programs, tmp_
             remote(programs, client.endpoints[0], tmp_path, host, pace)
         client.wait_for_workers(3, 20 * SECOND)
         stream = client.stream(catalog(20), ITEM, BATCH)
-        train(stream, 20, 0)  # until their pace is known
+        train(stream, 20, 0)  # until their speed is known
         stats = train(stream, 30, 0.01 * SECOND)
     assert stats.bottleneck == "host", stats
     assert "Host snail is " in stats.verdict
@@ -141,7 +141,7 @@ def test_a_full_line_is_named(programs: Programs, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(cores() < 2, reason="no worker to stop")
-def test_idle_workers_are_stopped_and_the_stream_goes_on(
+def test_idle_workers_are_stopped_and_the_stream_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "videoload")

@@ -1,4 +1,5 @@
-"""The command line as a user meets it: one clear line, the right status, an end when asked to."""
+"""The command line as a user sees it: one clear line, the right exit status, an end when
+asked to."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ RunHere = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
-    """Runs a command that only says something, in this process: status, stdout and stderr."""
+    """Run a command that only prints, in this process; returns status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[object, str, str]:
         monkeypatch.setattr(sys, "argv", ["videoload", *arguments])
@@ -51,7 +52,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 def one_line(program: Program, status: int = 1) -> str:
-    """The one line that a failing command says."""
+    """The one line that a failing command prints."""
     assert program.wait(10 * SECOND) == status, program.err
     (line,) = program.err.splitlines()
     assert "Traceback" not in line
@@ -59,7 +60,7 @@ def one_line(program: Program, status: int = 1) -> str:
     return line
 
 
-# What the user can mend: status 1 and one line
+# Mistakes of the user: status 1 and one line
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(
     ],
     ids=lambda told: " ".join(told)[:40] if isinstance(told, list) else "",
 )
-def test_what_is_wrong_is_one_line_whatever_it_is(
+def test_every_mistake_is_reported_in_one_line(
     arguments: list[str], line: str, run_here: RunHere, videos: Videos, tmp_path: Path
 ) -> None:
     (tmp_path / "latin.csv").write_bytes(b"n\xe4me\n")
@@ -152,7 +153,7 @@ def test_what_is_wrong_is_one_line_whatever_it_is(
     assert err.count("\n") == 1
 
 
-def test_a_disk_that_is_full_is_one_line(videos: Videos, programs: Programs) -> None:
+def test_a_full_disk_is_reported_in_one_line(videos: Videos, programs: Programs) -> None:
     command = f"{sys.executable} -m videoload scan {videos.root} > /dev/full"
     done = subprocess.run(
         command, shell=True, check=False, capture_output=True, text=True, timeout=40 * SECOND
@@ -162,7 +163,7 @@ def test_a_disk_that_is_full_is_one_line(videos: Videos, programs: Programs) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_while_a_command_is_being_imported_is_no_traceback() -> None:
+def test_ctrl_c_while_a_command_is_imported_prints_no_traceback() -> None:
     script = (
         "import os, signal, sys\n"
         "class CtrlC:\n"
@@ -177,7 +178,7 @@ def test_ctrl_c_while_a_command_is_being_imported_is_no_traceback() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_a_process_that_cannot_start_says_why_in_one_line_as_well(
+def test_a_process_that_cannot_start_says_why_in_one_line(
     programs: Programs, tmp_path: Path
 ) -> None:
     words = ("worker", "--connect", "tcp://gpu-7:5555", "--root")
@@ -191,7 +192,7 @@ def test_a_process_that_cannot_start_says_why_in_one_line_as_well(
     )
 
 
-def test_a_workers_options_come_from_the_environment_as_well_and_a_flag_wins(
+def test_a_worker_takes_options_from_the_environment_and_a_flag_wins(
     videos: Videos, programs: Programs
 ) -> None:
     with (
@@ -210,28 +211,28 @@ def test_a_workers_options_come_from_the_environment_as_well_and_a_flag_wins(
             assert len(client.workers) == 1
 
 
-def test_a_worker_takes_one_process_per_core(videos: Videos, programs: Programs) -> None:
+def test_a_worker_starts_one_process_per_core(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         endpoint = client.endpoints[0]
         programs.videoload("worker", "--connect", endpoint, "--root", str(videos.root))
         client.wait_for_workers(cores(), timeout_s=20 * SECOND)
 
 
-def test_what_has_a_workers_words_on_its_command_line_need_not_be_one(programs: Programs) -> None:
-    words = ("videoload", "worker")  # as of the init process of a container
+def test_a_process_with_a_workers_command_line_need_not_be_a_worker(programs: Programs) -> None:
+    words = ("videoload", "worker")  # like the init process of a container
     with subprocess.Popen(["sh", "-c", "read line", *words], stdin=subprocess.PIPE) as init:
         healthy = programs.videoload("healthy", "--below", str(init.pid))
         assert one_line(healthy) == "videoload: no worker process"
 
 
 @pytest.mark.parametrize("words", [["\udcff"], ["worker", "/data/caf\udce9.avi"]])
-def test_a_workers_health_is_its_own_whatever_others_are_called(
+def test_a_workers_health_does_not_depend_on_the_names_of_other_processes(
     words: list[str], videos: Videos, programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(client.endpoints[0], videos.root)
         client.wait_for_workers(1, timeout_s=20 * SECOND)
-        # Its name and its arguments are bytes that are no UTF-8.
+        # Its name and its arguments are bytes that are not UTF-8.
         call_itself = "import sys; open('/proc/self/comm', 'wb').write(b'\\xff'); sys.stdin.read()"
         other = [sys.executable, "-c", call_itself, *words]
         with subprocess.Popen(other, stdin=subprocess.PIPE) as stranger:
@@ -243,7 +244,7 @@ def test_a_workers_health_is_its_own_whatever_others_are_called(
                 assert healthy.wait(20 * SECOND) == 0, healthy.err
 
 
-def test_keygen_makes_keys_that_only_their_owner_reads_and_never_overwrites_them(
+def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_them(
     programs: Programs, tmp_path: Path
 ) -> None:
     folder = tmp_path / "keys"
@@ -266,7 +267,7 @@ def test_keygen_makes_keys_that_only_their_owner_reads_and_never_overwrites_them
     assert [path.read_bytes() for path in secrets] == before
 
 
-def test_keygen_where_nothing_can_be_written_says_so(programs: Programs, tmp_path: Path) -> None:
+def test_keygen_says_so_if_it_cannot_write(programs: Programs, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     program = programs.videoload("keygen", str(tmp_path / "file"))
     assert one_line(program) == f"videoload: cannot make keys in {tmp_path}/file: Not a directory"
@@ -325,7 +326,7 @@ def test_help_names_every_option_within_80_columns(
     assert "…" not in said, "something is cut off"
 
 
-def test_the_version_is_told(programs: Programs) -> None:
+def test_the_version_is_printed(programs: Programs) -> None:
     program = programs.videoload("--version")
     assert program.wait(10 * SECOND) == 0
     assert program.out.startswith("videoload 0.")
@@ -335,7 +336,7 @@ def test_the_version_is_told(programs: Programs) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_says_soon_that_it_cannot_reach_its_trainer_and_serves_it_once_it_comes(
+def test_a_worker_soon_says_that_it_cannot_reach_its_trainer_and_serves_it_later(
     videos: Videos, programs: Programs
 ) -> None:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
@@ -346,14 +347,14 @@ def test_a_worker_says_soon_that_it_cannot_reach_its_trainer_and_serves_it_once_
         client.wait_for_workers(1, timeout_s=5 * SECOND)
         stream = client.stream(videos.catalog, CLIP, 4, shuffle=True)
         assert digest(stream) == digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
-    # Its last words get lost where the connection breaks before the worker has read them.
+    # Its last message is lost if the connection breaks before the worker has read it.
     ends = ("waiting for the next", "hung up; dialling again")
     wait_until(lambda: any(end in worker.err for end in ends), 5 * SECOND)
     assert worker.process.poll() is None
 
 
 @pytest.mark.slow
-def test_a_worker_whose_trainers_name_is_unknown_says_so_soon(
+def test_a_worker_soon_says_that_its_trainers_name_is_unknown(
     videos: Videos, programs: Programs
 ) -> None:
     endpoint = "tcp://no-such-host.invalid:5555"
@@ -473,7 +474,7 @@ def test_a_worker_never_loads_tensorflow(
 
 
 @pytest.mark.slow
-def test_a_name_with_colons_is_printed_as_it_stands(programs: Programs, tmp_path: Path) -> None:
+def test_a_name_with_colons_is_printed_unchanged(programs: Programs, tmp_path: Path) -> None:
     program = programs.videoload("scan", str(tmp_path / "no:x:where"))
     assert program.wait(20 * SECOND) == 1
     assert "no:x:where" in program.err

@@ -1,4 +1,4 @@
-"""A client: who may come in, what it says when it cannot begin, and its end."""
+"""A client: which workers it admits, what it says if it cannot start, and its end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
 
 
 @pytest.mark.slow
-def test_workers_with_keys_and_local_ones_serve_one_client(
+def test_workers_with_keys_and_local_workers_serve_one_client(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     trainer, worker = make_keys(tmp_path / "keys")
@@ -73,7 +73,9 @@ def test_workers_with_keys_and_local_ones_serve_one_client(
         assert all(w.clips for w in client.workers)
 
 
-def test_a_worker_makes_no_threads_for_the_cores_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_does_not_make_a_thread_for_each_core_of_the_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     others = set(children_of(os.getpid()))
     with Client(workers=1) as client:
@@ -82,18 +84,18 @@ def test_a_worker_makes_no_threads_for_the_cores_of_others(monkeypatch: pytest.M
         tasks = Path(f"/proc/{worker}/task").iterdir()
         names = [(task / "comm").read_text() for task in tasks]
         environment = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
-    assert b"TOKIO_WORKER_THREADS=2" in environment  # obstore's, where it is used
+    assert b"TOKIO_WORKER_THREADS=2" in environment  # obstore's threads, if it is used
     assert sum(not name.startswith("ZMQ") for name in names) == 1, names
 
 
-def test_an_address_that_others_reach_needs_keys(tmp_path: Path) -> None:
+def test_an_address_that_other_hosts_can_reach_needs_keys(tmp_path: Path) -> None:
     with pytest.raises(TransportError, match=r"needs keys.*videoload keygen"):
         Client(workers=0, listen="tcp://0.0.0.0:*")
     with pytest.raises(TransportError, match=r"no folder .*admitted"):
         Client(workers=0, listen="tcp://0.0.0.0:*", keys=tmp_path)
 
 
-def test_a_port_in_use_is_said_in_one_line() -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         pytest.raises(TransportError) as caught,
@@ -127,7 +129,7 @@ def test_a_socket_file_is_the_same_wherever_the_process_goes(
     assert (tmp_path / "there/socket").exists()
 
 
-def test_who_waits_for_workers_when_the_client_is_closed_hears_of_that() -> None:
+def test_waiting_for_workers_ends_with_an_error_when_the_client_is_closed() -> None:
     client = Client(workers=0, listen="tcp://127.0.0.1:*")
     closing = threading.Timer(0.1 * SECOND, client.close)
     closing.start()
@@ -136,7 +138,7 @@ def test_who_waits_for_workers_when_the_client_is_closed_hears_of_that() -> None
     closing.join()
 
 
-def test_a_batch_size_may_be_a_number_of_numpy_s(videos: Videos) -> None:
+def test_a_batch_size_may_be_a_numpy_integer(videos: Videos) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(videos.catalog, SMALL, np.uint8(8))  # type: ignore[arg-type]
         assert len(stream) == len(client.stream(videos.catalog, SMALL, 8))
@@ -153,7 +155,7 @@ def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:
         )
 
 
-def test_slots_that_do_not_fit_the_memory_that_is_left_are_refused_before_they_are_made(
+def test_slots_that_do_not_fit_into_memory_are_refused_before_they_are_allocated(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As in a container: beyond its limit the kernel kills it.
@@ -172,7 +174,7 @@ def test_slots_that_do_not_fit_the_memory_that_is_left_are_refused_before_they_a
         assert [arena.slots for arena in held] == [8, 6, 4], "8, or three quarters of what is left"
 
 
-def test_a_closed_client_makes_no_streams_and_reads_none(videos: Videos) -> None:
+def test_a_closed_client_neither_makes_nor_reads_streams(videos: Videos) -> None:
     with Client(workers=1) as client:
         stream = client.stream(videos.catalog, SMALL, 3)
         half = iter(stream)
@@ -188,7 +190,7 @@ def test_a_closed_client_makes_no_streams_and_reads_none(videos: Videos) -> None
     client.close()
 
 
-def test_a_client_that_is_dropped_takes_its_workers_along(videos: Videos) -> None:
+def test_the_workers_of_a_dropped_client_end(videos: Videos) -> None:
     client = Client(workers=2)
     stream = client.stream(videos.catalog, SMALL, 3)
     list(stream)

@@ -1,4 +1,4 @@
-"""A file that is decoded whole, in one go and in parts: the same in any case."""
+"""A complete decode gives the same index in one go and in parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from videoload.index import complete_decode
 from videoload.index.complete_decode import decode_index
 from videoload.storage.files import Folder
 
-# Some that can be split, and some that only look so: flags that lie, open groups, no index.
+# Some files can be split. Others only seem so: flags that lie, open groups, no index.
 SPLIT = (
     "cinepak", "mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "ffv1", "ts_mpeg4_named_avi",
 )  # fmt: skip
@@ -27,7 +27,8 @@ WHOLE = (
 
 @pytest.fixture
 def splits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Everything takes long; whether each try to split was one."""
+    """Makes every decode long enough to be split; returns whether each attempt to split
+    succeeded."""
     tries: list[bool] = []
     in_parts = complete_decode._in_parts
 
@@ -43,7 +44,9 @@ def splits(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("name", SPLIT + WHOLE)
-def test_parts_tell_what_the_whole_tells(name: str, tmp_path: Path, splits: list[bool]) -> None:
+def test_a_decode_in_parts_gives_the_same_index_as_in_one_go(
+    name: str, tmp_path: Path, splits: list[bool]
+) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)
     try:
         path = make(replace(kind, frames=120), tmp_path)

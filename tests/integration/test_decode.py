@@ -1,4 +1,4 @@
-"""The decoder on real files: ones made here, and other people's with their true facts."""
+"""The decoder on real files: files made here, and other people's files with their true facts."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def rgb24_md5(frame: VideoFrame) -> str:
 
 
 def sequential(path: Path) -> list[str]:
-    """The frames of a file by the simplest means there is."""
+    """The frames of a file, by the simplest means."""
     with av.open(str(path), metadata_errors="replace") as container:
         container.streams.video[0].thread_type = "NONE"
         return [md5(frame) for frame in container.decode(video=0)]
 
 
 def windows(frames: int, count: int, seed: int) -> Iterable[list[int]]:
-    """Random runs of ordinals, 1..8 apart, as clips ask for them."""
+    """Random runs of ordinals, 1 to 8 apart, as in clips."""
     draw = random.Random(seed)
     for turn in range(count):
         stride, length = 1 + turn % 8, draw.randint(1, 6)
@@ -76,7 +76,7 @@ def windows(frames: int, count: int, seed: int) -> Iterable[list[int]]:
 
 
 def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, seed: int) -> None:
-    """Every frame that a window gives is the one with that ordinal."""
+    """Check that every frame of a window is the one with that ordinal."""
     index = decoder.index(path)
     assert index.info.frames == len(expected)
     file = Folder(decoder.root).resolve(path)
@@ -90,12 +90,12 @@ def check_windows(decoder: Decoder, path: str, expected: list[str], count: int, 
             lambda: None,
         ):  # fmt: skip
             kept.append(opened)
-        # Where the decoder complained, they come once more.
+        # If the decoder complained, they come once more.
         assert dict(got) == {ordinal: expected[ordinal] for ordinal in wanted}, wanted
 
 
 def frames_of(decoder: Decoder, path: str, wanted: list[int]) -> dict[int, str]:
-    """What a decoder of its own shows of these frames."""
+    """The pixels of these frames from a decoder of their own."""
     index, file = decoder.index(path), Folder(decoder.root).resolve(path)
     got: dict[int, str] = {}
 
@@ -136,7 +136,7 @@ def test_every_window_of_every_codec_holds_the_frames_of_a_sequential_decode(
     assert sought >= 5, "these files have key frames to seek to"
 
 
-def test_the_pixels_are_those_of_the_frame_at_the_place_that_was_chosen(videos: Videos) -> None:
+def test_the_pixels_come_from_the_chosen_part_of_the_chosen_frame(videos: Videos) -> None:
     path = "walk/b_frames.avi"
     with av.open(str(videos.root / path)) as container:
         container.streams.video[0].thread_type = "NONE"
@@ -160,7 +160,9 @@ def test_the_pixels_are_those_of_the_frame_at_the_place_that_was_chosen(videos: 
     assert 0 < mirrored < 24
 
 
-def test_a_truncated_file_gives_the_frames_that_are_there(videos: Videos, tmp_path: Path) -> None:
+def test_a_truncated_file_gives_the_frames_that_it_still_has(
+    videos: Videos, tmp_path: Path
+) -> None:
     whole = (videos.root / "jump/long.avi").read_bytes()
     for share in (0.2, 0.5, 0.9):
         path = tmp_path / f"{share}.avi"
@@ -213,7 +215,7 @@ def test_damage_in_the_middle_is_decoded_around_and_always_the_same_way(
 
 
 def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
-    """A file (or so) named .avi that cannot be decoded."""
+    """A file named .avi (or something like it) that cannot be decoded."""
     path = folder / "bad.avi"
     good = (videos.root / "walk/gop12.avi").read_bytes()
     match kind:
@@ -266,7 +268,7 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
         ("no file", "No such file"),
     ],
 )
-def test_what_is_not_a_video_is_refused_with_a_reason(
+def test_a_file_that_is_not_a_video_is_refused_with_a_reason(
     kind: str, reason: str, videos: Videos, tmp_path: Path
 ) -> None:
     bad_file(kind, tmp_path, videos)
@@ -298,7 +300,7 @@ def test_nothing_outside_of_the_root_is_opened(videos: Videos, tmp_path: Path) -
             decode(root, path)
 
 
-def test_a_root_that_is_a_link_is_its_target(videos: Videos, tmp_path: Path) -> None:
+def test_a_root_may_be_a_symlink(videos: Videos, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(videos.root)
     decode(tmp_path / "link", "walk/gop12.avi")
 
@@ -315,7 +317,7 @@ def test_a_root_that_is_a_link_is_its_target(videos: Videos, tmp_path: Path) -> 
 def test_a_script_that_names_other_files_is_refused(script: str, tmp_path: Path) -> None:
     make_avi(tmp_path / "good.avi", frames=6)
     (tmp_path / "script.avi").write_text(script)
-    if script.startswith("ffconcat"):  # FFmpeg left to itself would follow it
+    if script.startswith("ffconcat"):  # FFmpeg by itself would follow it
         with av.open(str(tmp_path / "script.avi")) as container:
             assert container.format.name == "concat"
     with pytest.raises(VideoError, match="is not a video that can be opened"):
@@ -365,7 +367,7 @@ def test_three_hundred_decodes_leave_no_file_open(videos: Videos) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_files_that_are_met_again_stay_open_and_others_do_not(tmp_path: Path) -> None:
+def test_only_files_that_are_met_again_stay_open(tmp_path: Path) -> None:
     made = make_avi(tmp_path / "made.avi", frames=24)
     for number in range(200):
         (tmp_path / f"{number}.avi").hardlink_to(made)
@@ -386,7 +388,7 @@ def test_files_that_are_met_again_stay_open_and_others_do_not(tmp_path: Path) ->
     assert kept_after([0] * 3) == 1
 
 
-def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_while_it_is_open_is_read_again(tmp_path: Path) -> None:
     made, other = (
         make_avi(tmp_path / name, frames=30, codec="ffv1", seed=seed)
         for name, seed in (("made.avi", 1), ("other.avi", 2))
@@ -395,7 +397,7 @@ def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Pa
     decoder = Decoder(tmp_path)
     first, _ = decode_with(decoder, "made.avi", TINY, 1)
     assert not np.array_equal(first, expected)
-    # As long as the other, so that only the file's identity tells them apart.
+    # As long as the other file, so that only the file's identity tells them apart.
     size = max(made.stat().st_size, other.stat().st_size)
     for path in (made, other):
         os.truncate(path, size)
@@ -404,14 +406,14 @@ def test_a_file_that_is_replaced_while_it_is_kept_open_is_read_anew(tmp_path: Pa
         decode_with(decoder, "made.avi", TINY, 1)
     assert len(os.listdir("/proc/self/fd")) == before + 1, "it is kept open"
     other.replace(made)
-    with suppress(VideoError):  # its index is of the old one: that is found out once
+    with suppress(VideoError):  # its index belongs to the old file, which is noticed once
         decode_with(decoder, "made.avi", TINY, 1)
     clip, _ = decode_with(decoder, "made.avi", TINY, 1)
     assert np.array_equal(clip, expected)
 
 
 def unproven(path: Path, seed: int = 0) -> Path:
-    """A file that does not prove its frames: only a complete decode tells."""
+    """A file that does not prove its frames: only a complete decode counts them."""
     return make_avi(path, frames=30, codec="cinepak", pixels="rgb24", seed=seed)
 
 
@@ -422,7 +424,7 @@ def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videoload.decoding.decoder.decode_index", decoded_whole)
 
 
-def test_nothing_is_decoded_for_the_index_of_a_usual_file(
+def test_the_index_of_a_usual_file_needs_no_decoding(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_complete_decode(monkeypatch)
@@ -431,7 +433,7 @@ def test_nothing_is_decoded_for_the_index_of_a_usual_file(
         assert decoder.index(path).info.frames == frames
 
 
-def test_what_a_complete_decode_told_the_next_decoder_need_not_find_out(
+def test_the_result_of_a_complete_decode_is_kept_for_the_next_decoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     unproven(tmp_path / "made.avi")
@@ -444,7 +446,7 @@ def test_what_a_complete_decode_told_the_next_decoder_need_not_find_out(
 
 
 @pytest.mark.slow
-def test_a_kept_index_of_another_file_is_found_out(tmp_path: Path) -> None:
+def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     made, other = unproven(tmp_path / "made.avi", 1), unproven(tmp_path / "other.avi", 2)
     expected, _ = decode(tmp_path, "other.avi")
     size = max(made.stat().st_size, other.stat().st_size)
@@ -476,16 +478,16 @@ def test_a_refused_picture_keeps_its_number_and_shows_the_one_before_it(tmp_path
     made.write_bytes(data)
     decoder = Decoder(tmp_path)
     assert decoder.index("made.avi").info.frames == 20
-    for first in (0, 5, 7):  # from wherever it is come to
+    for first in (0, 5, 7):  # from every direction
         wanted = list(range(first, 12))
         assert frames_of(decoder, "made.avi", wanted) == {
             i: whole[6 if i == 7 else i] for i in wanted
         }
 
 
-def test_a_picture_that_a_decoder_drops_without_a_word_keeps_its_number(tmp_path: Path) -> None:
-    """As FFmpeg's decoder of MPEG-2 does where what follows a picture's header is damaged; the one
-    behind a key frame, when the decoder has not shown anything yet."""
+def test_a_picture_that_a_decoder_drops_silently_keeps_its_number(tmp_path: Path) -> None:
+    """FFmpeg's decoder of MPEG-2 drops a picture silently if the bytes after its header are damaged
+    and it comes right after a key frame, when the decoder has not shown anything yet."""
     made = make_avi(tmp_path / "made.avi", frames=20, codec="mpeg2video")
     with av.open(str(made)) as container:
         packets = [p for p in container.demux(video=0) if p.size]
@@ -503,8 +505,8 @@ def test_a_picture_that_a_decoder_drops_without_a_word_keeps_its_number(tmp_path
     assert shown[1] == {key + 2: shown[0][key + 2]}
 
 
-def test_a_decoder_of_h263_does_not_carry_over_what_a_damaged_header_said(tmp_path: Path) -> None:
-    """An option of the first picture's that FFmpeg's decoder keeps beyond the next key frame."""
+def test_a_damaged_header_of_h263_has_no_effect_beyond_the_next_key_frame(tmp_path: Path) -> None:
+    """FFmpeg's decoder keeps an option of the first picture beyond the next key frame."""
     kind = next(kind for kind in KINDS if kind.name == "h263p")
     made = make(kind, tmp_path)
     with av.open(str(made)) as container:
@@ -522,7 +524,7 @@ def test_a_decoder_of_h263_does_not_carry_over_what_a_damaged_header_said(tmp_pa
     assert shown[0][key + 1] == shown[1][key + 1]
 
 
-def test_a_file_that_changes_is_read_anew_and_named(
+def test_a_file_that_changes_is_read_again_and_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = make_avi(tmp_path / "made.avi", frames=30)
@@ -534,7 +536,7 @@ def test_a_file_that_changes_is_read_anew_and_named(
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_a_plain_file_needs_no_demuxer(
+def test_a_plain_avi_file_needs_no_demuxer(
     b_frames: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_avi(tmp_path / "made.avi", frames=60, b_frames=b_frames)
@@ -547,7 +549,7 @@ def test_a_plain_file_needs_no_demuxer(
     check_windows(Decoder(tmp_path), "made.avi", expected, count=16, seed=2)
 
 
-def test_a_key_frame_that_is_near_is_read_on_to(
+def test_a_decoder_reads_on_to_a_near_key_frame_instead_of_seeking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_avi(tmp_path / "made.avi", frames=60, codec="mjpeg", pixels="yuvj420p")
@@ -601,7 +603,8 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
             assert caught.value.reason
             continue
         expected = facts["frame_md5_12"]
-        if facts["pix_fmt"] == "bgr24":  # upside down: the facts know these frames as rgb24 only
+        # stored upside down: the facts know these frames only as rgb24
+        if facts["pix_fmt"] == "bgr24":
             expected = sequential(real_videos / path)
             for ordinal, whole in facts["rgb24_md5"].items():
                 assert expected[int(ordinal)] == whole
@@ -614,7 +617,7 @@ def test_every_window_of_every_real_file_holds_the_frames_of_its_facts(real_vide
 
 
 @pytest.mark.slow
-def test_every_real_file_gives_a_clip_in_each_kind_of_pixels(real_videos: Path) -> None:
+def test_every_real_file_gives_a_clip_in_each_pixel_format(real_videos: Path) -> None:
     for path, facts in json.loads((real_videos / "facts.json").read_text()).items():
         for pixels, crop in (("rgb24", "random"), ("gray", "resized"), ("yuv420p", "center")):
             spec = ClipSpec(

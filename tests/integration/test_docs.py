@@ -34,7 +34,7 @@ PAGES = {
 }
 SITES = ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md"]
 
-# THE table of what is not run: page, beginning of the line, why.
+# The table of lines that are not run: page, beginning of the line, reason.
 NOT_RUN = [
     ("README.md", "python3 -m venv .venv && .venv/bin/pip install -q -e '.[tensorflow]'",
      "installs packages; test_the_demo_runs runs the demo"),
@@ -64,15 +64,15 @@ NOT_RUN = [
     ("docs/how-to/who-waits.md", "videoload top", "needs a trainer; test_top.py runs it"),
 ]  # fmt: skip
 
-# What a page says, and what this host has for it.
+# Words of a page, and what replaces them on this host.
 HERE = {
     "tcp://TRAINER:": "tcp://127.0.0.1:",
     "--root /data/ucf101": "--root ucf101",
     "--keys worker-keys": "--keys keys/worker",
 }
 
-# Pages that need what the `dev` extra does not install.
-QUICK = "docs/index.md"  # is run by the quick tests, too
+# Pages that need packages that the `dev` extra does not install.
+QUICK = "docs/index.md"  # the quick tests run this page too
 NEEDS = {
     "docs/how-to/bucket.md": "obstore",
     "docs/how-to/pytorch.md": "torch",
@@ -84,13 +84,13 @@ NEEDS = {
 # Not imported by the page itself.
 OF_AN_EXTRA = {"prometheus_client": "videoload[metrics]", "ray": "videoload[ray]"}
 
-# Pages whose program is started once for each rank; how a rank knows which one it is.
+# Pages whose program runs once for each rank, and how a rank learns which one it is.
 RANKS = {"docs/how-to/multi-worker.md": "TF_CONFIG", "docs/how-to/pytorch.md": "torchrun"}
 
-# Pages that find on their second run what they saved on their first.
+# Pages that find in their second run what they saved in their first.
 TWICE = ("docs/how-to/multi-worker.md", "docs/how-to/pytorch.md", "docs/how-to/resume.md")
 
-# Done before a page's own blocks.
+# Runs before a page's own blocks.
 BEFORE = {
     # A host without GPUs has one device; with two, something is mirrored.
     "docs/how-to/mirrored.md": """
@@ -126,8 +126,8 @@ def todo(page: str) -> list[Step]:
 def run_page(
     programs: Programs, page: str, what: list[Step], folder: Path, imported: str = ""
 ) -> list[str]:
-    """Carry out ``what`` in a process for each rank; what each of them printed. Fails if one does
-    not end well."""
+    """Carry out ``what`` in one process for each rank; returns their output. Fails if one does not
+    end well."""
     ranks = 2 if page in RANKS else 1
     ports = free_ports(3)
     said = re.sub(r":555([56])\b", lambda port: f":{ports[int(port[1]) - 5]}", as_json(what))
@@ -209,7 +209,7 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
 # The tables above are exact
 
 
-def test_what_is_not_run_is_there() -> None:
+def test_every_line_that_is_not_run_exists() -> None:
     for page, text, _ in NOT_RUN:
         lines = [
             line
@@ -220,7 +220,7 @@ def test_what_is_not_run_is_there() -> None:
         assert [line for line in lines if line.startswith(text)], (page, text)
 
 
-def test_what_stands_for_this_host_is_used() -> None:
+def test_every_replacement_for_this_host_is_used() -> None:
     for said in HERE:
         assert any(said in text for text in PAGES.values()), said
 
@@ -235,14 +235,14 @@ def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
     )
 
 
-def test_what_is_done_for_a_page_is_done_for_one_that_is_there() -> None:
+def test_every_page_with_special_treatment_exists() -> None:
     assert {*NEEDS, *RANKS, *TWICE, *BEFORE} <= PAGES.keys()
 
 
 # The blocks are found, and a page that is wrong fails
 
 
-def test_blocks_and_what_is_done_with_them() -> None:
+def test_blocks_become_the_steps_of_a_reader() -> None:
     page = (
         "```python\nx = 1\n```\ntext `code` text\n"
         '```python title="a.py"\ny = 2\n\n```\n'
@@ -269,7 +269,7 @@ def test_blocks_and_what_is_done_with_them() -> None:
         ("- item\n  ```python\n  x = 1\n  ```\n", "line 2: an unknown fence"),
     ],
 )
-def test_a_block_that_would_be_passed_over_is_an_error(page: str, flaw: str) -> None:
+def test_a_block_that_would_be_skipped_is_an_error(page: str, flaw: str) -> None:
     with pytest.raises(ValueError, match=flaw):
         blocks(page)
 
@@ -321,13 +321,13 @@ def test_the_blocks_of_a_page_share_a_namespace_files_and_commands(
 GROUP: Any = typer.main.get_command(app)
 
 
-def test_the_reference_of_the_command_line_is_what_the_commands_say() -> None:
+def test_the_reference_of_the_command_line_agrees_with_the_commands() -> None:
     assert command_line.PAGE.read_text() == command_line.page(), (
         "make it anew: python scripts/command_line.py"
     )
 
 
-def test_every_command_that_a_page_names_is_there() -> None:
+def test_every_command_that_a_page_names_exists() -> None:
     for page, text in PAGES.items():
         for name in re.findall(r"`videoload ([a-z]+)", text):
             assert name in GROUP.commands, (page, name)
@@ -374,7 +374,7 @@ def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:
 
 
 def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None:
-    """The tools of the checkout's own environment, not those of the PATH."""
+    """They use the tools of the checkout's own environment, not those of the PATH."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / ".venv/bin").mkdir(parents=True)
@@ -405,11 +405,11 @@ def test_the_checks_run_without_an_activated_environment(tmp_path: Path) -> None
     assert "pytest" not in failed.stdout
 
 
-# Links; mkdocs looks at those within docs/
+# Links; mkdocs checks the links within docs/
 
 
 @pytest.mark.parametrize("page", [*PAGES, *SITES])
-def test_links_to_files_of_the_repository_lead_somewhere(page: str) -> None:
+def test_links_to_files_of_the_repository_exist(page: str) -> None:
     text = (PROJECT / page).read_text()
     within = re.findall(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)", text)
     without = re.findall(r"github\.com/videoload/videoload/(?:blob|tree)/main/([^)#\s]+)", text)
@@ -422,7 +422,7 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *SITES])
-def test_the_tests_that_a_page_names_are_there(page: str) -> None:
+def test_the_tests_that_a_page_names_exist(page: str) -> None:
     named = set(re.findall(r"`(?:tests/\w+/)?(test_\w+(?:\.py)?)`", (PROJECT / page).read_text()))
     files = list((PROJECT / "tests").rglob("test_*.py"))
     there = {name for path in files for name in (path.name, path.stem)}
@@ -438,7 +438,7 @@ def test_every_recipe_of_the_table_is_a_spec() -> None:
     assert len(set(specs)) == len(told)
 
 
-# What the pages say of others
+# What the pages say about other libraries
 
 
 def test_an_iterator_of_a_dataset_cannot_be_saved(tf: Any, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Frame i is the i-th frame of a complete sequential decode, on every codec that there is a way to
-make, and on real files where VIDEOLOAD_AVI names a folder of them."""
+"""Frame i is the i-th frame of a complete sequential decode, for every codec that can be made here,
+and for the real files in the folder that VIDEOLOAD_AVI names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from videoload.storage.files import LocalFile, VideoFile
 
 WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
 
-# Run by the quick tests: each way to know a file, and each codec that is common in AVI files.
+# The quick tests run each way to index a file, and each codec that is common in AVI files.
 QUICK = {
     "mpeg4_xvid", "mpeg4_divx", "mpeg4_bframes", "mpeg4_no_index", "mpeg4_packed",
     "mpeg4_n_vops_bframes", "mpeg4_one_byte_packets", "mpeg4_b_times_wrong", "mpeg4_open_dml",
@@ -43,7 +43,7 @@ QUICK = {
 
 @dataclass
 class Ledger:
-    """What was compared, for the table that is printed at the end."""
+    """What was compared, for the table at the end of the run."""
 
     rows: list[tuple[str, str, str, int, int, int, int]] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ def ledger(request: pytest.FixtureRequest) -> Iterator[Ledger]:
 
 
 def fingerprint(frame: VideoFrame) -> str:
-    """Of what is seen, independent of how the planes lie in memory."""
+    """A digest of the visible pixels, independent of how the planes lie in memory."""
     picture = frame.to_ndarray(format="rgb24", threads=1)
     return hashlib.md5(picture.tobytes() + frame.format.name.encode()).hexdigest()
 
@@ -82,7 +82,8 @@ def decode_from_start_to_end(path: Path) -> list[str]:
         stream = container.streams.video[0]
         stream.codec_context.thread_type = "NONE"
         stream.codec_context.thread_count = 1
-        stream.codec_context.flags |= Flags.bitexact  # else FFmpeg rounds some codecs otherwise
+        # otherwise FFmpeg rounds some codecs differently
+        stream.codec_context.flags |= Flags.bitexact
         for packet in container.demux(stream):
             try:
                 frames = packet.decode()
@@ -94,7 +95,7 @@ def decode_from_start_to_end(path: Path) -> list[str]:
 
 
 def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
-    """As a decoder makes it, and what a complete decode tells."""
+    """The index as a decoder makes it, and as a complete decode makes it."""
     decoded, report = decode_index(file, lambda: None)
     proven, _ = find_index(file, lambda: None)
     with closing(Content(file)) as content:
@@ -107,8 +108,8 @@ def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
 
 
 def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
-    """Random windows with every stride from 1 to 8 against the reference, half of them by a
-    decoder that has done others before."""
+    """Compare random windows with every stride from 1 to 8 with the reference; a used decoder makes
+    half of them."""
     reference = decode_from_start_to_end(path)
     file = LocalFile(str(path), path.stat())
     index, report = index_of(file)
@@ -124,7 +125,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         stride, length = 1 + window % 8, draw.randint(1, 6)
         start = draw.randint(0, max(0, len(reference) - 1 - (length - 1) * stride))
         wanted = [i for i in range(start, start + length * stride, stride) if i < len(reference)]
-        shown: dict[int, bool] = {}  # some come twice, where the decoder complained
+        shown: dict[int, bool] = {}  # some come twice, if the decoder complained
         opened = kept.pop() if kept and draw.random() < 0.5 else open_video(file, index)
         if read_frames(opened, index, wanted, look, lambda: None):
             kept.append(opened)
@@ -142,7 +143,7 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
     [pytest.param(kind, marks=() if kind.name in QUICK else pytest.mark.slow) for kind in KINDS],
     ids=lambda kind: kind.name,
 )
-def test_every_frame_is_the_one_of_a_sequential_decode(
+def test_every_frame_equals_the_one_of_a_sequential_decode(
     kind: Kind, tmp_path: Path, ledger: Ledger
 ) -> None:
     try:
@@ -153,7 +154,7 @@ def test_every_frame_is_the_one_of_a_sequential_decode(
     assert index.is_proven == kind.is_proven
 
 
-# Real files that have to be decoded whole.
+# Real files that have to be decoded completely.
 UNPROVEN = {
     "actions/train/wave/TrumanShow_wave_f_nm_np1_fr_med_26.avi",  # its settings change
     "odd/opencv_cinepak.avi",
@@ -178,8 +179,8 @@ def test_every_frame_of_a_real_file_is_right(name: str, ledger: Ledger) -> None:
     assert index.is_proven == (name not in UNPROVEN)
 
 
-def test_most_kinds_can_be_sought(tmp_path: Path) -> None:
-    """Right frames alone would also come of decoding everything from its start."""
+def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
+    """Right frames alone could also come from decoding everything from the start."""
     for kind in KINDS:
         if kind.name not in ("mpeg4_xvid", "mpeg4_bframes", "h264_bframes", "mjpeg", "ffv1"):
             continue

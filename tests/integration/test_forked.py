@@ -1,4 +1,5 @@
-"""A forked program cannot tell that it is one, ends as any other, and is found if it is left."""
+"""A forked program cannot tell that it is one, ends like any other, and is found if a test leaves
+it behind."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_a_forked_program_looks_like_one_that_was_started(
         ("import atexit, sys; atexit.register(sys.stderr.write, 'bye')", 0, "bye"),
     ],
 )
-def test_it_ends_as_it_would_have_ended(
+def test_a_forked_program_ends_as_it_would_by_itself(
     source: str, status: int, said: str, programs: Programs
 ) -> None:
     program = programs.script(source, imported="json")
@@ -68,7 +69,7 @@ def test_it_ends_as_it_would_have_ended(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_it_is_ended_by_a_signal(number: int, programs: Programs) -> None:
+def test_a_signal_ends_a_forked_program(number: int, programs: Programs) -> None:
     program = programs.script(
         "import signal; print('runs', flush=True); signal.pause()", imported="json"
     )
@@ -78,7 +79,9 @@ def test_it_is_ended_by_a_signal(number: int, programs: Programs) -> None:
     assert program.wait(5 * SECOND) == -number
 
 
-def test_it_is_found_and_killed_if_a_test_leaves_it(programs: Programs) -> None:
+def test_a_forked_program_is_found_and_killed_if_a_test_leaves_it_behind(
+    programs: Programs,
+) -> None:
     programs.script("", imported="json").wait(10 * SECOND)
     before = Held()
     left = programs.script("import signal; signal.pause()", imported="json")

@@ -1,4 +1,5 @@
-"""Items that are no clips, end to end: the same bytes by all ways, and every failure named."""
+"""Items that are not clips, from end to end: the same bytes by every way, and every
+failure named."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @pytest.fixture(scope="module")
 def names() -> Catalog:
-    """Of numbers: there are no files."""
+    """Names of numbers: there are no files."""
     return Catalog([str(n) for n in range(14)], [n % 3 for n in range(14)], ["a", "b", "c"])
 
 
@@ -89,7 +90,7 @@ def test_local_workers_give_what_the_reference_gives(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
-def test_their_number_changes_nothing(workers: int, catalog: Catalog) -> None:
+def test_the_number_of_workers_changes_nothing(workers: int, catalog: Catalog) -> None:
     with Client(workers=workers) as client:
         for name in ("noisy", "several"):
             assert got(client, catalog, spec(name)) == expected(catalog, spec(name))
@@ -109,7 +110,7 @@ def test_the_reference_gives_what_the_function_returns(catalog: Catalog, names: 
     assert (whole[:, 0, 0].astype(int) == np.arange(14)).all()
 
 
-def test_held_batches_keep_their_slots_whatever_is_cut_from_them(
+def test_held_batches_keep_their_slots_even_if_only_a_slice_is_held(
     catalog: Catalog, client: Client
 ) -> None:
     stream = client.stream(catalog, spec("several"), slots=4, **HOW)
@@ -140,7 +141,7 @@ def test_workers_that_dial_in_give_the_same(
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_worker_ends_whatever_a_function_is_at(
+def test_a_worker_ends_even_while_a_function_runs(
     number: int, status: int, catalog: Catalog, programs: Programs
 ) -> None:
     assert catalog.root is not None
@@ -181,7 +182,7 @@ def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
         client.wait_for_workers(1, 20 * SECOND)
         assert got(client, catalog, spec("load")) == expected(catalog, spec("load"))
         assert got(client, names, NUMBERS) == expected(names, NUMBERS)
-        path = next(iter(catalog)).path  # a name that is a file's is no name
+        path = next(iter(catalog)).path  # a name that leads to a file is refused
         files = Catalog([path, *map(str, range(3))], [0] * 4, ["all"])
         stream = client.stream(files, NUMBERS, 1)
         list(stream)
@@ -202,7 +203,7 @@ def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
         3,
     ),
 )
-def test_an_item_that_fails_is_named_and_another_stands_in(
+def test_an_item_that_fails_is_named_and_replaced(
     name: str, words: str, tmp_path: Path, client: Client
 ) -> None:
     catalog = make(tmp_path, bad=2)
@@ -210,7 +211,7 @@ def test_an_item_that_fails_is_named_and_another_stands_in(
     given = digests(stream.batches(info=True))
     assert sorted(bad.path for bad in stream.quarantine) == ["even/bad14.npy", "odd/bad15.npy"]
     assert all(words in bad.reason for bad in stream.quarantine)
-    if name != "eats_memory":  # here, there is no limit
+    if name != "eats_memory":  # there is no limit here
         assert given == expected(catalog, spec(name))
 
 
@@ -227,12 +228,12 @@ def test_an_item_that_ends_or_hangs_its_workers_is_named(
         given = digests(stream.batches(epochs=2, info=True))
         assert [bad.path for bad in stream.quarantine] == ["even/bad14.npy"]
         assert "workers died while decoding it" in stream.quarantine[0].reason
-    # The same as where the function raises an exception there.
+    # The same as if the function raised an exception there.
     assert given == expected(catalog, spec("raises"), epochs=2)
 
 
 @pytest.mark.slow
-def test_a_name_at_which_a_function_sleeps_for_ever_is_found_as_well() -> None:
+def test_a_name_for_which_the_function_sleeps_for_ever_is_condemned() -> None:
     catalog = Catalog(["1", "2", "bad", "3"], [0] * 4, ["all"])
     item = ItemSpec("tests.support.items:hangs_at_a_name", (), "float32", files=False)
     with Client(workers=1, stall_s=1 * SECOND) as client:
@@ -273,7 +274,7 @@ def test_a_function_that_fails_at_every_item_ends_the_stream(
 
 
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])
-def test_a_function_that_fails_at_some_draws_gives_the_same_in_all_ways(
+def test_a_function_that_fails_for_some_random_draws_gives_the_same_by_every_way(
     on_error: str, catalog: Catalog, client: Client
 ) -> None:
     how = {"max_bad": 1.0, "on_error": on_error, "epochs": 6}

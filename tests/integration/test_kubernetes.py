@@ -1,8 +1,7 @@
-"""What services/kubernetes/ starts, as processes of this host.
+"""Everything that services/kubernetes/ starts, as processes of this host.
 
-Commands and environment are those of the manifests; container paths become folders, the names of
-pods become loopback addresses, and the Secret goes from hand to hand. What is left untried is
-Kubernetes' own part.
+Commands and environment are those of the manifests. Container paths become folders, names of pods
+become loopback addresses, and the test hands over the Secret. Kubernetes' own part is not tested.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SERVED = 5555
 
 
 class Namespace:
-    """The pods of ``objects``, with a folder each below ``folder`` for the containers' /."""
+    """The pods of ``objects``; each has a folder below ``folder`` for the containers' /."""
 
     def __init__(
         self, programs: Programs, folder: Path, videos: Path, objects: list[dict[str, Any]]
@@ -40,7 +39,7 @@ class Namespace:
         self.job = one(objects, "Job", "trainer")["spec"]
         self._secret: dict[str, bytes] = {}
         self._started = 0
-        # A port for each of the trainer's pods: what listens, and what the ranks say to each other.
+        # One port for each of the trainer's pods to listen on, and one for the ranks.
         self._served = free_ports(self.job.get("completions", 1))
         self._ranks = free_ports(self.job.get("completions", 1))
 
@@ -59,8 +58,8 @@ class Namespace:
             self._secret[key] = (root / path.removeprefix("/")).read_bytes()
 
     def start(self, name: str, index: int = 0, imported: str = "", **settings: str) -> Program:
-        """Pod ``index`` of ``name``, which has ``imported`` a module (see `tests.support.forked`);
-        ``settings`` are VIDEOLOAD_ variables on top."""
+        """Start pod ``index`` of ``name``, with the module ``imported`` already loaded (see
+        `tests.support.forked`); ``settings`` are additional VIDEOLOAD_ variables."""
         root = self._root(name)
         pod = self._pods[name]
         (container,) = pod["containers"]
@@ -91,7 +90,7 @@ class Namespace:
         return self._run(root, container["command"], env=environment, imported=imported)
 
     def probe(self, name: str, probe: str, of: Program) -> int:
-        """The exit status of a probe, of the container that ``of`` is."""
+        """The exit status of a probe of the container."""
         command = self._pods[name]["containers"][0][probe]["exec"]["command"]
         return self._run(self._folder, [*command, "--below", str(of.pid)]).wait(20 * SECOND)
 
@@ -165,7 +164,7 @@ def test_a_trainer_and_its_workers_train_an_epoch_on_the_right_clips(
 
 @pytest.mark.slow
 @needs_tensorflow
-def test_ranks_train_together_each_on_its_share_and_go_on_where_they_were(
+def test_ranks_train_together_each_on_its_share_and_resume(
     programs: Programs, tmp_path: Path, data: Path
 ) -> None:
     namespace = Namespace(programs, tmp_path, data, render("ranks"))

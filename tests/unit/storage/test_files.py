@@ -50,7 +50,7 @@ def test_links_that_stay_inside_are_followed(root: Path) -> None:
         assert Folder(root).resolve(path).path == str(root / "deep/er/b.avi")
 
 
-def test_a_root_that_is_a_link_is_its_target(root: Path, tmp_path: Path) -> None:
+def test_a_root_may_be_a_symlink(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     storage = Folder(tmp_path / "link")
     assert storage.root == str(root)

@@ -325,7 +325,7 @@ def test_a_folder_is_one_processs_for_as_long_as_it_has_a_position(
     assert vl.Position(tmp_path, fake()).batches == position.batches, "a cell of a notebook"
 
 
-def test_a_disk_that_is_full_is_one_line(
+def test_a_full_disk_is_reported_in_one_line(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(model: Any, path: Any) -> None:
