@@ -111,7 +111,7 @@ def replay(
     if logged is None:
         raise VideoloadError(f"{receipts} has no receipt of step {step}")
     clip = found.spec if output is None else contact_sheet.check(output, found.spec)
-    options = {**asdict(found.options), "ordered": True}  # a batch is the same in any order
+    options = {**asdict(found.options), "ordered": True, "max_bad": 1.0}  # These change no batch.
     batches = decode_serially(
         found.catalog, clip, **options, start_step=step, epochs=_ENDLESS, info=True
     )

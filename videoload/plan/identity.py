@@ -5,9 +5,11 @@ A saved identity tells which setting differs from the one of today.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from hashlib import blake2b
+from typing import TypeVar
 
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
@@ -16,39 +18,42 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.plan.options import StreamOptions
 
+Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
+Kind = TypeVar("Kind", ClipSpec, ItemSpec, StreamOptions)
+
 _DEFAULTS = {
     field.name: repr(field.default)
     for kind in (ClipSpec, ItemSpec, StreamOptions)
     for field in fields(kind)
     if field.default is not MISSING
 }
-_DECIDES_NOTHING = ("max_bad",)
+_DECIDES_NOTHING = "max_bad"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The settings that decide on a stream's batches, each as a short text.
+    """The settings that decide on a stream's batches. A setting that has its default is left out.
 
-    A setting that has its default is left out. The root is left out as well: the same videos may
-    be in another place tomorrow.
+    The root is left out as well: the same videos may be in another place tomorrow.
     """
 
-    settings: Mapping[str, str]
+    settings: Settings
 
     @classmethod
     def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Identity:
-        """The identity of a stream of these."""
+        """The identity of a stream."""
         table = catalog._table
         starts, ends, frames = (column.astype("<i8").tobytes() for column in table.segments)
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
         settings = {
-            "kind": "clips" if isinstance(spec, ClipSpec) else "items",
-            **_settings(spec),
-            **_settings(options),
+            "kind": type(spec).__name__,
+            **settings_of(spec),
+            **settings_of(options),
             "classes": _digest(len(catalog.classes), repr(catalog.classes).encode()),
             "videos": _digest(len(catalog), paths, starts, ends),
             "labels": _digest(len(catalog), catalog.labels.astype("<i8").tobytes()),
         }
+        settings.pop(_DECIDES_NOTHING, None)
         if do_lengths_decide(catalog, spec):
             settings["lengths"] = _digest(len(catalog), frames)
         if catalog.targets is not None:
@@ -63,30 +68,30 @@ class Identity:
         settings = {**self.settings, "shard": ""}
         return blake2b(repr(sorted(settings.items())).encode(), digest_size=8).hexdigest()
 
-    def difference(self, saved: Mapping[str, str]) -> str:
+    def difference(self, saved: Settings) -> str:
         """Each setting in which this stream differs from a ``saved`` one, or ""."""
-
-        def text(settings: Mapping[str, str], name: str) -> str:
-            return settings.get(name, _DEFAULTS.get(name, "none"))
-
         return "; ".join(
-            f"{name}: {text(saved, name)} before, {text(self.settings, name)} now"
+            f"{name}: {_shown(saved, name)} before, {_shown(self.settings, name)} now"
             for name in {**saved, **self.settings}
             if saved.get(name) != self.settings.get(name)
         )
 
 
-def _settings(told: Spec | StreamOptions) -> dict[str, str]:
-    values = {field: getattr(told, field.name) for field in fields(told)}
-    return {
-        field.name: repr(value)
-        for field, value in values.items()
-        if value != field.default and field.name not in _DECIDES_NOTHING
-    }
+def settings_of(value: ClipSpec | ItemSpec | StreamOptions) -> dict[str, str]:
+    """The fields that do not have their default."""
+    values = {field.name: repr(getattr(value, field.name)) for field in fields(value)}
+    return {name: text for name, text in values.items() if text != _DEFAULTS.get(name)}
+
+
+def made_of(kind: type[Kind], settings: Settings) -> Kind:
+    """What `settings_of` was called with. Raises ValueError, TypeError and SpecError."""
+    names = {field.name for field in fields(kind)} & settings.keys()
+    return kind(**{name: ast.literal_eval(settings[name]) for name in names})
+
+
+def _shown(settings: Settings, name: str) -> str:
+    return settings.get(name, _DEFAULTS.get(name, "none"))
 
 
 def _digest(count: int, *parts: bytes) -> str:
-    digest = blake2b(digest_size=8)
-    for part in parts:
-        digest.update(part)
-    return f"{count} ({digest.hexdigest()})"
+    return f"{count} ({blake2b(b''.join(parts), digest_size=8).hexdigest()})"
