@@ -1,25 +1,22 @@
 """Ctrl-C while the main thread is inside TensorFlow.
 
-Python runs signal handlers in the main thread, between two of its own instructions. While `fit`
-waits in C++ for a batch there are none, and if no batch comes, Ctrl-C never takes effect. But the C
-handler writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`). A thread reads
-it there and notes when that was. So whoever waits for a batch can give up (`is_due`), TensorFlow
-returns to Python, and there the KeyboardInterrupt is raised.
+Python runs signal handlers in the main thread, between two of its instructions. While `fit` waits
+in C++ for a batch there are none, so without a batch, Ctrl-C has no effect. But the C handler
+writes the signal's number to a descriptor at once (`signal.set_wakeup_fd`). A thread reads it there
+and notes the time. A thread that waits for a batch then gives up (`is_due`), TensorFlow returns to
+Python, and the KeyboardInterrupt is raised there.
 
-Two more things are in its way:
+Two details:
 
-  * Where a batch comes soon, it is waited for: the main thread then returns to Python by itself,
-    without an error that would have to be told from others.
-  * Some of Python's instructions are called by code that lets no exception through, and a
-    KeyboardInterrupt that is raised in there reaches nobody. When TensorFlow returns with an error,
-    it makes the exception first, and its ``__init__`` is the first Python since Ctrl-C: pybind11
-    finds the KeyboardInterrupt in the place of its own exception and raises a RuntimeError about
-    that. In a finalizer, ours of each batch's array among them, it is printed and forgotten. In a
-    function that a dataset calls, maybe in the main thread, it becomes an error of the dataset's.
-    Keras turns each step's logs into numbers below an ``except:`` that passes over everything; on
-    a GPU that is where it waits for the step, and `fit` would go on as if nothing had been.
-    So `_on_ctrl_c` takes the place of Python's own handler, and is the same but for those few
-    instructions: then it is raised as soon as they are through.
+  * A batch that comes soon is waited for. The main thread then returns to Python by itself, without
+    an error that would have to be told from others.
+  * Some code that calls Python lets no exception through, so a KeyboardInterrupt raised there is
+    lost. If TensorFlow returns with an error, the first Python code is the ``__init__`` of its
+    exception; pybind11 turns a KeyboardInterrupt there into a RuntimeError. In a finalizer (each of
+    our batches has one) it is printed and forgotten. In a function that a dataset calls, it becomes
+    an error of the dataset. Keras has a bare ``except:`` around the numbers of a step, where a GPU
+    is waited for. So `_on_ctrl_c` replaces Python's handler. It does the same, but from such code
+    it raises only once that code has returned.
 """
 
 from __future__ import annotations
@@ -34,21 +31,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType
 
-_GRACE_S = 0.5  # a batch that comes within so long after Ctrl-C is waited for
-# Whoever begins to wait within so long after it may keep the main thread waiting: that has raised
-# the KeyboardInterrupt, and waits in a destructor of TensorFlow's for all who still read.
+_GRACE_S = 0.5  # A batch that comes this soon after Ctrl-C is waited for.
+# A thread that begins to wait this soon after Ctrl-C gives up, too. The main thread may have raised
+# the KeyboardInterrupt and be in a destructor of TensorFlow that waits for all readers.
 _AFTERMATH_S = 2.0
-_SAME_S = 0.25  # the handler, in the main thread, may run before the thread that notes the signal
+_SAME_S = 0.25  # The handler may run this long before the thread that notes the signal.
 
-_pipe: tuple[int, int] | None = None  # its two descriptors; open as long as the process lives
-_behind = -1  # the descriptor that was set before
+_pipe: tuple[int, int] | None = None  # Two descriptors, open as long as the process lives.
+_behind = -1  # The wakeup descriptor that was set before.
 _came = _handled = float("-inf")
 _told: Callable[[int], None] | None = None
 
 
 def listen() -> None:
-    """Take note of Ctrl-C from now on. Does nothing outside of the main thread. A handler of the
-    user's own stays, and a descriptor of other code's (asyncio) is told of all signals."""
+    """Note each Ctrl-C from now on. Outside of the main thread, this does nothing. A handler that
+    the user set stays. Signals are passed on to a descriptor of other code, like asyncio's."""
     global _pipe, _behind  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
         return
@@ -67,19 +64,20 @@ def listen() -> None:
 
 
 def tell(told: Callable[[int], None] | None) -> None:
-    """Have ``told`` called, in another thread, with the number of each signal that comes and that
-    has a handler in Python; None: no more."""
+    """Have ``told`` called in another thread with the number of each signal that has a handler in
+    Python. None ends this."""
     global _told  # noqa: PLW0603
     _told = told
 
 
 def is_due(began: float, asked: float) -> bool:
-    """Whether who waits for a batch since ``asked``, in an iteration that ``began`` (both of
-    `time.monotonic`), is to give up: Ctrl-C came meanwhile, or just before it was asked for, and
-    is to end what the main thread does; a handler of the user's own may mean something else by it.
+    """Whether a thread is to give up that waits for a batch since ``asked``, in an iteration that
+    ``began`` then (both of `time.monotonic`).
 
-    An iteration that began after the KeyboardInterrupt was raised is another one; one that began
-    before that, but after Ctrl-C came, will be met by it."""
+    It is, if Ctrl-C came since or just before, and if the handler raises KeyboardInterrupt: another
+    handler may mean something else. An iteration that began after the KeyboardInterrupt was raised
+    is not concerned.
+    """
     if not asked - _AFTERMATH_S < _came < time.monotonic() - _GRACE_S:
         return False
     handler = signal.getsignal(signal.SIGINT)
@@ -94,7 +92,7 @@ def _note(reader: int) -> None:
         if signal.SIGINT in signals:
             _came = time.monotonic()
         if _behind >= 0:
-            with suppress(OSError):  # it is full, or closed
+            with suppress(OSError):  # It is full, or closed.
                 os.write(_behind, signals)
         if _told is not None:
             for number in signals:
@@ -102,11 +100,11 @@ def _note(reader: int) -> None:
 
 
 def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
-    """The handler of SIGINT, as Python's own."""
+    """The handler of SIGINT."""
     global _handled  # noqa: PLW0603
     _handled = time.monotonic()
     callers = _callers_of_what_loses_it(frame)
-    if not callers or sys.gettrace() is not None:  # a debugger's place is not taken
+    if not callers or sys.gettrace() is not None:  # A debugger traces already.
         raise KeyboardInterrupt
 
     def trace(*_: object) -> None:
@@ -115,15 +113,15 @@ def _on_ctrl_c(number: int, frame: FrameType | None) -> None:
         sys.settrace(None)
         raise KeyboardInterrupt
 
-    # What happens next in one of them is that it goes on, that an error arrives, or that it
-    # returns; the first may have returned already, and be about to lose its variables.
+    # Next, one of these frames continues, gets an error, or returns. The first one may have
+    # returned already.
     for caller in callers:
         caller.f_trace = trace
     sys.settrace(lambda *_: None)
 
 
 def _callers_of_what_loses_it(frame: FrameType | None) -> list[FrameType]:
-    """The frames outside of all those, if there are any, from which no exception comes through."""
+    """The frames outside of all code that lets no exception through. Empty if there is none."""
     frames = []
     while frame is not None:
         frames.append(frame)
@@ -133,10 +131,10 @@ def _callers_of_what_loses_it(frame: FrameType | None) -> list[FrameType]:
 
 
 def _loses_exceptions(code: CodeType) -> bool:
-    if code.co_filename.endswith("script_ops.py"):  # TensorFlow's way into Python
+    if code.co_filename.endswith("script_ops.py"):  # It calls Python from TensorFlow.
         return True
-    if code.co_name == "__init__":  # its errors
+    if code.co_name == "__init__":  # TensorFlow's errors.
         return code.co_filename.endswith(("errors_impl.py", "tensorflow/python/eager/core.py"))
     if code.co_name == "pythonify_logs":
-        return code.co_filename.endswith("python_utils.py")  # Keras's way out of a step
+        return code.co_filename.endswith("python_utils.py")  # Keras reads the numbers of a step.
     return code.co_name == "__del__" or code is weakref.finalize.__call__.__code__

@@ -1,5 +1,5 @@
-"""``tf.data`` datasets of Python functions: cheaper than TensorFlow's own, and a wait in one ends
-with its iterator."""
+"""``tf.data`` datasets of Python functions. They cost less than TensorFlow's own, and a wait in a
+function ends with its iterator."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ import numpy.typing as npt
 
 _YES, _NO = np.array(True), np.array(False)
 
-# Takes and returns a number of its dataset, or what belongs to it: arrays, nested.
+# It takes a number of its dataset, and returns one or the arrays for it, nested.
 Function = Callable[..., Any]
 
 
 class PythonDatasets:
-    """Makes them; they work as long as this lives. What a function returns is as ``into`` says
-    (specs, nested), and with StopIteration it ends its dataset."""
+    """Makes datasets, which work as long as this object lives.
+
+    A function returns arrays like ``into``, which is nested tf.TensorSpec. With StopIteration it
+    ends its dataset.
+    """
 
     def __init__(self) -> None:
-        self._kept: list[Any] = []  # TensorFlow alone forgets its functions in debug mode
+        self._kept: list[Any] = []  # In debug mode, TensorFlow forgets its functions.
 
     def map(self, numbers: Any, function: Function, into: Any, *, again: bool = False) -> Any:
-        """``numbers.map(function)``, in the thread that asks for the next one, who would wait three
-        times as long for one of TensorFlow's own. With ``again``, a function that returns None is
-        called again: in the graph, so that TensorFlow can break it off."""
+        """``numbers.map(function)``, in the thread that asks for the next element: with a thread of
+        TensorFlow's pool, it would wait three times as long. With ``again``, a function that
+        returns None is called again, by a loop in the graph that TensorFlow can break off."""
         import tensorflow as tf
 
         specs, number = tf.nest.flatten(into), tf.TensorSpec((), tf.int64)
@@ -45,12 +48,12 @@ class PythonDatasets:
     def generator(
         self, given: Sequence[Any], begin: Function, function: Function, end: Function, into: Any
     ) -> Any:
-        """What ``function(number)`` returns, again and again. The number is what ``begin(*given)``
-        returns when an iteration begins; ``end(number)`` is called, and returns one, when it has
-        ended or its iterator is freed.
+        """What ``function(number)`` returns, again and again.
 
-        What it raises reaches the user in its own words. Before what a map raises, TensorFlow names
-        all datasets."""
+        ``begin(*given)`` returns the number when an iteration begins. ``end(number)`` is called
+        when the iteration has ended or its iterator is freed. An error of the function reaches the
+        user in its own words; to an error of a map, TensorFlow adds the names of all datasets.
+        """
         import tensorflow as tf
 
         specs, number = tf.nest.flatten(into), tf.TensorSpec((), tf.int64)
@@ -71,7 +74,7 @@ class PythonDatasets:
         return tf.data.experimental.from_variant(made, into)
 
     def _looped(self, function: Function, specs: list[Any]) -> Function:
-        """What calls ``function`` until it returns something, and shapes that like ``specs``."""
+        """A function for the graph that calls ``function`` until it returns arrays."""
         import tensorflow as tf
 
         loose = [tf.TensorSpec([None] * spec.shape.rank, spec.dtype) for spec in specs]
@@ -91,7 +94,7 @@ class PythonDatasets:
         loop = self._traced(is_missing, state), self._traced(called, state)
 
         def element(number: Any) -> list[Any]:
-            # An operation of its own runs in this thread.
+            # As an operation, the loop runs in this thread.
             found = tf.raw_ops.While(input=called(number), cond=loop[0], body=loop[1])
             return list(map(tf.ensure_shape, found[2:], [spec.shape for spec in specs]))
 
@@ -105,12 +108,12 @@ class PythonDatasets:
 
 
 def itself(number: np.int64) -> np.int64:
-    """The beginning or the end of a generator that has none."""
+    """For a generator that needs no beginning or no end."""
     return number
 
 
 def _call(function: Function, specs: list[Any], *numbers: Any) -> list[Any]:
-    """Have a graph call the function, which returns arrays (or what becomes one) like ``specs``."""
+    """Call the function from a graph. It returns what NumPy makes arrays like ``specs`` of."""
     import tensorflow as tf
 
     kinds = [spec.dtype.as_numpy_dtype for spec in specs]

@@ -1,12 +1,12 @@
 """A stream as a ``keras.utils.PyDataset``, for code that wants a length and any batch by number.
 
-The stream is a pure function of its arguments, so ``[i]`` is the same batch whoever asks for it, in
-whatever order. In their order, batches ride on one reading of the stream, made ahead of the
-trainer; another number is a seek, and nothing is made ahead of a number that does not follow the
-one before it. Keras looks at the first two batches before it begins: that is a seek as well.
+The stream is a pure function of its arguments, so ``[i]`` is the same batch in whatever order it is
+asked for. Numbers in order share one reading of the stream, which is made ahead of the trainer. Any
+other number is a seek, and nothing is made ahead after it. Keras looks at the first two batches
+before it begins; that is a seek as well.
 
-What ``fit`` was given is never freed where TensorFlow reads it: it stands in its global graph. So a
-closed client has its sequences let go of their streams, whose slots are then freed.
+TensorFlow keeps what ``fit`` was given in its global graph for ever. So a closed client has its
+sequences let go of their streams, and the slots are freed.
 """
 
 from __future__ import annotations
@@ -27,35 +27,28 @@ except ImportError:
         "stream.sequence needs Keras: pip install 'videoload[tensorflow]'"
     ) from None
 
-_ENDLESS = 1 << 40  # steps: a reading in order goes on into the next epochs
+_ENDLESS = 1 << 40  # steps: a reading in order continues in the next epochs
 
 
 class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras comes without types
     """The batches of one epoch of a stream, by number; made by `Stream.sequence`.
 
-    Args:
-        readers: Of the stream, which they keep alive.
-        epoch: The epoch to begin with. Default 0.
-
     Attributes:
-        epoch: Whose batches these are. It is the next one's after `on_epoch_end`, once each batch
-            was asked for.
-
-    Raises:
-        SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
+        epoch: The epoch of these batches. `on_epoch_end` goes on to the next one, if each batch was
+            asked for.
     """
 
-    def __init__(self, readers: Readers, epoch: int = 0) -> None:
+    def __init__(self, readers: Readers) -> None:
         super().__init__()
         readers.options.check_numbered("a sequence")
-        self.epoch = epoch
+        self.epoch = 0
         self._size = len(readers)
         self._readers: Readers | None = readers
         readers.when_closed(self._let_go)
-        self._lock = threading.Lock()  # Keras may ask in several threads
+        self._lock = threading.Lock()  # Keras may ask in several threads.
         self._reader: Generator[BatchWithInfo, None, None] | None = None
-        self._next = self._stop = -1  # the step that follows, and that at which `_reader` ends
-        self._given: set[int] = set()  # of this epoch
+        self._next = self._stop = -1  # The step that follows, and the one at which `_reader` ends.
+        self._given: set[int] = set()  # The numbers that were asked for in this epoch.
         self._idle: tfdata.Idle | None = None
         if keras.config.backend() == "tensorflow":
             tfdata.expect_reader(readers)
@@ -93,17 +86,16 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
                 self.epoch += 1
 
     def _seek(self, step: int, *, follows: bool) -> None:
-        """Read from ``step`` on: only that one, unless it ``follows`` the one before it."""
+        """Read from ``step`` on, or only ``step`` unless it ``follows`` the step before it."""
         self._close()
         if self._readers is None:
             raise ClosedError("the client is closed")
-        # TensorFlow's iterators release memory only while someone calls it: see `tfdata`.
+        # TensorFlow's iterators release memory only while something calls it: see `tfdata`.
         self._idle = tfdata.Idle() if keras.config.backend() == "tensorflow" else None
         self._stop = step + (_ENDLESS if follows else 1)
         self._reader = self._readers.read(range(step, self._stop), self._idle)
 
     def _let_go(self) -> None:
-        """The client is closed. Whoever waits for a batch meanwhile has heard of it."""
         self._reader = self._readers = None
 
     def _close(self) -> None:
