@@ -242,7 +242,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
     deaths = [message for message in caplog.messages if "ended (SIGKILL)" in message]
     # Each of its two clips costs one worker in a lease with others, and four alone, at most.
     assert 4 <= len(deaths) <= 10
-    assert f"bad video {path}: {reason}; other clips stand in for it" in caplog.messages
+    assert f"bad video {path}: {reason}; other clips replace it" in caplog.messages
 
 
 # Workers that dial in: they send their pixels

@@ -1,8 +1,8 @@
-"""Numbers that look drawn and are the same in every run: hashes, permutations by random access.
+"""Numbers that look random and are the same in every run: hashes and permutations.
 
-A permutation is a Feistel network over the pairs (left, right) with left < a, right < b, where a*b
-is just above its size; a result past the end is put through again until it falls inside (cycle
-walking), which keeps the map one to one (Black and Rogaway 2002, Ciphers with Arbitrary Finite
+A permutation is a Feistel network over the pairs (left, right) with left < a and right < b, where
+a*b is just above its size. A result beyond the end is mapped again until it falls inside (cycle
+walking). This keeps the map one to one (Black and Rogaway 2002, Ciphers with Arbitrary Finite
 Domains).
 """
 
@@ -12,8 +12,8 @@ import math
 from functools import lru_cache, partial
 from hashlib import blake2b
 
-_ROUNDS = 8  # four passes over each half
-_NOISES_KEPT = 1 << 16  # 10 MB; all there are of 67 million positions
+_ROUNDS = 8  # Four passes over each half.
+_NOISES_KEPT = 1 << 16  # 10 MB: all noises of 67 million positions.
 
 
 class Permutation:
@@ -23,8 +23,8 @@ class Permutation:
         self._size = size
         self._left = max(1, math.isqrt(size))
         self._right = max(1, -(-size // self._left))
-        # A half takes a thousand values where there are a million positions, so most of the noise
-        # was drawn before: a position takes a quarter of the time.
+        # With a million positions, a half has only a thousand values. So most noises were drawn
+        # before, and a cache makes a position four times as fast.
         self._noise = lru_cache(_NOISES_KEPT)(partial(_noise, seed))
 
     def __getitem__(self, at: int) -> int:

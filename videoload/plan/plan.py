@@ -1,22 +1,20 @@
-"""Which clip stands where in the stream, by random access.
+"""Which clip is where in the stream, by random access.
 
-``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of (catalog,
-clip spec, batch size, seed, shard). Nothing is drawn in advance and nothing is remembered, so
-resuming at a step costs nothing and a million videos need no array of a million. An epoch's order
-is a seeded `Permutation`.
+``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of catalog, clip
+spec, batch size, seed and shard. Nothing is drawn in advance and nothing is remembered, so it costs
+nothing to resume at a step, and a million videos need no array of a million. An epoch's order is a
+seeded `Permutation`.
 
-Rank r of a world of w takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
-together covers a contiguous run of positions. Every rank has the same number of batches: without
-``drop_remainder`` the last ones may differ in size by one clip, and where a further clip would
-need a batch that other ranks do not have (at most w-1 clips per epoch), it is left out. Where a
-clip has several crops, it is the clips that are permuted and shared out, and the rows of a rank are
-the crops of its clips.
+Rank r of w ranks takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
+together covers a contiguous run of positions. Every rank has the same number of batches. Without
+``drop_remainder``, the last batches may differ in size by one clip. A clip that would need a batch
+which other ranks do not have is left out: at most w-1 clips per epoch. If a clip has several crops,
+clips are permuted and shared out, and the crops of a clip are consecutive rows of one rank.
 
-The parts of a mixture, and classes that are balanced, are *pools* of samples that take turns
-(`turns`). The n-th turn of a pool is the n-th of its endless passes over its own samples, each in
-an order of its own, so that none is repeated before all had their turn; the n-th of rank r of w
-ranks is number n*w + r. Whose turn it is, is counted over all epochs, so nothing is passed over
-where one epoch ends.
+The parts of a mixture, and the classes of a balanced stream, are *pools* of samples that take turns
+(`turns`). A pool goes through all its samples, in a new order each time, before it repeats one.
+Rank r of w ranks takes the turns r, r+w, ... of a pool. Turns are counted over all epochs, so no
+sample is passed over where an epoch ends.
 """
 
 from __future__ import annotations
@@ -33,20 +31,21 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
 
-_OWN_SUBSTITUTES = 8  # of a bad clip, drawn from its own pool before those of others are
+_OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
 
 
 class Sample(NamedTuple):
-    """One row of a batch: clip number ``clip`` of ``video``, and of several crops of it that number
-    ``crop``; its parameters are drawn by ``seed``.
+    """One row of a batch: crop number ``crop`` of clip number ``clip`` of ``video``. Its parameters
+    are drawn from ``seed``.
 
-    ``origin`` is the clip's number in the epoch, ``attempt`` how often it was substituted: crops of
-    a clip have both in common, and so the seed.
+    ``origin`` is the clip's number in the epoch, ``attempt`` how often it was substituted. The
+    crops of a clip share both, and therefore the seed.
     """
 
     epoch: int
@@ -63,18 +62,17 @@ class BatchInfo(NamedTuple):
 
     Attributes:
         step: Number of the batch in the stream, counted over all epochs from 0.
-        video: Index of each clip's video in the catalog, int64 [B]: of the video that was decoded,
-            where it took the place of a bad one.
-        frames: Source frame that each frame of each clip shows, int64 [B, T] (of several views [B,
-            k, T]): its ordinal in the whole file, counted from 0 in display order.
-        path: Of each clip's video, relative to the root: array of str [B].
+        video: Index in the catalog of the video that each clip was decoded from, int64 [B].
+        frames: Source frame that each frame of each clip shows, int64 [B, T], with several views
+            [B, k, T]: its ordinal in the whole file, counted from 0 in display order.
+        path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
-        times: When a player shows each of ``frames``, in seconds from the video's first, by the
-            rate that the file declares: float64, shaped like ``frames``; NaN where it declares
-            none.
-        digest: 64 bits of SHA-256 over clips and labels, in hex: the same batch has the same one,
-            in every run. Default "": not worked out.
+        times: When a player shows each of ``frames``, in seconds from the video's first frame, by
+            the rate that the file declares: float64, shaped like ``frames``. NaN if the file
+            declares none.
+        digest: 64 bits of SHA-256 over clips and labels, in hex: the same in every run. Default "":
+            not computed.
     """
 
     step: int
@@ -94,26 +92,24 @@ def batch_info(
     frames: Ints,
     rates: npt.NDArray[np.float64],
 ) -> BatchInfo:
-    """Where a batch of these samples came from; ``rates``: frames a second of each one's file, 0
-    where it is not known."""
-    video = np.array([sample.video for sample in samples], np.int64)
-    clip = np.array([sample.clip for sample in samples], np.int64)
+    """Where a batch came from. ``rates``: frames per second of each sample's file, 0 if unknown."""
+    rows = [(sample.video, sample.clip, sample.crop) for sample in samples]
+    video, clip, crop = np.array(rows, np.int64).T.copy()
     paths = catalog._table.paths
     path = np.array([paths[sample.video] for sample in samples], object)
     rate = np.where(rates > 0, rates, np.nan).reshape(-1, *[1] * (frames.ndim - 1))
-    crop = np.array([sample.crop for sample in samples], np.int64)
     return BatchInfo(step, video, frames, path, clip, crop, frames / rate)
 
 
-Clips = npt.NDArray[np.uint8]  # [B, *clip.shape]; of an ItemSpec, what that says
-Labels = npt.NDArray[np.int64]  # [B]; of a catalog with targets, what those are
+Clips = npt.NDArray[np.uint8]  # [B, *clip.shape], or what an ItemSpec says
+Labels = npt.NDArray[np.int64]  # [B], or the targets of the catalog
 Batch = tuple[Clips, Labels]
 BatchWithInfo = tuple[Clips, Labels, BatchInfo]
 
 
 class Pool:
-    """Samples of some videos, numbered one after the other: ``clips`` of each video, or of each its
-    own number (int64 [videos])."""
+    """Samples of some videos, numbered one after the other. ``clips`` is the number of clips of
+    each video, or of all of them."""
 
     def __init__(self, videos: range | Ints, clips: int | Ints) -> None:
         self._videos = videos
@@ -144,34 +140,29 @@ class Plan:
         pools: Sequence[Pool] = (),
         weights: Sequence[int] = (),
     ) -> None:
-        """``clips`` from each video, or from each its own number (int64 [videos]); each clip makes
-        so many rows, one after the other, as it has ``crops``. With ``pools``, of all those videos,
-        they take turns by ``weights``."""
+        """``clips`` is as in `Pool`. Each clip makes ``crops`` rows. With ``pools``, of all these
+        videos, the pools take turns by ``weights``."""
         self._all = Pool(range(videos), clips)
         self._pools = pools or (self._all,)
         self._turns: Turns | None = None
         self.samples = self._all.samples
         self.videos = videos if isinstance(clips, int) else int(np.count_nonzero(clips))
-        """How many videos there are clips of."""
+        """The number of videos that have clips."""
         self._options = options
         self._crops = crops
         self._rank, self._world = options.shard
         batch = options.batch_size
-        share = self.samples // self._world
+        share = own = self.samples // self._world  # Clips that every rank has, and this one.
         if pools:
             key = hash64(options.seed, "turns", self._rank).to_bytes(8, "little")
             self._turns = Turns(weights, key if options.shuffle else None)
             even = len(pools) if options.balance else 1
-            share = even * -(-self.samples // (even * self._world))
-            rows = share * crops
-            self._batches = rows // batch if options.drop_remainder else -(-rows // batch)
-            self._rows = min(rows, self._batches * batch)
-        elif options.drop_remainder:
-            self._batches, self._rows = share * crops // batch, share * crops
-        else:
-            ceiling = -(-(self.samples - self._rank) // self._world)
-            self._batches = -(-share * crops // batch)
-            self._rows = min(ceiling * crops, self._batches * batch)
+            share = own = even * -(-self.samples // (even * self._world))
+        elif not options.drop_remainder:
+            own = -(-(self.samples - self._rank) // self._world)
+        rows = share * crops
+        self._batches = rows // batch if options.drop_remainder else -(-rows // batch)
+        self._rows = min(own * crops, self._batches * batch)
         self._share = -(-self._rows // crops)
         if self._batches == 0:
             raise SpecError(
@@ -181,10 +172,21 @@ class Plan:
 
     @classmethod
     def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
-        """The plan of a catalog's clips. Raises SpecError where "dense" lacks frame counts."""
+        """The plan of a catalog's clips. Raises SpecError if "dense" lacks frame counts."""
+        crops = spec.crops if isinstance(spec, ClipSpec) else 1
         if catalog.parts:
-            return cls._of_parts(catalog, spec, options)
-        clips, crops = _clips(catalog, spec, range(len(catalog))), _crops(spec)
+            if options.balance is not None:
+                raise SpecError("a mixture has shares: leave balance= out")
+            counts = np.zeros(len(catalog), np.int64)
+            pools = []
+            for part in catalog.parts:
+                videos = range(part.start, part.stop)
+                own = _clips(catalog, clip_of(catalog, spec, part.start), videos)
+                counts[part.start : part.stop] = own
+                pools.append(Pool(videos, own))
+            shares = weights([part.share for part in catalog.parts])
+            return cls(len(catalog), counts, options, crops=crops, pools=pools, weights=shares)
+        clips = _clips(catalog, spec, range(len(catalog)))
         if options.balance is None:
             return cls(len(catalog), clips, options, crops=crops)
         ends = np.cumsum(np.bincount(catalog.labels))[:-1]
@@ -198,21 +200,6 @@ class Plan:
         equal = [1] * len(pools)
         return cls(len(catalog), clips, options, crops=crops, pools=pools, weights=equal)
 
-    @classmethod
-    def _of_parts(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
-        if options.balance is not None:
-            raise SpecError("a mixture has shares: leave balance= out")
-        pools = []
-        counts = np.zeros(len(catalog), np.int64)
-        for part in catalog.parts:
-            videos = range(part.start, part.stop)
-            clips = _clips(catalog, clip_of(catalog, spec, part.start), videos)
-            counts[part.start : part.stop] = clips
-            pools.append(Pool(videos, clips))
-        shares = weights([part.share for part in catalog.parts])
-        crops = _crops(spec)
-        return cls(len(catalog), counts, options, crops=crops, pools=pools, weights=shares)
-
     def __len__(self) -> int:
         return self._batches
 
@@ -223,15 +210,27 @@ class Plan:
         epoch, batch = divmod(step, self._batches)
         first = batch * self._options.batch_size
         mine = range(first, min(first + self._options.batch_size, self._rows))
-        if self._turns is not None:
-            return [self._turn(epoch, *divmod(row, self._crops)) for row in mine]
-        order = _order(self.samples, self._options.seed, epoch) if self._options.shuffle else None
-        samples = []
-        for row in mine:
-            at, crop = divmod(row, self._crops)
-            position = self._rank + self._world * at
-            samples.append(self._sample(epoch, order[position] if order else position, crop))
-        return samples
+        return [self._planned(epoch, *divmod(row, self._crops)) for row in mine]
+
+    def _planned(self, epoch: int, at: int, crop: int) -> Sample:
+        """A crop of the clip at place ``at`` of this rank's epoch."""
+        options, origin = self._options, self._rank + self._world * at
+        if self._turns is None:
+            if options.shuffle:
+                origin = _order(self.samples, options.seed, epoch)[origin]
+            return self._sample(epoch, origin, 0, self._all[origin], crop)
+        pool, turn = self._turns[epoch * self._share + at]
+        samples = self._pools[pool]
+        turn, number = divmod(turn * self._world + self._rank, samples.samples)
+        if options.shuffle:
+            number = _pool_order(samples.samples, options.seed, pool, turn)[number]
+        return self._sample(epoch, origin, 0, samples[number], crop)
+
+    def _sample(
+        self, epoch: int, origin: int, attempt: int, found: tuple[int, int], crop: int
+    ) -> Sample:
+        seed = hash64(self._options.seed, "clip", epoch, origin, attempt)
+        return Sample(epoch, origin, attempt, *found, seed, crop)
 
     def steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
@@ -245,41 +244,20 @@ class Plan:
         return range(start, stop)
 
     def substitute(self, sample: Sample) -> Sample:
-        """The substitute for a sample that cannot be decoded; the same in every run."""
-        options, attempt = self._options, sample.attempt + 1
+        """The substitute for a sample that cannot be decoded. It is the same in every run."""
+        epoch, origin, attempt = sample.epoch, sample.origin, sample.attempt + 1
         pool = 0
         if self._turns is not None:
-            pool, _ = self._turns[sample.epoch * self._share + sample.origin // self._world]
-        pool += max(0, attempt - _OWN_SUBSTITUTES)  # where all of its own are bad
+            pool, _ = self._turns[epoch * self._share + origin // self._world]
+        pool += max(0, attempt - _OWN_SUBSTITUTES)  # All of its own may be bad.
         samples = self._pools[pool % len(self._pools)]
-        other = hash64(options.seed, "substitute", sample.epoch, sample.origin, attempt)
-        video, clip = samples[other % samples.samples]
-        seed = hash64(options.seed, "clip", sample.epoch, sample.origin, attempt)
-        return Sample(sample.epoch, sample.origin, attempt, video, clip, seed, sample.crop)
-
-    def _sample(self, epoch: int, origin: int, crop: int) -> Sample:
-        video, clip = self._all[origin]
-        seed = hash64(self._options.seed, "clip", epoch, origin, 0)
-        return Sample(epoch, origin, 0, video, clip, seed, crop)
-
-    def _turn(self, epoch: int, at: int, crop: int) -> Sample:
-        """A crop of the clip at place ``at`` of this rank's epoch, of the pool whose turn it is."""
-        assert self._turns is not None
-        options = self._options
-        pool, turn = self._turns[epoch * self._share + at]
-        samples = self._pools[pool]
-        turn, number = divmod(turn * self._world + self._rank, samples.samples)
-        if options.shuffle:
-            number = _pool_order(samples.samples, options.seed, pool, turn)[number]
-        origin = self._rank + self._world * at
-        video, clip = samples[number]
-        seed = hash64(options.seed, "clip", epoch, origin, 0)
-        return Sample(epoch, origin, 0, video, clip, seed, crop)
+        other = hash64(self._options.seed, "substitute", epoch, origin, attempt)
+        return self._sample(epoch, origin, attempt, samples[other % samples.samples], sample.crop)
 
 
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
-    """How many clips each of these videos gives, one number where it is the same. Raises SpecError
-    where "dense" lacks frame counts."""
+    """How many clips these videos give: each of them, or all the same. Raises SpecError if "dense"
+    lacks frame counts."""
     if isinstance(spec, ItemSpec):
         return 1
     if spec.sampling != "dense":
@@ -298,15 +276,11 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     return counts
 
 
-def _crops(spec: Spec) -> int:
-    return 1 if isinstance(spec, ItemSpec) else spec.crops
-
-
-@lru_cache(maxsize=4)  # streams that are read by turns, at the end of an epoch
+@lru_cache(maxsize=4)  # Several streams may be read in turn.
 def _order(size: int, seed: int, epoch: int) -> Permutation:
     return Permutation(size, hash64(seed, "order", epoch).to_bytes(8, "little"))
 
 
-@lru_cache(maxsize=64)  # a mixture's parts, by turns
+@lru_cache(maxsize=64)  # The pools of a stream are read in turn.
 def _pool_order(size: int, seed: int, pool: int, turn: int) -> Permutation:
     return Permutation(size, hash64(seed, "pool", pool, turn).to_bytes(8, "little"))

@@ -1,14 +1,14 @@
-"""Which videos of a stream cannot be decoded, their substitutes, and when they are too many.
+"""Which videos of a stream are bad, what replaces their clips, and when they are too many.
 
-The substitute for a sample follows from (seed, epoch, sample) alone. That a video is known to be
-bad only saves trying it again: the trial would fail and lead to the same substitute. So a video of
-which other clips may be sound, since it is damaged at one place or a function fails at some draws,
-is listed and counted as any other, but each of its clips is tried.
+The substitute for a sample follows from (seed, epoch, sample) alone. To know that a video is bad
+only saves the attempt to decode it: the attempt would fail and lead to the same substitute. A video
+may also be damaged at one place only, or a function may fail at some draws. Such a video is listed
+and counted like any other, but each of its clips is tried.
 
 Where a stream stops follows from its batches alone, too. Clips are decoded ahead, so a video may be
-known to be bad long before a serial run would come to it. Therefore a bad file counts from the
-earliest step at which one of its clips was passed over, and the stream stops at the first step up
-to which too many were: not when they are found (`add`), but when that step is handed over (`due`).
+known to be bad long before a serial run would reach it. Therefore a bad file counts from the
+earliest step at which one of its clips was replaced. The stream stops when it hands over the first
+step up to which too many files are bad (`due`), not when they are found (`add`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
 
 _log = logging.getLogger(__name__)
-_ALWAYS_ALLOWED = 3  # in a small catalog one per cent is less than one video
-# A chain of substitutes ends after so many times as many as there are videos: if a single one were
-# sound, it would be met before (all but two of 10^9 times).
+_ALWAYS_ALLOWED = 3  # In a small catalog, one per cent is less than one video.
+# A chain of substitutes ends after this many per video. If a single video were sound, the chain
+# would meet it before that in all but two of 10^9 cases.
 _ATTEMPTS = 20
 
 
@@ -39,7 +39,7 @@ class Quarantine:
     """The bad videos of one stream.
 
     Attributes:
-        skips: A clip that cannot be decoded is left out; nothing takes its place.
+        skips: A clip that cannot be decoded is left out, and nothing replaces it.
     """
 
     def __init__(self, catalog: Catalog, plan: Plan, options: StreamOptions) -> None:
@@ -48,34 +48,36 @@ class Quarantine:
         self._raise = options.on_error == "raise"
         self.skips = options.on_error == "skip"
         self._limit = max(_ALWAYS_ALLOWED, int(options.max_bad * catalog.files))
-        # By catalog index, those of which no clip can be decoded: bad ones (True), and those that
-        # are dropped as short.
+        # Videos, by catalog index, without a clip that can be decoded: True if they are bad, False
+        # if they are only dropped as short.
         self._avoided: dict[int, bool] = {}
         self._reasons: dict[str, str] = {}
         self._found: list[BadVideo] = []
-        # Where a clip of each bad file was first passed over: step, row, attempt.
+        # Where a clip of each bad file was first replaced: step, row, attempt.
         self._met: dict[str, tuple[int, int, int]] = {}
 
     @property
     def videos(self) -> list[BadVideo]:
         """The bad videos, in the order in which they were found. May be read in any thread."""
-        return self._found[:]  # a dict that grows meanwhile cannot be listed
+        return self._found[:]  # A dict that grows meanwhile cannot be listed.
 
     def add(
         self, video: int, reason: str, *, dropped: bool = False, here_only: bool = False
     ) -> None:
-        """Note that catalog entry ``video`` cannot be decoded; ``dropped``: it is short, and the
-        spec says "drop"; ``here_only``: others of its clips may be decoded. Raises an error where
-        no other is left to take its place."""
+        """Note that catalog entry ``video`` cannot be decoded.
+
+        ``dropped``: it is short, and the spec says "drop". ``here_only``: its other clips may be
+        sound. Raises an error if no other video is left to replace it.
+        """
         path = self._catalog[video].path
         if not here_only:
             self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
             self._found.append(BadVideo(path, reason))
-            # Those beyond the limit are found while the error that names them is on its way.
+            # More may be found while the error is on its way. They are not logged.
             if not self._raise and len(self._reasons) <= self._limit + 1:
-                instead = "its clips are left out" if self.skips else "other clips stand in for it"
+                instead = "its clips are left out" if self.skips else "other clips replace it"
                 _log.warning("bad video %s: %s; %s", printable(path), printable(reason), instead)
         if self._exhausted and not self.skips:
             raise self._nothing_left(reason)
@@ -83,12 +85,13 @@ class Quarantine:
     def due(
         self, step: int, samples: Sequence[Sample], *, complete: bool = True
     ) -> VideoloadError | None:
-        """Batch ``step`` is the next one, and ``samples`` are what it is made of; not
-        ``complete``: its first ones. Returns the error with which the stream stops there:
-        VideoError (on_error="raise"), TooManyBadVideos; or None."""
+        """The error with which the stream stops before it hands over batch ``step``, or None.
+
+        ``samples`` make up the batch; if it is not ``complete``, they are its first ones.
+        """
         if not (self._avoided or self._reasons):
             return None
-        for row, attempt, video in self._passed_over(step, samples, complete=complete):
+        for row, attempt, video in self._replaced(step, samples, complete=complete):
             if self._avoided.get(video, True):
                 path, at = self._catalog[video].path, (step, row, attempt)
                 self._met[path] = min(at, self._met.get(path, at))
@@ -101,7 +104,7 @@ class Quarantine:
         return self._nothing_left("") if self._exhausted and complete else None
 
     def kept(self, samples: list[Sample]) -> list[Sample]:
-        """Those that are to be decoded: where bad clips are left out, those not known to be bad."""
+        """The samples to decode: if bad clips are left out, those that are not known to be bad."""
         if not self.skips:
             return samples
         return [sample for sample in samples if sample.video not in self._avoided]
@@ -115,8 +118,8 @@ class Quarantine:
         return sample
 
     def instead_of(self, sample: Sample) -> Sample:
-        """What takes the place of a sample that could not be decoded, which was noted. Raises an
-        error where nothing seems to be left."""
+        """What replaces a sample that could not be decoded. Raises an error if nothing seems to be
+        left."""
         sample = self._plan.substitute(sample)
         if sample.attempt > _ATTEMPTS * (self._plan.videos + 10):
             raise self._nothing_left("")
@@ -135,10 +138,10 @@ class Quarantine:
     def _too_many(self, bad: list[BadVideo]) -> TooManyBadVideos:
         return TooManyBadVideos(bad, self._limit, self._catalog.files)
 
-    def _passed_over(
+    def _replaced(
         self, step: int, samples: Sequence[Sample], *, complete: bool
     ) -> Iterator[tuple[int, int, int]]:
-        """(row, attempt, video) of each clip that was to be in the batch and is not."""
+        """(row, attempt, video) of each clip that was planned for the batch and is not in it."""
         if self.skips:
             taken = iter(samples)
             following = next(taken, None)
@@ -155,5 +158,5 @@ class Quarantine:
 
 
 def _row(sample: Sample) -> tuple[int, int]:
-    """What tells it from the others of its batch."""
+    """What distinguishes a sample from the others of its batch."""
     return sample.origin, sample.crop

@@ -154,7 +154,7 @@ def test_a_bad_video_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         quarantine.add(4, "no frame")
         quarantine.add(5, "short", dropped=True)
     assert [record.getMessage() for record in caplog.records] == [
-        "bad video v4.avi: no frame; other clips stand in for it"
+        "bad video v4.avi: no frame; other clips replace it"
     ]
 
 
