@@ -1,5 +1,5 @@
-"""Train, validation and test streams share the workers of one client, and none is in another's
-way."""
+"""Training, validation and test streams share the workers of one client, and none delays
+another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def decoded(client: Client) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 1])
-def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
+def test_a_stream_that_is_read_slowly_or_not_at_all_delays_no_other(
     workers: int, videos: Videos, tell: Callable[[str], None]
 ) -> None:
     with Client(workers=workers) as client:
@@ -41,7 +41,7 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
         unread = make(client, videos, 1).batches(info=True)
         slow = make(client, videos, 2).batches(info=True)
         kept, sipped = digests([next(unread)]), digests([next(slow)])
-        full = 2 * (1 + SLOTS) * BATCH  # each was read once, and the slot of that is free again
+        full = 2 * (1 + SLOTS) * BATCH  # each was read once, and that slot is free again
         wait_until(lambda: decoded(client) == full, 10 * SECOND, "they fill their slots")
 
         train = make(client, videos, 3)
@@ -55,7 +55,8 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
                 sipped += digests([next(slow)])
         assert got == serial(videos, 3)
         assert len(sipped) == 1 + len(train) // 6
-        # What is decoded is what was read, and slots that are full: nobody was decoded in vain.
+        # Exactly what was read is decoded, plus the slots that are full: nothing was decoded in
+        # vain.
         expected = full + (len(got) + len(sipped) - 1) * BATCH
         wait_until(lambda: decoded(client) == expected, 10 * SECOND, "and no more than that")
 
@@ -68,10 +69,11 @@ def test_a_stream_that_is_read_slowly_or_not_at_all_holds_no_other_back(
 
 
 @pytest.mark.slow
-def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slots(
+def test_the_stream_whose_consumer_waits_goes_before_one_that_fills_its_slots(
     videos: Videos, tell: Callable[[str], None]
 ) -> None:
-    # The big stream has a hundred slots to fill. Behind it, the small one would wait for them all.
+    # The big stream has a hundred slots to fill. Without turns, the small one would wait for all of
+    # them.
     with Client(workers=1) as client:
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         full = 100
@@ -85,5 +87,6 @@ def test_the_stream_whose_consumer_waits_goes_before_one_that_is_filling_its_slo
         assert got == serial(videos, 2)
         wait_until(lambda: decoded(client) == (len(got) + 1 + full) * BATCH, 20 * SECOND)
     tell(f"beside {len(got) * BATCH} clips waited for, {before} that were not")
-    # The worker holds two leases, so a few of the big one's come between; not a hundred batches.
+    # The worker holds two leases, so a few of the big stream come in between; not a hundred
+    # batches.
     assert before < full * BATCH / 2

@@ -26,13 +26,13 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 CLIP = ClipSpec(frames=8, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=16)
 BATCH = 4
 LISTEN = "tcp://127.0.0.1:*"
-# More than three quarters of the work for one of two would not be sharing.
+# If one of two trainers gets more than three quarters of the work, that is not sharing.
 FAIR = (0.25, 4.0)
 
 
 @pytest.fixture(scope="module")
 def serial(videos: Videos) -> dict[int, list[str]]:
-    """By seed."""
+    """The serial stream, by seed."""
     return {
         seed: digests(
             decode_serially(
@@ -48,24 +48,24 @@ def make(client: Client, videos: Videos, seed: int) -> Stream:
 
 
 def share_workers(programs: Programs, videos: Videos, count: int, *endpoints: str) -> list[Program]:
-    """So many workers that dial all these trainers."""
+    """This many workers, which dial all these trainers."""
     more = [flag for endpoint in endpoints[1:] for flag in ("--connect", endpoint)]
     return [programs.worker(endpoints[0], videos.root, *more) for _ in range(count)]
 
 
 def clips(client: Client) -> int:
-    """Clips that workers have decoded for this trainer."""
+    """The number of clips that workers have decoded for this trainer."""
     return sum(worker.clips for worker in client.workers)
 
 
 def decode_s(client: Client) -> float:
-    """Seconds that workers have spent on this trainer, as their RESULTs say."""
+    """The seconds that workers have spent on this trainer, according to their RESULTs."""
     return sum(w.clips / w.clips_per_s for w in client.workers if w.clips)
 
 
 @contextmanager
 def reading(*streams: Stream) -> Iterator[None]:
-    """Threads that read these streams as fast as they can, until the block is left."""
+    """Threads read these streams as fast as they can, until the block is left."""
     over = threading.Event()
 
     def read(stream: Stream) -> None:
@@ -117,8 +117,8 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
 def test_heavy_clips_do_not_starve_light_ones(
     videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
-    # A lease of the heavy kind takes a hundred times as long. Turn by turn, lease by lease, the
-    # light ones would have a hundredth of the time.
+    # A heavy lease takes a hundred times as long. If leases went by turns, the light ones would get
+    # a hundredth of the time.
     long = Catalog(["jump/long.avi"], [0], ["jump"], root=videos.root)
     short = Catalog(["run/mjpeg.avi"], [0], ["run"], root=videos.root)
     heavy = ClipSpec(110, resize=128, size=(128, 128), sampling="random", clips_per_video=40)
@@ -139,8 +139,8 @@ def test_heavy_clips_do_not_starve_light_ones(
     spent = [end - begin for begin, end in zip(before, after, strict=True)]
     counts = [end - begin for begin, end in zip(clips_before, clips_after, strict=True)]
     tell(f"heavy and light: {counts} clips, {spent[0]:.2f} and {spent[1]:.2f} s")
-    # A half, where the light one's trainer has a core to itself: else the worker waits in vain for
-    # its next lease now and then, and goes on with the heavy one.
+    # Half, if the light trainer has a core to itself. Otherwise the worker sometimes waits in vain
+    # for its next lease, and continues with the heavy one.
     assert 0.02 < spent[1] / spent[0] < FAIR[1]
     assert counts[1] > 5 * counts[0]
 
@@ -160,7 +160,7 @@ TRAINER = """
 
 
 @pytest.mark.slow
-def test_a_trainer_that_is_killed_disturbs_no_other(
+def test_a_killed_trainer_disturbs_no_other(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
     victim = programs.script(TRAINER, str(videos.root))
@@ -185,9 +185,7 @@ def test_a_trainer_that_is_killed_disturbs_no_other(
 
 
 @pytest.mark.slow
-def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
-    videos: Videos, programs: Programs
-) -> None:
+def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Programs) -> None:
     # Thousands of passes over a file, for a trainer that dies when they have begun.
     long = ClipSpec(frames=100, resize=36, size=(32, 32))
     clips = [Clip(("jump/long.avi", "walk/gop12.avi")[n % 2], n) for n in range(3000)]
@@ -199,7 +197,7 @@ def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
             client.wait_for_workers(1, timeout_s=20 * SECOND)
             peer = b""
             frames = 0
-            while not frames:  # it says HELLO, and then that it is at work
+            while not frames:  # it says HELLO, and later that it is at work
                 assert router.socket.poll(int(5000 * SECOND))
                 got = router.receive()
                 assert got is not None
@@ -223,7 +221,7 @@ def test_what_a_dead_trainer_wanted_is_not_decoded_to_its_end(
 
 
 def named_worker(programs: Programs, videos: Videos, client: Client, hosts: Path) -> Program:
-    """A worker that dials the name "trainers", which stands for what the file says."""
+    """A worker that dials the name "trainers", which stands for the addresses in the file."""
     port = client.endpoints[0].rpartition(":")[2]
     return programs.impatient_worker(f"tcp://trainers:{port}", videos.root, "--hosts", str(hosts))
 
@@ -249,7 +247,7 @@ def test_all_addresses_of_a_name_are_served(
 @pytest.mark.slow
 def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
-    hosts.write_text("127.0.0.2")  # where nobody listens
+    hosts.write_text("127.0.0.2")  # an address where nobody listens
     with Client(workers=0, listen=LISTEN) as client:
         worker = named_worker(programs, videos, client, hosts)
         worker.wait_for("cannot be reached (or does not know this worker's key)", 10 * SECOND)
@@ -260,9 +258,7 @@ def test_a_name_that_moves_is_followed(videos: Videos, programs: Programs, tmp_p
 
 
 @pytest.mark.slow
-def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
-    videos: Videos, programs: Programs
-) -> None:
+def test_an_unknown_name_is_reported_and_tried_again(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen=LISTEN) as client:
         worker = programs.worker(
             client.endpoints[0], videos.root, "--connect", "tcp://no-such.invalid:5555",
@@ -275,7 +271,7 @@ def test_a_name_that_nobody_knows_is_complained_about_and_tried_again(
 
 
 @pytest.mark.slow
-def test_a_resolver_that_does_not_answer_holds_nothing_up(
+def test_a_resolver_that_does_not_answer_delays_nothing(
     videos: Videos, serial: dict[int, list[str]], programs: Programs
 ) -> None:
     with Client(workers=0, listen=LISTEN) as client:

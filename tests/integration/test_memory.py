@@ -1,4 +1,4 @@
-"""The memory of batches: whose it is, and that it comes back, here and in the workers."""
+"""Who owns the memory of batches, and that it is freed, here and in the workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_pe
 
 
 @pytest.mark.slow
-def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
+def test_holding_every_batch_never_deadlocks_and_changes_no_batch(
     videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Client(workers=2) as client, caplog.at_level(logging.WARNING, "videoload"):
@@ -48,7 +48,7 @@ def test_holding_every_batch_never_deadlocks_and_the_batches_stay_as_they_were(
             f"{slots - 2} of {slots} batches in memory are still referenced; the stream goes on "
             "with copies (keep fewer, or give more slots=)"
         ]
-        # Let go, and the slots serve again: no more copies.
+        # Dropped batches give their slots back: no more copies.
         del batch
         held.clear()
         for last in stream.batches(epochs=1):
@@ -71,7 +71,7 @@ def test_a_slice_keeps_its_batch_in_place_when_the_batch_is_dropped(videos: Vide
             del clips, part
         for part, copy in zip(slices, copies, strict=True):
             assert np.array_equal(part, copy)
-    # ... and when the client is closed as well.
+    # ... and also when the client is closed.
     for part, copy in zip(slices, copies, strict=True):
         assert np.array_equal(part, copy)
 
@@ -117,11 +117,11 @@ def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(
 
 
 @pytest.mark.slow
-def test_a_new_stream_does_not_wait_for_what_a_dropped_one_left(videos: Videos) -> None:
-    # The workers still have leases of the dropped stream, whose memory they are told to let go.
+def test_a_new_stream_does_not_wait_for_the_leases_of_a_dropped_one(videos: Videos) -> None:
+    # The workers still have leases of the dropped stream, and are told to free its memory.
     busy = ClipSpec(frames=32, resize=112, size=(112, 112), clips_per_video=40)
     with Client(workers=2) as client:
-        list(client.stream(videos.catalog, SMALL, 3))  # the workers are there, and warm
+        list(client.stream(videos.catalog, SMALL, 3))  # the workers are connected and warm
         for _ in range(3):
             stream = client.stream(videos.catalog, busy, 8, shuffle=True)
             next(iter(stream))

@@ -1,4 +1,4 @@
-"""What Prometheus reads of a real run: asked directly, and by the real Prometheus."""
+"""The metrics of a real run: read directly, and by the real Prometheus."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
 
 
 def figures(port: int) -> dict[str, float]:
-    """The samples of a scrape by name, those with labels added up."""
+    """The samples of a scrape by name; samples with labels are added up."""
     found: dict[str, float] = {}
     for name, value in re.findall(
         r"^(videoload_\w+)(?:\{.*\})? (\S+)$", get(port, "/metrics")[1], re.M
@@ -45,7 +45,7 @@ def figures(port: int) -> dict[str, float]:
     return found
 
 
-def test_a_client_tells_what_its_stream_did(videos: Videos) -> None:
+def test_a_client_exports_what_its_stream_did(videos: Videos) -> None:
     with Client(workers=1, metrics_port=0) as client:
         port = client.metrics_port
         assert port
@@ -65,7 +65,9 @@ def test_a_client_tells_what_its_stream_did(videos: Videos) -> None:
         get(port, "/healthz")
 
 
-def test_the_processes_of_a_worker_are_told_together(videos: Videos, programs: Programs) -> None:
+def test_the_processes_of_a_worker_are_exported_together(
+    videos: Videos, programs: Programs
+) -> None:
     port = free_port()
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         worker = programs.worker(
@@ -83,7 +85,7 @@ def test_the_processes_of_a_worker_are_told_together(videos: Videos, programs: P
         assert worker.wait(5 * SECOND) == 0
 
 
-def test_a_worker_whose_loop_stands_still_is_ill_until_it_goes_on(videos: Videos) -> None:
+def test_a_worker_whose_loop_stands_still_is_unhealthy_until_it_continues(videos: Videos) -> None:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     supervisor = Supervisor(pulse=True)
     supervisor.start(1, WorkerSettings([endpoint], root=str(videos.root)))
@@ -91,7 +93,7 @@ def test_a_worker_whose_loop_stands_still_is_ill_until_it_goes_on(videos: Videos
     try:
         wait_until(lambda: child.worked, 10 * SECOND)
         os.kill(child.pid, signal.SIGSTOP)
-        # Each look is a check; one without progress stands for a fifth of a second.
+        # Each look is a check; a check without progress counts as a fifth of a second.
         looks = int(HANGS_S / 0.2) + 2
         for _ in range(looks):
             child.checks_without_progress()
@@ -107,7 +109,7 @@ def test_a_worker_whose_loop_stands_still_is_ill_until_it_goes_on(videos: Videos
         supervisor.stop()
 
 
-def test_a_port_that_is_taken_is_one_clear_line(videos: Videos, programs: Programs) -> None:
+def test_a_taken_port_is_reported_in_one_line(videos: Videos, programs: Programs) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*", metrics_port=0) as client:
         worker = programs.worker(
             client.endpoints[0], videos.root, "--metrics-port", str(client.metrics_port)
@@ -120,8 +122,8 @@ def test_a_port_that_is_taken_is_one_clear_line(videos: Videos, programs: Progra
 
 @contextmanager
 def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[int]:
-    """The real one with the deployment's configuration, but that it asks ``targets`` (a port for
-    each job) and often; its own port."""
+    """The real Prometheus with the deployment's configuration, but it asks ``targets`` (a port for
+    each job), and often. Yields its own port."""
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
     config["global"]["scrape_interval"] = "500ms"
     for job in config["scrape_configs"]:
@@ -143,7 +145,7 @@ def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[int]:
 def ask(port: int, expression: str) -> list[dict[str, Any]]:
     """What Prometheus answers to a query."""
     query = urllib.parse.urlencode({"query": expression})
-    with suppress(OSError):  # it has not come up yet
+    with suppress(OSError):  # it has not started yet
         status, text = get(port, f"/api/v1/query?{query}")
         if status == 503:
             return []
@@ -155,7 +157,7 @@ def ask(port: int, expression: str) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here")
-def test_prometheus_answers_whatever_the_dashboard_asks(
+def test_prometheus_answers_every_query_of_the_dashboard(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     checked = subprocess.run(

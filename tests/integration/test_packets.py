@@ -1,4 +1,5 @@
-"""The packets of a file: by its index where that is whole and true, else by reading them all."""
+"""The packets of a file: from its index if that is complete and true, otherwise by reading them
+all."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from videoload.index.packets import PacketTable, read_packets, read_plain_avi
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
 
-# Laid out otherwise than `tests.support.avi_files` takes apart.
+# These have another layout than `tests.support.avi_files` can take apart.
 OTHERS = {
     "mpeg4_no_index",
     "mpeg4_open_dml",
@@ -50,7 +51,7 @@ def table_of(path: Path) -> PacketTable | None:
 
 
 def damaged_header(data: bytes, draw: random.Random) -> bytes:
-    """An AVI file with other numbers before its packets, or in the first one."""
+    """An AVI file with other numbers before its packets, or in the first packet."""
     changed, end = bytearray(data), data.index(b"movi") + 100
     stream, kind = data.index(b"strh") + 8, draw.random()
     if kind < 0.3:
@@ -69,7 +70,7 @@ def damaged_header(data: bytes, draw: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["mpeg4_xvid", "mpeg4_packed", "mpeg4_audio_first"])
-def test_what_is_read_of_a_plain_header_is_what_ffmpeg_tells(name: str, tmp_path: Path) -> None:
+def test_a_plain_header_is_read_as_ffmpeg_reads_it(name: str, tmp_path: Path) -> None:
     made = make(next(kind for kind in KINDS if kind.name == name), tmp_path).read_bytes()
     draw, path = random.Random(name), tmp_path / "damaged.avi"
     plain = 0
@@ -84,7 +85,7 @@ def test_what_is_read_of_a_plain_header_is_what_ffmpeg_tells(name: str, tmp_path
         try:
             opened = OpenedVideo(file)
         except UnreadableError:
-            continue  # for sound that it does not understand
+            continue  # because of sound that it does not understand
         with closing(opened), closing(Content(file)) as content:
             codec = opened.codec
             assert codec.name == "mpeg4"
@@ -125,7 +126,7 @@ def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_pa
         pytest.skip(f"this FFmpeg cannot write {kind.name}: {error}")
     table = table_of(path)
     header, chunks = split(path.read_bytes())
-    # What it is, nobody knows, so that the index may miss something.
+    # Nobody knows what it is, so the index may lack something.
     chunks.insert(1, Chunk(b"what", bytes(10), is_indexed=False))
     path.write_bytes(join(header, chunks))
     by_pass = table_of(path)
@@ -135,7 +136,7 @@ def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_pa
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An MPEG-4 file whose index is whole."""
+    """An MPEG-4 file with a complete index."""
     path = make(Kind("plain", "mpeg4"), tmp_path_factory.mktemp("plain"))
     assert is_by_index(table_of(path))
     return path.read_bytes()
@@ -164,7 +165,7 @@ def same_chunks(chunks: list[Chunk]) -> list[Chunk]:
         pytest.param(without_an_entry, None, b"", False, id="an entry is missing"),
     ],
 )
-def test_an_index_is_believed_as_far_as_the_chunks_bear_it_out(
+def test_an_index_is_trusted_as_far_as_the_chunks_confirm_it(
     change: Callable[[list[Chunk]], list[Chunk]],
     lists: int | None,
     tail: bytes,
@@ -181,7 +182,7 @@ def test_an_index_is_believed_as_far_as_the_chunks_bear_it_out(
     assert table.pictures.frames == len(chunks)
 
 
-def test_a_chunk_behind_the_index_is_one_of_the_video(plain: bytes, tmp_path: Path) -> None:
+def test_a_chunk_after_the_index_belongs_to_the_video(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "more.avi"
     header, chunks = split(plain)
     path.write_bytes(join(header, chunks, tail=chunks[1].packed))
@@ -191,11 +192,11 @@ def test_a_chunk_behind_the_index_is_one_of_the_video(plain: bytes, tmp_path: Pa
     assert table.pictures.frames == len(chunks) + 1
 
 
-def test_a_file_whose_index_is_missing_is_sought_once_it_was_read(
+def test_a_file_without_an_index_can_be_sought_once_it_was_read(
     plain: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "cut.avi"
-    path.write_bytes(plain[: plain.rindex(b"idx1") - 10])  # in its last picture, as a crash leaves
+    path.write_bytes(plain[: plain.rindex(b"idx1") - 10])  # in its last picture, like after a crash
     file = LocalFile(str(path), path.stat())
     opened = OpenedVideo(file)
     with closing(opened), closing(Content(file)) as content:
@@ -217,7 +218,7 @@ def test_a_file_whose_index_is_missing_is_sought_once_it_was_read(
         pytest.param(lambda data, at: data[:at] + b"\0" * 6 + data[at:], id="zeros"),
     ],
 )
-def test_a_file_without_an_index_is_not_sought_where_its_chunks_do_not_follow_each_other(
+def test_a_file_without_an_index_is_not_sought_if_its_chunks_have_gaps(
     change: Callable[[bytes, int], bytes], plain: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "cut.avi"
@@ -230,7 +231,7 @@ def test_a_file_without_an_index_is_not_sought_where_its_chunks_do_not_follow_ea
     assert (table.positions == -1).all()
 
 
-def test_an_index_that_names_another_place_is_not_believed(plain: bytes, tmp_path: Path) -> None:
+def test_an_index_that_names_another_place_is_not_trusted(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "moved.avi"
     at = plain.rindex(b"idx1") + 8 + 5 * 16 + 8  # the place of the sixth chunk
     moved = int.from_bytes(plain[at : at + 4], "little") + 2
@@ -239,7 +240,7 @@ def test_an_index_that_names_another_place_is_not_believed(plain: bytes, tmp_pat
     assert not is_by_index(table)
 
 
-def test_what_lies_in_several_riffs_is_read_by_its_index(plain: bytes, tmp_path: Path) -> None:
+def test_a_file_of_several_riffs_is_read_by_its_index(plain: bytes, tmp_path: Path) -> None:
     path = tmp_path / "open_dml.avi"
     path.write_bytes(open_dml(plain))
     table = table_of(path)
@@ -248,12 +249,13 @@ def test_what_lies_in_several_riffs_is_read_by_its_index(plain: bytes, tmp_path:
     assert table.pictures.frames == len(split(plain)[1])
 
 
-def test_the_length_that_an_mp4_tells_of_its_boxes_is_not_believed(tmp_path: Path) -> None:
+def test_the_length_of_an_mp4s_boxes_is_not_trusted(tmp_path: Path) -> None:
     path = make(next(kind for kind in KINDS if kind.name == "mp4_named_avi"), tmp_path)
     plain = path.read_bytes()
     at = plain.rindex(b"moov") - 4
     far = b"\0\0\0\1moov" + (1 << 62).to_bytes(8, "big")
-    between = (5 << 20).to_bytes(4, "big") + b"free" + bytes((5 << 20) - 8)  # it is no small file
+    # it is not a small file
+    between = (5 << 20).to_bytes(4, "big") + b"free" + bytes((5 << 20) - 8)
     path.write_bytes(plain[:at] + between + far + plain[at + 8 :])
     table = table_of(path)
     assert is_by_index(table)

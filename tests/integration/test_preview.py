@@ -25,7 +25,7 @@ def pixels(path: Path) -> bytes:
         return np.asarray(image).tobytes()
 
 
-def test_the_command_and_a_stream_draw_what_a_serial_decode_gives(
+def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
     videos: Videos, client: Client, programs: Programs, tmp_path: Path
 ) -> None:
     program = programs.videoload(
@@ -51,7 +51,7 @@ def test_the_command_and_a_stream_draw_what_a_serial_decode_gives(
 
 
 @pytest.mark.parametrize("output", ["((4, 32, 32, 3), 'float32')", "((3, 4, 32, 32), 'uint8')"])
-def test_what_a_transform_makes_of_clips_is_no_picture(
+def test_the_result_of_a_transform_is_refused_if_it_is_not_a_picture(
     output: str, videos: Videos, programs: Programs
 ) -> None:
     clip = f"{AS_TEXT}, transform='math:floor', output={output}"
@@ -61,9 +61,7 @@ def test_what_a_transform_makes_of_clips_is_no_picture(
     assert program.err.count("\n") == 1
 
 
-def test_what_is_wrong_with_the_arguments_is_one_clear_line(
-    videos: Videos, programs: Programs
-) -> None:
+def test_wrong_arguments_are_reported_in_one_line(videos: Videos, programs: Programs) -> None:
     program = programs.videoload("preview", str(videos.root), "--clip", "frames=4, strid=2")
     assert program.wait(10 * SECOND) == 1
     assert program.err.startswith("videoload: --clip: strid is not one of frames, stride, fps, ")

@@ -94,7 +94,7 @@ RANK = """
 
 
 def start_ranks(programs: Programs, script: str, root: Path) -> list[Program]:
-    """The script in a process for each rank."""
+    """Start the script in one process for each rank."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(RANKS)]}
     return [
         programs.script(
@@ -181,7 +181,7 @@ def test_ranks_that_decide_together_on_bad_videos_stop_at_the_same_step(
 ) -> None:
     for number in range(40):
         name = f"x/{number:02}.avi"
-        if number % 2 and number > 6:  # all of them in the share of the second rank
+        if number % 2 and number > 6:  # all of them in the second rank's share
             (tmp_path / name).write_text("not a video")
         else:
             make_avi(tmp_path / name, frames=4, size=(32, 32), seed=number)

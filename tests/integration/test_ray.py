@@ -1,4 +1,4 @@
-"""Workers on a real Ray cluster of several nodes, of which one is lost."""
+"""Workers on a real Ray cluster of several nodes; one node is lost."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ BATCH, EPOCHS = 4, 12
 
 @pytest.fixture
 def cluster(programs: Programs) -> Iterator[tuple[Program, str, Path]]:
-    """A cluster, its address, and where it keeps its logs."""
+    """A cluster, its address, and the folder of its logs."""
     folder = Path(tempfile.mkdtemp(prefix="vl-ray-"))  # sockets have short names
     program = programs.python("-m", "tests.support.ray_cluster", str(folder))
     try:
@@ -96,7 +96,7 @@ def cluster(programs: Programs) -> Iterator[tuple[Program, str, Path]]:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("timing")  # a cluster is many processes
-def test_a_node_that_goes_in_mid_epoch_changes_nothing(
+def test_losing_a_node_in_mid_epoch_changes_nothing(
     programs: Programs, cluster: tuple[Program, str, Path], tmp_path: Path
 ) -> None:
     host, address, logs = cluster
@@ -136,7 +136,7 @@ def test_a_node_that_goes_in_mid_epoch_changes_nothing(
         wait_until(lambda: not client.workers, 10 * SECOND)
 
 
-def test_a_node_that_can_keep_no_keys_says_so_and_tries_again(
+def test_a_node_that_cannot_store_keys_says_so_and_tries_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
@@ -148,7 +148,7 @@ def test_a_node_that_can_keep_no_keys_says_so_and_tries_again(
     assert not actor._thread.is_alive()
 
 
-def test_what_cannot_work_is_said_at_once(programs: Programs, tmp_path: Path) -> None:
+def test_settings_that_cannot_work_are_reported_at_once(programs: Programs, tmp_path: Path) -> None:
     with Client(workers=1) as client, pytest.raises(SpecError, match="give it listen="):
         RayWorkers(client, 1, root=tmp_path)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:

@@ -1,4 +1,5 @@
-"""Receivers: pixels of workers that dial in go straight into the batch, and are the serial ones."""
+"""Receivers read the pixels of workers that dial in straight into the batch, and the batches equal
+the serial ones."""
 
 from __future__ import annotations
 
@@ -33,13 +34,13 @@ def receivers_of(client: Client) -> Receivers:
 
 
 def adopted(client: Client) -> int:
-    """How many workers' pixels go by a receiver now."""
+    """The number of workers that send their pixels to a receiver now."""
     return sum(len(receiver.connections) for receiver in receivers_of(client)._receivers)
 
 
 @pytest.mark.parametrize("has_keys", [False, True], ids=["plain", "sealed"])
 @pytest.mark.parametrize("receivers", [1, 2])
-def test_what_comes_by_receivers_equals_the_serial_stream(
+def test_a_stream_through_receivers_equals_the_serial_one(
     videos: Videos, programs: Programs, tmp_path: Path, receivers: int, has_keys: bool
 ) -> None:
     keys, flags = None, []
@@ -60,7 +61,7 @@ def test_what_comes_by_receivers_equals_the_serial_stream(
         assert digest(other.batches()) == digest(again)
 
 
-def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
+def test_a_worker_that_cannot_reach_their_port_sends_pixels_over_zeromq(
     videos: Videos, programs: Programs
 ) -> None:
     expected = decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=EPOCHS)
@@ -75,7 +76,7 @@ def test_a_worker_that_does_not_reach_their_port_sends_pixels_with_its_words(
         worker.wait_for(f"port {unused} of 127.0.0.1 cannot be used", 5 * SECOND)
 
 
-def test_pixels_of_a_stream_that_was_dropped_meanwhile_go_nowhere() -> None:
+def test_pixels_of_a_dropped_stream_are_discarded() -> None:
     mine, theirs = PrivateChannel.pair()
     process = ChildProcess("videoload.receivers.process", theirs)
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -95,7 +96,7 @@ def test_pixels_of_a_stream_that_was_dropped_meanwhile_go_nowhere() -> None:
     assert process.wait(5 * SECOND) == 0
 
 
-def test_they_end_with_their_client() -> None:
+def test_receivers_end_with_their_client() -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*", receivers=2) as client:
         pids = {receiver.process.pid for receiver in receivers_of(client)._receivers}
         assert len(pids) == 2
@@ -103,7 +104,7 @@ def test_they_end_with_their_client() -> None:
     assert not any(map(is_alive, pids))
 
 
-def test_their_port_is_the_next_one() -> None:
+def test_receivers_listen_on_the_next_port() -> None:
     port = free_pair()
     with Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1) as client:
         assert receivers_of(client)._ports.numbers == {client.endpoints[0]: port + 1}
@@ -114,6 +115,6 @@ def test_their_port_is_the_next_one() -> None:
         Client(workers=0, listen=f"tcp://127.0.0.1:{port}", receivers=1)
 
 
-def test_a_wrong_number_is_refused() -> None:
+def test_a_wrong_number_of_receivers_is_refused() -> None:
     with pytest.raises(SpecError, match="receivers"):
         Client(workers=0, listen="tcp://127.0.0.1:*", receivers=-1)

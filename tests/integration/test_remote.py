@@ -1,4 +1,4 @@
-"""Streams of files that lie behind a URL: the same bytes, whoever decodes and whatever fails."""
+"""Streams of files below a URL: the same bytes, whichever worker decodes and whatever fails."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
 
 
 @pytest.mark.slow
-def test_what_workers_keep_is_only_asked_for_once_a_training(
+def test_a_kept_file_is_asked_for_only_once_a_training(
     videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
 ) -> None:
     reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True, epochs=3))
@@ -76,7 +76,7 @@ def test_what_workers_keep_is_only_asked_for_once_a_training(
         wait_until(is_kept, 10 * SECOND)
         server.requests.clear()
         assert digest(stream.batches(epochs=3)) == reference
-        # Both workers may ask, once, for what the other one has kept.
+        # Both workers may ask, once, for files that the other one has kept.
         assert set(server.requests) <= {(path, 1) for path in read}
         assert len(server.requests) <= 2 * len(read)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -117,7 +117,7 @@ def test_a_folder_that_is_deleted_and_workers_that_are_killed_change_nothing(
 
 
 @pytest.mark.slow
-def test_a_folder_that_cannot_be_written_to_is_one_line(
+def test_a_folder_that_cannot_be_written_to_is_reported_in_one_line(
     server: ObjectServer, programs: Programs, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(
 
 
 @pytest.mark.slow
-def test_a_server_that_is_far_is_what_holds_the_trainer_back(videos: Videos) -> None:
+def test_a_distant_server_is_named_as_the_bottleneck(videos: Videos) -> None:
     with ObjectServer(videos.root, 0.8) as far, Client(workers=1) as client:
         stream = client.stream(at(videos, far.url), SPEC, 2, shuffle=True)
         for _ in stream.batches(epochs=4):
@@ -159,7 +159,7 @@ def test_hosts_may_have_the_same_data_in_different_places(
 
 
 @pytest.mark.slow
-def test_a_worker_whose_server_stays_away_hands_its_leases_back(
+def test_a_worker_whose_server_does_not_answer_hands_its_leases_back(
     videos: Videos, server: ObjectServer, programs: Programs, caplog: pytest.LogCaptureFixture
 ) -> None:
     reference = digest(decode_serially(videos.catalog, SPEC, 2, shuffle=True))
@@ -188,7 +188,7 @@ def test_a_worker_whose_server_stays_away_hands_its_leases_back(
 
 
 @pytest.mark.slow
-def test_the_native_size_is_looked_up_behind_a_url(videos: Videos, server: ObjectServer) -> None:
+def test_the_native_size_is_looked_up_below_a_url(videos: Videos, server: ObjectServer) -> None:
     catalog = at(videos, server.url).subset([0])
     with Client(workers=1) as client:
         found = client.stream(catalog, ClipSpec(frames=2), 1).clip
@@ -198,7 +198,7 @@ def test_the_native_size_is_looked_up_behind_a_url(videos: Videos, server: Objec
 
 
 @pytest.mark.slow
-def test_a_scan_of_a_url_finds_what_that_of_a_folder_finds(
+def test_a_scan_of_a_url_finds_the_same_as_a_scan_of_a_folder(
     videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
 ) -> None:
     table = tmp_path / "videos.csv"
@@ -210,12 +210,12 @@ def test_a_scan_of_a_url_finds_what_that_of_a_folder_finds(
         assert done.wait(60 * SECOND) == 0
         shown.append(done.out)
     assert "none.avi" in shown[0]
-    # Of a folder, files are read again to tell more of them.
+    # In a folder, files are read again to learn more about them.
     assert shown[0].startswith(shown[1].rstrip())
 
 
 @pytest.mark.slow
-def test_a_batch_of_a_folder_is_made_again_and_drawn_from_a_url(
+def test_a_batch_of_a_folder_is_replayed_and_drawn_from_a_url(
     videos: Videos, server: ObjectServer, programs: Programs, client: Client, tmp_path: Path
 ) -> None:
     pytest.importorskip("PIL", reason="needs videoload[preview]")
@@ -230,14 +230,14 @@ def test_a_batch_of_a_folder_is_made_again_and_drawn_from_a_url(
     assert (tmp_path / "batch.png").stat().st_size > 0
 
 
-def test_a_folder_is_not_looked_through_for_a_root_elsewhere(
+def test_a_folder_is_not_searched_if_the_root_is_elsewhere(
     videos: Videos, server: ObjectServer
 ) -> None:
     with refused("does not lie in the root", server.url):
         load(videos.root, server.url)
 
 
-def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_one_line(
+def test_a_root_that_cannot_be_listed_or_holds_a_secret_is_refused_in_one_line(
     programs: Programs, server: ObjectServer
 ) -> None:
     done = programs.videoload("scan", server.url)

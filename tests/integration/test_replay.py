@@ -1,4 +1,4 @@
-"""Receipts tell what a training was fed, and `videoload replay` makes it again."""
+"""Receipts record the batches of a training, and `videoload replay` makes them again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_stream_and_a_serial_decode_have_the_same_digests(
     assert list(found.catalog) == list(train)
     assert found.catalog.classes == train.classes
     with (tmp_path / "runs/kept.jsonl").open("a") as out:
-        out.write('{"step": 3, "dig')  # killed in the midst of it, and resumed
+        out.write('{"step": 3, "dig')  # killed in the middle, and resumed
     again = client.stream(train, CLIP, 2, shuffle=True, seed=3)
     again.keep_receipts(tmp_path / "runs/kept.jsonl")
     told |= {info.step: info.digest for *_, info in again.batches(6, epochs=4, info=True)}
@@ -48,7 +48,7 @@ def test_a_stream_and_a_serial_decode_have_the_same_digests(
         other.keep_receipts(tmp_path / "runs/kept.jsonl")
 
 
-def test_a_past_batch_is_made_again_or_told_to_be_another(
+def test_a_past_batch_is_made_again_or_reported_as_different(
     videos: Videos, client: Client, programs: Programs, tmp_path: Path
 ) -> None:
     copy = Path(shutil.copytree(videos.root, tmp_path / "videos"))
@@ -58,7 +58,7 @@ def test_a_past_batch_is_made_again_or_told_to_be_another(
     for _ in stream.batches(epochs=2):
         pass
     with kept.open("a") as out:
-        out.write('{"step": 9, "dig')  # killed in the midst of it
+        out.write('{"step": 9, "dig')  # killed in the middle
     arguments = ("replay", str(kept), "--root", str(copy), "--step")
     same, none = programs.videoload(*arguments, "3"), programs.videoload(*arguments, "9")
     assert same.wait(20 * SECOND) == 0, same.err
@@ -72,7 +72,7 @@ def test_a_past_batch_is_made_again_or_told_to_be_another(
     assert changed.err.startswith("videoload: step 3 is another batch: ")
 
 
-def test_receipts_go_on_where_nothing_that_decides_on_batches_has_changed(
+def test_receipts_continue_if_nothing_that_decides_batches_has_changed(
     videos: Videos, client: Client, tmp_path: Path
 ) -> None:
     catalog, kept = videos.catalog, tmp_path / "kept.jsonl"
@@ -93,7 +93,7 @@ def test_receipts_go_on_where_nothing_that_decides_on_batches_has_changed(
             client.stream(catalog, other, 4).keep_receipts(kept)
 
 
-def test_a_mixture_and_other_targets_are_made_again(
+def test_batches_with_mixtures_and_other_targets_are_made_again(
     videos: Videos, client: Client, programs: Programs, tmp_path: Path
 ) -> None:
     front, back = videos.catalog[::2], videos.catalog[1::2]
@@ -146,7 +146,7 @@ def test_a_function_that_receipts_name_is_imported_only_if_it_is_allowed(
 @pytest.mark.parametrize(
     "text", ["", "{}", "[]", "5", "null", "no json", json.dumps({"kind": "clip"})]
 )
-def test_what_is_no_file_of_receipts_is_one_clear_line(text: str, tmp_path: Path) -> None:
+def test_another_file_than_receipts_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text(text + "\n")
     with pytest.raises(VideoloadError, match="is not a file of receipts"):
         receipts.read(tmp_path / "kept", tmp_path)

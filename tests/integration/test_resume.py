@@ -1,4 +1,4 @@
-"""A training that was killed goes on as if nothing had been: resume is one integer."""
+"""A training that was killed continues as if nothing had happened: resume is one integer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.support.waiting import SECOND, wait_until
 
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow, needs_tensorflow]
 
-EVERY = 4  # batches from one saving to the next
+EVERY = 4  # batches between two saves
 EPOCHS = 4
-KILLED_AFTER = 10  # batches: in mid-epoch, and two batches after a saving
+KILLED_AFTER = 10  # batches: in mid-epoch, and two batches after a save
 
-# What the README shows, with EVERY = 4 for its 100.
+# The README's example, with EVERY = 4 instead of 100.
 RESUME = """
         last = Path("last.keras")
         model = keras.saving.load_model(last) if last.exists() else build_model()
@@ -88,13 +88,13 @@ SCRIPT = """
 
 
 def curve(run: Program) -> dict[int, str]:
-    """The loss of each step that a run has told of so far."""
+    """The loss of each step that a run has printed so far."""
     lines = [line.split() for line in run.out.splitlines(keepends=True) if line.endswith("\n")]
     return {int(step): loss for _, step, loss in lines}
 
 
 @pytest.mark.parametrize("how", [RESUME, FIT], ids=["a loop", "fit"])
-def test_a_training_that_was_killed_in_mid_epoch_has_the_loss_curve_of_one_that_was_not(
+def test_a_training_killed_in_mid_epoch_has_the_loss_curve_of_an_uninterrupted_one(
     how: str, videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     def train(name: str, steps: int = 0) -> Program:

@@ -1,4 +1,4 @@
-"""What comes out of a broken file depends on its bytes alone."""
+"""The frames of a broken file depend on its bytes alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.routes import compare, look_at
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_broken_files_come_out_the_same_by_all_ways(tell: Callable[[str], None]) -> None:
+def test_broken_files_give_the_same_frames_by_every_way(tell: Callable[[str], None]) -> None:
     counts, differing = compare(300)
     tell(f"{dict(counts)}, {len(differing)} differ")
     assert not differing

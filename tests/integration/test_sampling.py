@@ -1,4 +1,4 @@
-"""What a clip can be, end to end: dense windows, native sizes, several clips of a visit, and
+"""Kinds of clips, from end to end: dense windows, native sizes, several clips of a visit, and
 transforms that run in the workers."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BothWays = Callable[..., str]
 
 @pytest.fixture
 def both_ways(client: Client) -> BothWays:
-    """Gives the digest of one epoch, which must be the same serially and from two workers."""
+    """The digest of one epoch, which must be the same serially and from two workers."""
 
     def read(catalog: Catalog, spec: ClipSpec, **how: Any) -> str:
         how = {"batch_size": 4, "drop_remainder": False, **how}
@@ -52,9 +52,7 @@ def both_ways(client: Client) -> BothWays:
 # Windows
 
 
-def test_dense_windows_cover_each_video_from_its_counts(
-    tmp_path: Path, both_ways: BothWays
-) -> None:
+def test_dense_windows_cover_each_video(tmp_path: Path, both_ways: BothWays) -> None:
     for name, frames in (("a", 25), ("b", 12), ("c", 3)):
         make_avi(tmp_path / f"x/{name}.avi", frames=frames)
     table = tmp_path / "videos.csv"
@@ -100,7 +98,7 @@ def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: B
 # Native size
 
 
-def test_without_a_size_clips_have_that_of_the_first_video(tmp_path: Path) -> None:
+def test_without_a_size_clips_have_the_size_of_the_first_video(tmp_path: Path) -> None:
     for name in ("a", "b"):
         make_avi(tmp_path / f"x/{name}.avi", frames=12, size=(70, 90))
     catalog = Catalog.from_folder(tmp_path)
@@ -114,7 +112,7 @@ def test_without_a_size_clips_have_that_of_the_first_video(tmp_path: Path) -> No
         assert digest(stream) == digest(decode_serially(catalog, ClipSpec(4), 2))
 
 
-def test_a_video_of_another_size_is_a_bad_one_at_native_size(tmp_path: Path) -> None:
+def test_a_video_of_another_size_is_bad_at_native_size(tmp_path: Path) -> None:
     make_avi(tmp_path / "x/a.avi", frames=12, size=(70, 90))
     make_avi(tmp_path / "x/b.avi", frames=12, size=(80, 90))
     catalog = Catalog.from_folder(tmp_path)
@@ -122,7 +120,7 @@ def test_a_video_of_another_size_is_a_bad_one_at_native_size(tmp_path: Path) -> 
         list(decode_serially(catalog, ClipSpec(4), 2, on_error="raise"))
 
 
-def test_native_size_without_the_videos_here_says_what_to_give() -> None:
+def test_native_size_without_local_videos_says_what_to_pass() -> None:
     catalog = Catalog(["x/a.avi"], [0], ["x"])
     with pytest.raises(SpecError, match="no root"):
         decode_serially(catalog, ClipSpec(4), 1)
@@ -146,7 +144,7 @@ def test_a_transform_gives_the_same_clips_wherever_it_runs(
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_what_numpy_makes_of_a_product_depends_on_no_host_s_cores(
+def test_a_numpy_product_does_not_depend_on_the_number_of_cores(
     videos: Videos, client: Client, threads: int
 ) -> None:
     spec = ClipSpec(
@@ -181,7 +179,7 @@ def test_a_transform_that_fails_stops_the_stream_and_blames_no_video(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_module_that_is_a_script_is_told_as_such(
+def test_a_script_is_named_as_such_instead_of_imported_as_a_module(
     workers: int, videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a_script.py").write_text("import sys\nsys.exit(2)\ndef invert(clip, rng): ...\n")
@@ -194,7 +192,7 @@ def test_a_module_that_is_a_script_is_told_as_such(
         spec = ClipSpec(**TRANSFORMED, transform="a_script:invert")
         with pytest.raises(TransformError, match=r"its module exits \(SystemExit\(2\)\); what is "):
             next(iter(client.stream(videos.catalog, spec, 4)))
-        # It is not the worker's own arguments that it finds.
+        # It does not find the worker's own arguments.
         spec = ClipSpec(**TRANSFORMED, transform="with_words:invert")
         list(client.stream(videos.catalog, spec, 4))
 
@@ -219,7 +217,7 @@ def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
         assert digest(client.stream(videos.catalog, spec, 4)) == serial
 
 
-# What kills or hangs its worker
+# Videos that kill or hang their worker
 
 
 @pytest.mark.slow

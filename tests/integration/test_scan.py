@@ -1,4 +1,5 @@
-"""``videoload scan``: what is in a folder, resumable, and a CSV that a catalog is made of."""
+"""``videoload scan``: the content of a folder, resumable, and a CSV from which a catalog
+is made."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 
 @pytest.fixture
 def folder(videos: Videos, tmp_path: Path) -> Path:
-    """The good videos, a truncated one and one that is none."""
+    """The good videos, a truncated one, and a file that is not a video."""
     copy = tmp_path / "videos"
     shutil.copytree(videos.root, copy)
     whole = (copy / "jump/long.avi").read_bytes()
@@ -48,7 +49,7 @@ def test_a_scan_finds_true_counts_and_damage(folder: Path, videos: Videos) -> No
     assert rows["run/mjpeg.avi"].codec == "mjpeg"
 
 
-def test_where_nothing_is_good_there_is_no_table_and_none_is_claimed(
+def test_without_a_good_file_no_table_is_written_or_claimed(
     programs: Programs, tmp_path: Path
 ) -> None:
     (tmp_path / "videos/walk").mkdir(parents=True)
@@ -90,7 +91,7 @@ def test_its_csv_makes_a_catalog_that_knows_its_counts(
 
 
 @pytest.mark.slow
-def test_what_is_piped_is_whole(programs: Programs, tmp_path: Path) -> None:
+def test_piped_output_is_complete(programs: Programs, tmp_path: Path) -> None:
     path = "x/" + "a" * 90 + ".avi"
     make_avi(tmp_path / "videos" / path, frames=12)
     arguments = ("scan", str(tmp_path / "videos"), "--processes", "1")
@@ -107,7 +108,7 @@ def test_what_is_piped_is_whole(programs: Programs, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_strict_exits_with_1_where_files_are_damaged(
+def test_strict_exits_with_1_if_files_are_damaged(
     folder: Path, videos: Videos, programs: Programs
 ) -> None:
     for root, status in ((folder, 1), (videos.root, 0)):
@@ -116,7 +117,7 @@ def test_strict_exits_with_1_where_files_are_damaged(
 
 
 @pytest.mark.slow
-def test_a_scan_that_was_stopped_goes_on_where_it_was(programs: Programs, tmp_path: Path) -> None:
+def test_a_stopped_scan_continues_where_it_was(programs: Programs, tmp_path: Path) -> None:
     first = make_avi(tmp_path / "videos/x/00.avi", frames=60, size=(240, 320))
     for i in range(1, 60):
         shutil.copy(first, first.with_name(f"{i:02d}.avi"))
@@ -220,7 +221,7 @@ def test_several_labels_of_a_video_are_not_written_as_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("flaw", [b"\xff\xfe", b'"' + b"x" * 200_000 + b'"'])
-def test_an_output_that_was_damaged_is_one_clear_line(flaw: bytes, tmp_path: Path) -> None:
+def test_a_damaged_output_is_reported_in_one_line(flaw: bytes, tmp_path: Path) -> None:
     make_avi(tmp_path / "videos/x/a.avi", frames=6)
     out = tmp_path / "found.csv"
     scan(Catalog.from_folder(tmp_path / "videos"), processes=1, journal=Journal(out))
@@ -241,13 +242,13 @@ def test_the_rows_of_another_folder_are_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(VideoloadError, match=r"has rows of 2 other videos, and x/b\.avi"):
             scan(other, processes=1, journal=Journal(out))
         assert out.read_text() == before
-    (tmp_path / "one/x/c.avi").unlink()  # what is gone has no row any more
+    (tmp_path / "one/x/c.avi").unlink()  # a file that is gone has no row any more
     scan(Catalog.from_folder(tmp_path / "one"), processes=1, journal=Journal(out))
     assert list(read(out)) == ["x/a.avi", "x/b.avi"]
 
 
 @pytest.mark.slow
-def test_train_and_test_are_no_classes(programs: Programs, tmp_path: Path) -> None:
+def test_train_and_test_are_not_classes(programs: Programs, tmp_path: Path) -> None:
     for part in ("train", "test"):
         make_avi(tmp_path / "data" / part / "run/a.avi", frames=12)
     out = tmp_path / "found.csv"
@@ -279,7 +280,7 @@ def test_a_folder_without_classes_and_a_list_can_be_scanned(
     assert "1 of 1 files" in listed.out
 
 
-def test_a_folder_that_is_not_there_is_one_clear_line(programs: Programs, tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported_in_one_line(programs: Programs, tmp_path: Path) -> None:
     program = programs.videoload("scan", str(tmp_path / "none"))
     assert program.wait(20 * SECOND) == 1
     assert program.err.startswith("videoload: ")

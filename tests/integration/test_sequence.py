@@ -1,4 +1,5 @@
-"""A stream as a keras.utils.PyDataset: any batch by its number, each epoch's in whatever order."""
+"""A stream as a keras.utils.PyDataset: any batch by its number, each epoch's batches in
+any order."""
 
 from __future__ import annotations
 
@@ -43,11 +44,11 @@ def make(client: Client, videos: Videos) -> Stream:
 
 @pytest.fixture
 def serial(videos: Videos) -> list[str]:
-    """Of four epochs."""
+    """The serial batches of four epochs."""
     return digests(decode_serially(videos.catalog, CLIP, **HOW, epochs=4))
 
 
-def test_a_batch_by_its_number_is_that_step_of_the_stream(
+def test_a_batch_by_number_is_that_step_of_the_stream(
     client: Client, videos: Videos, serial: list[str]
 ) -> None:
     stream = make(client, videos)
@@ -75,12 +76,12 @@ def test_in_order_each_clip_is_decoded_once(
         seen += digests(sequence[i] for i in range(len(sequence)))
         sequence.on_epoch_end()
     assert seen == serial
-    ahead = 8 + 2  # slots, and leases of what follows
+    ahead = 8 + 2  # slots, and leases for the next batches
     batches = sum(worker.clips for worker in client.workers) / stream.options.batch_size
     assert batches <= len(serial) + ahead
 
 
-def test_an_epoch_ends_when_all_of_it_was_asked_for(
+def test_an_epoch_ends_when_all_its_batches_were_asked_for(
     client: Client, videos: Videos, serial: list[str]
 ) -> None:
     stream = make(client, videos)
@@ -97,7 +98,9 @@ def test_an_epoch_ends_when_all_of_it_was_asked_for(
     assert digests([sequence[2]]) == [serial[size + 2]]
 
 
-def test_threads_get_what_they_ask_for(client: Client, videos: Videos, serial: list[str]) -> None:
+def test_each_thread_gets_the_batch_that_it_asks_for(
+    client: Client, videos: Videos, serial: list[str]
+) -> None:
     stream = make(client, videos)
     sequence = stream.sequence()
     seen: dict[int, str] = {}
@@ -149,7 +152,7 @@ def test_fit_and_evaluate_read_two_sequences_of_one_client(
     ]  # fmt: skip
 
 
-def test_many_epochs_inside_tensorflow_wait_for_no_slot_for_good(
+def test_many_epochs_inside_tensorflow_never_deadlock_on_slots(
     tf: Any, client: Client, videos: Videos
 ) -> None:
     model = small_model(tf)
@@ -158,7 +161,7 @@ def test_many_epochs_inside_tensorflow_wait_for_no_slot_for_good(
     assert stream.stats().batches >= 10 * len(stream)
 
 
-def test_items_are_a_sequence_as_well(client: Client) -> None:
+def test_items_can_be_a_sequence_too(client: Client) -> None:
     names = Catalog([str(n) for n in range(8)], [0] * 8, ["all"])
     item = ItemSpec("tests.support.items:numbers", (2, 3), "float32", files=False)
     sequence = client.stream(names, item, 2).sequence()
@@ -166,7 +169,7 @@ def test_items_are_a_sequence_as_well(client: Client) -> None:
     assert [digests([sequence[i]])[0] for i in (3, 0, 1, 2)] == [expected[i] for i in (3, 0, 1, 2)]
 
 
-def test_what_ends_the_stream_is_raised(client: Client, videos: Videos) -> None:
+def test_the_error_that_ends_the_stream_is_raised(client: Client, videos: Videos) -> None:
     stream = make(client, videos)
     for options in ({"on_error": "skip"}, {"ordered": False}):
         other = client.stream(videos.catalog, CLIP, 3, **options)

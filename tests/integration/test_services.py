@@ -1,7 +1,8 @@
-"""The deployment without containers: what docker-compose.yml starts, as processes of this host.
+"""The deployment without containers: everything that docker-compose.yml starts, as processes of
+this host.
 
-Commands, environment and health check are read from the file; container paths become folders, and
-the compose network becomes a loopback port. What is left untried is Docker's own part.
+Commands, environment and health check are read from the file. Container paths become folders, and
+the compose network becomes a loopback port. Docker's own part is not tested.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FOR_EVER = "100000"
 
 
 class Deployment:
-    """The services of docker-compose.yml, with ``folder`` for the containers' / and one host."""
+    """The services of docker-compose.yml on one host, with ``folder`` as the containers' /."""
 
     def __init__(self, programs: Programs, folder: Path) -> None:
         self._programs = programs
@@ -53,12 +54,13 @@ class Deployment:
         subprocess.run([shell, option, script], check=True, timeout=20 * SECOND, cwd=COMPOSE.parent)
 
     def start(self, name: str, imported: str = "", /, **settings: str) -> Program:
-        """One more container of ``name``; ``settings`` are VIDEOLOAD_ variables on top."""
+        """Start one more container of ``name``; ``settings`` are additional VIDEOLOAD_
+        variables."""
         service = self._services[name]
         environment = {
             variable: self._here([value])[0] for variable, value in service["environment"].items()
         }
-        # Each container has a network of its own; here, they would all take the same port.
+        # Each container has a network of its own; here they would all take the same port.
         del environment["VIDEOLOAD_METRICS_PORT"]
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
         return self._python(service["command"], env=environment, imported=imported)
@@ -71,7 +73,7 @@ class Deployment:
 
     @property
     def position(self) -> int:
-        """The batches trained on, as saved; 0 before the first saving."""
+        """The number of batches trained on, as saved; 0 before the first save."""
         file = self._folder / "models/position.json"
         return int(json.loads(file.read_text())["batches"]) if file.exists() else 0
 
@@ -123,12 +125,12 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def trainers_gone(worker: Program) -> int:
-    """How many trainers it saw go, and waited for the next."""
+    """How often it saw a trainer leave, and waited for the next."""
     return len(re.findall("waiting for the next|hung up; dialling again", worker.err))
 
 
 def stop(program: Program, within_s: float) -> int:
-    """SIGTERM, as Docker sends it; the exit status."""
+    """Send SIGTERM, as Docker does; returns the exit status."""
     program.signal(signal.SIGTERM)
     return program.wait(within_s)
 
@@ -147,7 +149,7 @@ def test_each_role_gets_its_own_keys_once(deployment: Deployment, tmp_path: Path
 
 @pytest.mark.slow
 @needs_tensorflow
-def test_a_trainer_that_was_stopped_goes_on_and_its_workers_wait_for_it(
+def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
     deployment: Deployment,
 ) -> None:
     deployment.make_keys()
@@ -204,7 +206,7 @@ def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment)
         ({"RANKS": "localhost"}, "an address of a rank is HOST:PORT"),
     ],
 )
-def test_what_the_user_can_mend_is_one_line(
+def test_mistakes_of_the_user_are_reported_in_one_line(
     deployment: Deployment, settings: dict[str, str], line: str
 ) -> None:
     trainer = deployment.start("trainer", **{"LISTEN": "tcp://0.0.0.0:0"} | settings)
@@ -220,7 +222,9 @@ def test_what_the_user_can_mend_is_one_line(
 # The health check
 
 
-def test_the_probe_tells_a_worker_that_hangs_from_one_that_waits(deployment: Deployment) -> None:
+def test_the_probe_distinguishes_a_hanging_worker_from_a_waiting_one(
+    deployment: Deployment,
+) -> None:
     deployment.make_keys()
     worker = deployment.start("worker")
     wait_until(lambda: deployment.health(worker, "--within", "2") == 0, 20 * SECOND)
@@ -231,7 +235,7 @@ def test_the_probe_tells_a_worker_that_hangs_from_one_that_waits(deployment: Dep
 
 
 @pytest.mark.slow
-def test_of_several_workers_the_one_that_hangs_is_replaced(deployment: Deployment) -> None:
+def test_a_hanging_worker_among_several_is_replaced(deployment: Deployment) -> None:
     deployment.make_keys()
     several = deployment.start("worker", PROCESSES="2")
     wait_until(lambda: len(children_of(several.pid)) == 2, 20 * SECOND)

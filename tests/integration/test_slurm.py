@@ -1,4 +1,4 @@
-"""services/slurm/train.sbatch, as it is, on a real Slurm."""
+"""services/slurm/train.sbatch, unchanged, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EPOCHS = 150
 BUSY = {"PENDING", "RUNNING", "COMPLETING"}
 
 
-def test_the_script_is_one_that_bash_understands_and_needs_two_variables() -> None:
+def test_the_script_is_valid_bash_and_needs_two_variables() -> None:
     subprocess.run(["bash", "-n", str(SCRIPT)], check=True, timeout=10)
     for given, missing in (({}, "VIDEOLOAD_VIDEOS"), ({"VIDEOLOAD_VIDEOS": "/"}, "VIDEOLOAD_OUT")):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VIDEOLOAD_")}
@@ -40,8 +40,8 @@ def test_the_script_is_one_that_bash_understands_and_needs_two_variables() -> No
 @pytest.mark.slow
 @needs_tensorflow
 @pytest.mark.timeout(400 * SECOND)
-@pytest.mark.xdist_group("timing")  # its daemons wait long for a busy machine
-def test_a_job_trains_on_the_right_clips_and_goes_on_where_it_was_when_requeued(
+@pytest.mark.xdist_group("timing")  # its daemons are slow on a busy machine
+def test_a_job_trains_on_the_right_clips_and_resumes_when_requeued(
     tmp_path: Path,
 ) -> None:
     make_classes(tmp_path / "videos")
@@ -65,7 +65,7 @@ def test_a_job_trains_on_the_right_clips_and_goes_on_where_it_was_when_requeued(
                 pytest.fail(f"{slurm.states(job)}\n{slurm.log(job)}")
 
         wait(lambda: "Epoch 3/" in slurm.log(job), 150 * SECOND)
-        slurm.run("scancel", "--batch", "--signal=USR1", job)  # as when its time is nearly over
+        slurm.run("scancel", "--batch", "--signal=USR1", job)  # as if its time were nearly over
         wait(lambda: slurm.states(job) == {"PENDING"}, 60 * SECOND)
         trained = json.loads(position.read_text())["batches"]
         assert 2 * STEPS <= trained < EPOCHS * STEPS

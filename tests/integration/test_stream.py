@@ -1,4 +1,4 @@
-"""Streams out of real worker processes: the bytes and the order."""
+"""Streams from real worker processes: the bytes and the order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLIP = ClipSpec(
 )  # fmt: skip
 SMALL = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 
-# name -> (clip, stream options): what a stream can be asked for
+# name -> (clip, stream options): the kinds of streams
 STREAMS: dict[str, tuple[ClipSpec, dict[str, Any]]] = {
     "all of it random": (CLIP, {"shuffle": True, "seed": 5}),
     "another seed": (CLIP, {"shuffle": True, "seed": 6}),
@@ -74,7 +74,7 @@ STREAMS: dict[str, tuple[ClipSpec, dict[str, Any]]] = {
 }
 BATCH = 5
 
-# workers here, workers that dial in, where they dial
+# local workers, workers that dial in, where they dial
 FLEETS = {
     "two local workers": (2, 0, ""),
     "one local and two over tcp": (1, 2, "tcp://127.0.0.1:*"),
@@ -87,7 +87,7 @@ FLEETS = {
 
 @contextmanager
 def fleet(name: str, programs: Programs, videos: Videos, folder: Path) -> Iterator[Client]:
-    """A client with these workers, all of them there."""
+    """A client with these workers, all of them connected."""
     here, remote, listen = FLEETS[name]
     address = listen.format(folder=folder) or None
     with Client(workers=here, listen=address) as client:
@@ -107,7 +107,7 @@ def serial(videos: Videos) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("workers", rest_slow(FLEETS))
-def test_every_stream_equals_the_serial_one_whoever_decodes(
+def test_every_stream_equals_the_serial_one_whichever_workers_decode(
     workers: str,
     videos: Videos,
     serial: dict[str, list[str]],
@@ -123,7 +123,7 @@ def test_every_stream_equals_the_serial_one_whoever_decodes(
 
 
 @pytest.mark.slow
-def test_a_complete_decode_is_made_once_for_all_trainings(tmp_path: Path) -> None:
+def test_a_complete_decode_happens_once_for_all_trainings(tmp_path: Path) -> None:
     root, cache = tmp_path / "videos", tmp_path / "kept"
     make_avi(root / "class" / "a.avi", frames=30, codec="cinepak", pixels="rgb24")
     catalog = Catalog.from_folder(root)
@@ -135,11 +135,11 @@ def test_a_complete_decode_is_made_once_for_all_trainings(tmp_path: Path) -> Non
             assert digests(stream.batches(epochs=2, info=True)) == expected
         [file] = cache.glob("*.sqlite")
         changed.append(file.read_bytes())
-    assert changed[0] == changed[1]  # the second one found out nothing
+    assert changed[0] == changed[1]  # the second training decoded nothing for its indexes
 
 
 @pytest.mark.slow
-def test_a_video_that_changed_between_two_trainings_is_read_anew(
+def test_a_video_that_changed_between_two_trainings_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VIDEOLOAD_CACHE", str(tmp_path / "kept"))
@@ -152,7 +152,7 @@ def test_a_video_that_changed_between_two_trainings_is_read_anew(
     for seed in (0, 1, 0):
         with video.with_suffix(f".{seed}").open("rb") as made:
             video.write_bytes(made.read().ljust(max(sizes), b"\0"))
-        os.utime(video, (0, 0))  # nothing shows that it is another one
+        os.utime(video, (0, 0))  # nothing shows that it is another file
         catalog = Catalog.from_folder(root)
         expected = digests(decode_serially(catalog, SMALL, 1, epochs=2, info=True))
         with Client(workers=1) as client:
@@ -176,7 +176,7 @@ def test_unordered_batches_are_the_same_ones(
     assert Counter(got) == Counter(serial["all of it random"])
 
 
-def test_two_epochs_differ_and_each_takes_every_clip_once(videos: Videos, client: Client) -> None:
+def test_two_epochs_differ_and_each_has_every_clip_once(videos: Videos, client: Client) -> None:
     catalog = videos.catalog
     stream = client.stream(catalog, SMALL, 4, shuffle=True, drop_remainder=False)
     orders = [[], []]  # type: list[list[int]]
@@ -187,7 +187,7 @@ def test_two_epochs_differ_and_each_takes_every_clip_once(videos: Videos, client
         assert Counter(order) == dict.fromkeys(range(len(catalog)), SMALL.clips_per_video)
 
 
-def test_a_stream_begins_anywhere_with_the_same_tail(videos: Videos, client: Client) -> None:
+def test_a_stream_may_begin_at_any_step_with_the_same_rest(videos: Videos, client: Client) -> None:
     stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True, seed=9)
     whole = digests(stream.batches(epochs=3, info=True))
     assert len(whole) == 3 * len(stream)
@@ -205,7 +205,7 @@ def test_another_client_resumes_where_the_first_one_stopped(videos: Videos) -> N
     with Client(workers=2) as client:
         whole = digests(make(client).batches(epochs=2))
     parts: list[str] = []
-    while len(parts) < len(whole):  # a job that is cut short after every fifth batch
+    while len(parts) < len(whole):  # a job that is interrupted after every fifth batch
         with Client(workers=1) as client:
             for batch in make(client).batches(len(parts), epochs=2):
                 parts += digests([batch])
@@ -214,12 +214,10 @@ def test_another_client_resumes_where_the_first_one_stopped(videos: Videos) -> N
     assert parts == whole
 
 
-def test_info_names_the_video_and_the_frames_that_are_in_the_batch(
-    videos: Videos, client: Client
-) -> None:
+def test_info_names_the_videos_and_frames_of_the_batch(videos: Videos, client: Client) -> None:
     catalog = videos.catalog
     clip = ClipSpec(frames=6, stride=2, resize=56, size=(48, 48), sampling="random")
-    # The same frames by themselves: a catalog of segments of one frame, in a stream of their own.
+    # The same frames one by one: a catalog of segments of one frame, in a stream of their own.
     still = ClipSpec(frames=1, resize=56, size=(48, 48))
     stream = client.stream(catalog, clip, 3, shuffle=True, drop_remainder=False)
     assert len(stream) == -(-len(catalog) // 3)
@@ -256,10 +254,11 @@ def test_each_loop_over_a_stream_is_the_next_epoch(videos: Videos, client: Clien
         assert digests(stream) == mine, f"epoch {epoch}"
 
 
-def test_an_epoch_is_over_with_its_last_batch_also_for_who_asks_for_no_more(
+def test_an_epoch_is_over_with_its_last_batch_even_if_nobody_asks_for_more(
     videos: Videos, client: Client
 ) -> None:
-    """`zip` does not ask the second of two for more, nor does who counts."""
+    """`zip` does not ask the second of two iterators for more, and neither does a loop
+    that counts."""
     first, second, third = (
         client.stream(videos.catalog, SMALL, BATCH, shuffle=True, seed=3) for _ in range(3)
     )
@@ -270,7 +269,7 @@ def test_an_epoch_is_over_with_its_last_batch_also_for_who_asks_for_no_more(
         assert digests(islice(third, len(third))) == mine
 
 
-def test_an_epoch_of_which_the_last_batches_are_left_out_is_over_as_well(
+def test_an_epoch_whose_last_batches_are_left_out_is_over_too(
     videos: Videos, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "videoload")
@@ -284,7 +283,7 @@ def test_an_epoch_of_which_the_last_batches_are_left_out_is_over_as_well(
     assert digests(stream) == digests(stream.batches(2 * len(stream), epochs=3))
 
 
-def test_a_loop_that_is_left_early_is_read_again(videos: Videos, client: Client) -> None:
+def test_an_epoch_that_is_left_early_is_read_again(videos: Videos, client: Client) -> None:
     stream = client.stream(videos.catalog, SMALL, BATCH, shuffle=True)
     whole = digests(stream.batches(epochs=2))
     for _ in range(3):
@@ -301,7 +300,7 @@ def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) ->
     pairs = list(zip(stream, stream.batches(epochs=1), strict=True))
     assert digests(first for first, _ in pairs) == whole
     assert digests(second for _, second in pairs) == whole
-    # One that runs ahead of the other, and one left half-way for good.
+    # One runs ahead of the other, and one is left half-way for good.
     slow, fast, left = (stream.batches(epochs=1) for _ in range(3))
     next(left)
     assert digests([next(slow)]) == whole[:1]
@@ -328,7 +327,8 @@ def test_catalogs_with_different_roots_share_the_local_workers(
     videos: Videos, tmp_path: Path, client: Client
 ) -> None:
     other = Videos(tmp_path / "elsewhere")
-    other.add("a/gop12.avi", frames=30, seed=11)  # other pictures under names that both have
+    # other pictures under names that both folders have
+    other.add("a/gop12.avi", frames=30, seed=11)
     other.add("walk/gop12.avi", frames=20, seed=12)
     catalogs = [videos.catalog, other.catalog]
     streams = [client.stream(catalog, SMALL, 2, shuffle=True) for catalog in catalogs]

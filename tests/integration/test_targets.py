@@ -1,4 +1,4 @@
-"""Targets, balance, mixtures, and where a batch came from: the same by all ways."""
+"""Targets, balance, mixtures, and the origin of a batch: the same by every way."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_workers_that_dial_in_give_what_the_reference_gives(
             )
 
 
-def test_info_says_what_a_clip_is_made_of(videos: Videos) -> None:
+def test_info_says_where_a_clip_comes_from(videos: Videos) -> None:
     for clips, _, info in decode_serially(videos.catalog, OWN, 3, info=True):
         assert info.path.tolist() == [videos.catalog[i].path for i in info.video.tolist()]
         assert info.clip.tolist() == [(3 * info.step + row) % 2 for row in range(3)]
@@ -108,7 +108,7 @@ def test_info_says_what_a_clip_is_made_of(videos: Videos) -> None:
         assert len(clips) == 3
 
 
-def test_a_missing_target_of_a_frame_ends_the_stream_with_its_name(
+def test_a_missing_target_of_a_frame_ends_the_stream_and_names_the_video(
     videos: Videos, client: Client
 ) -> None:
     catalog = videos.catalog.with_targets(PerFrame([np.arange(2)] * len(videos.catalog)))
@@ -142,7 +142,7 @@ def test_catalogs_of_several_roots_are_read_by_one_stream(tmp_path: Path, client
     )
 
 
-def test_other_containers_are_found_and_read_and_what_is_none_is_told(
+def test_other_containers_are_found_and_read_and_other_files_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     formats = {"avi": "avi", "mp4": "mp4", "MOV": "mov", "mkv": "matroska"}

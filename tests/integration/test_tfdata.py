@@ -42,7 +42,8 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BATCH, SLOTS = 3, 6
-FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}  # Keras warns of a shuffle that it ignores
+# Keras warns about a shuffle that it ignores
+FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}
 
 
 @pytest.fixture
@@ -56,8 +57,8 @@ def make(client: Client, videos: Videos, **options: Any) -> Stream:
 
 
 def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
-    """So many slots come back: a pass of which one batch is read has the workers fill that many
-    more, and then no more."""
+    """Check that this many slots come back: if one batch of a pass is read, the workers fill that
+    many more, and then no more."""
     collect_garbage()
     wait_until(lambda: all_idle(client), 10 * SECOND, "the workers are through with what was left")
     before = decoded(client)
@@ -79,7 +80,7 @@ def decoded(client: Client) -> int:
     return sum(worker.clips for worker in client.workers)
 
 
-# What a dataset gives
+# What a dataset yields
 
 
 @pytest.mark.parametrize("drop_remainder", [True, False])
@@ -135,7 +136,7 @@ def test_a_tensor_is_the_slot_that_a_worker_wrote(tf: Any, client: Client, video
     assert stream.stats().copied == 0
 
 
-def test_each_iteration_goes_on_and_one_left_half_way_does_not_count(
+def test_each_iteration_is_the_next_epoch_and_one_left_half_way_does_not_count(
     tf: Any, client: Client, videos: Videos
 ) -> None:
     stream = make(client, videos)
@@ -166,15 +167,16 @@ def test_a_peek_at_a_tiny_dataset_does_not_count_as_an_epoch(
     assert digests(arrays(dataset)) == expected
 
 
-def test_a_dataset_keeps_its_stream_and_lets_go_of_it(
+def test_a_dataset_keeps_its_stream_alive_and_releases_it(
     tf: Any, client: Client, videos: Videos
 ) -> None:
-    def unnamed() -> Any:  # nobody but the dataset knows the stream
+    def unnamed() -> Any:  # only the dataset refers to the stream
         return make(client, videos).dataset()
 
     batches = len(make(client, videos))
     gc.collect()
-    # Where AutoGraph cannot convert a function, the log keeps its error, and that all of this.
+    # If AutoGraph cannot convert a function, the log keeps its error, and the error keeps all of
+    # this.
     first_frames = tf.autograph.experimental.do_not_convert(lambda clips, _: clips[:, 0])
     dataset = unnamed().map(first_frames).unbatch().batch(4)
     gc.collect()
@@ -196,7 +198,7 @@ def test_a_dataset_keeps_its_stream_and_lets_go_of_it(
 # Slots come back
 
 
-def test_a_loop_that_is_left_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
+def test_an_abandoned_loop_gives_its_slots_back(tf: Any, client: Client, videos: Videos) -> None:
     stream = make(client, videos)
     for _ in range(2 * SLOTS):
         for _batch in stream.dataset(epochs=5):
@@ -217,7 +219,7 @@ def test_a_loop_that_is_left_gives_its_slots_back(tf: Any, client: Client, video
 
 
 class Box:
-    """Of a cycle, which only the garbage collector frees."""
+    """Part of a cycle, which only the garbage collector frees."""
 
     def __init__(self, held: Any) -> None:
         self.held = held
@@ -239,7 +241,7 @@ def collect_in_the_io_thread(client: Client) -> None:
 def test_the_thread_that_brings_batches_may_free_an_iterator(
     tf: Any, client: Client, videos: Videos, ahead: int
 ) -> None:
-    # Which waits for the thread that prefetches, and that one for a batch.
+    # This waits for the thread that prefetches, and that thread waits for a batch.
     stream = make(client, videos)
     dataset = stream.dataset(epochs=1000)
     gc.disable()
@@ -257,10 +259,10 @@ def test_the_thread_that_brings_batches_may_free_an_iterator(
     assert digests(arrays(stream.dataset())) == digests(stream.batches(epochs=1))
 
 
-def test_it_may_free_an_iterator_over_anothers_generator(
+def test_the_thread_that_brings_batches_may_free_an_iterator_over_a_users_generator(
     tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Whose wait cannot be broken off by TensorFlow, and ends by itself.
+    # TensorFlow cannot break off this wait; it ends by itself.
     monkeypatch.setattr("videoload.engine.call_queue._MAX_STUCK_S", 0.5 * SECOND)
     stream = make(client, videos)
     signature = stream.dataset().element_spec
@@ -276,13 +278,11 @@ def test_it_may_free_an_iterator_over_anothers_generator(
         collect_in_the_io_thread(client)
     finally:
         gc.enable()
-    tf.constant(0)  # releases what TensorFlow let go of
+    tf.constant(0)  # releases everything that TensorFlow no longer uses
     wait_for_slots(client, stream)
 
 
-def test_a_dataset_is_read_in_tensorflows_debug_mode_too(
-    tf: Any, client: Client, videos: Videos
-) -> None:
+def test_a_dataset_works_in_tensorflows_debug_mode(tf: Any, client: Client, videos: Videos) -> None:
     from tensorflow.python.data.ops import debug_mode
 
     stream = make(client, videos)
@@ -486,10 +486,10 @@ def test_many_epochs_lose_no_slot_and_no_memory(
     assert resident[last] - resident[warm] < 15
 
 
-def test_ctrl_c_while_keras_takes_numbers_out_of_a_step_ends_the_fit(
+def test_ctrl_c_while_keras_reads_the_results_of_a_step_ends_the_fit(
     tf: Any, client: Client, videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It does so below an `except:` of its own, and would go on.
+    # It does so below an `except:` of its own, and would continue.
     stream = make(client, videos)
     steps: list[int] = []
 
@@ -510,7 +510,7 @@ def test_ctrl_c_while_keras_takes_numbers_out_of_a_step_ends_the_fit(
 # Errors
 
 
-def test_too_many_bad_videos_reach_the_user_with_their_names(
+def test_the_error_of_too_many_bad_videos_names_them(
     tf: Any, client: Client, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(5):
@@ -529,7 +529,7 @@ def test_too_many_bad_videos_reach_the_user_with_their_names(
     assert all(line.startswith("the stream stopped: ") for line in said)
 
 
-def test_an_epoch_of_which_batches_are_left_out_is_told_of_at_its_end(
+def test_batches_that_were_left_out_are_reported_at_the_end_of_the_epoch(
     tf: Any, client: Client, videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "videoload")
@@ -545,7 +545,7 @@ def test_an_epoch_of_which_batches_are_left_out_is_told_of_at_its_end(
         assert len([text for text in caplog.messages if text.startswith(f"epoch {epoch}: ")]) == 1
 
 
-def test_what_ended_a_stream_can_be_had_as_it_is(
+def test_the_error_that_ended_a_stream_is_available_unwrapped(
     tf: Any, client: Client, videos: Videos, tmp_path: Path
 ) -> None:
     good = make(client, videos)
@@ -557,13 +557,14 @@ def test_what_ended_a_stream_can_be_had_as_it_is(
     with pytest.raises(tf.errors.OpError) as caught:
         small_model(tf).fit(stream.dataset(), **FIT)
     assert isinstance(stream.error, TooManyBadVideos)
-    assert len(stream.error.videos) in (4, 5)  # by now, the other worker may have met the fifth
+    # by now, the other worker may have met the fifth bad video
+    assert len(stream.error.videos) in (4, 5)
     small_model(tf).fit(good.dataset(), **FIT)
     assert good.error is None
     del caught
 
 
-def test_a_dataset_of_several_epochs_that_begins_anew_says_what_to_do(
+def test_a_dataset_of_several_epochs_that_starts_again_says_what_to_do(
     tf: Any, client: Client, videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = make(client, videos)
@@ -576,7 +577,7 @@ def test_a_dataset_of_several_epochs_that_begins_anew_says_what_to_do(
     assert f"give steps_per_epoch={len(stream)}" in said
 
 
-def test_to_leave_the_client_while_a_dataset_lives_is_no_error(
+def test_closing_the_client_while_a_dataset_lives_logs_no_error(
     tf: Any, videos: Videos, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Client(workers=1) as client, caplog.at_level(logging.INFO):

@@ -1,4 +1,4 @@
-"""``videoload top`` and a real trainer: it sees what goes on, changes nothing, and needs a key."""
+"""``videoload top`` and a real trainer: it shows what happens, changes nothing, and needs a key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per
 BATCH = 3
 
 
-def test_it_sees_what_goes_on_and_changes_nothing(
+def test_top_shows_what_happens_and_changes_nothing(
     videos: Videos, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
@@ -53,7 +53,7 @@ def test_it_sees_what_goes_on_and_changes_nothing(
     assert got == digests(serial)
 
 
-def test_a_trainer_with_keys_tells_nobody_without_one(videos: Videos, tmp_path: Path) -> None:
+def test_a_trainer_with_keys_answers_nobody_without_one(videos: Videos, tmp_path: Path) -> None:
     keys, own = make_keys(tmp_path / "keys")
     _, others = make_keys(tmp_path / "others")
     with Client(workers=0, listen="tcp://127.0.0.1:*", keys=keys) as client:
@@ -64,7 +64,7 @@ def test_a_trainer_with_keys_tells_nobody_without_one(videos: Videos, tmp_path: 
                 watch(endpoint, keys=wrong, timeout_s=0.5 * SECOND)
 
 
-def test_who_asks_without_end_is_answered_now_and_then() -> None:
+def test_endless_questions_are_answered_at_a_limited_rate() -> None:
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         dealer(client.endpoints[0], linger_ms=0) as asking,
@@ -79,7 +79,7 @@ def test_who_asks_without_end_is_answered_now_and_then() -> None:
         assert watch(client.endpoints[0]).streams == [], "others are answered as well"
 
 
-def test_where_nobody_listens_one_line_says_so(programs: Programs) -> None:
+def test_if_nobody_listens_one_line_says_so(programs: Programs) -> None:
     with pytest.raises(TransportError, match=r"tcp://127\.0\.0\.1:1 cannot be reached"):
         watch("tcp://127.0.0.1:1", timeout_s=0.3 * SECOND)
     program = programs.videoload("top", "tcp://127.0.0.1:*", "--json")

@@ -1,5 +1,5 @@
-"""Frames of parts, several crops, views, outputs of another type, and frames that are shown turned
-or stretched: the same bytes from workers as serially, and as few frames decoded as there are."""
+"""Frames of segments, several crops, views, outputs of another type, and frames that are turned or
+stretched: the same bytes from workers as serially, and no frame decoded needlessly."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def counted_ticks(decode: Callable[..., Any], *arguments: Any) -> int:
     return ticks
 
 
-def test_all_that_is_taken_of_one_video_is_decoded_in_one_pass(videos: Videos) -> None:
+def test_all_clips_of_one_video_in_a_batch_are_decoded_in_one_pass(videos: Videos) -> None:
     path = "walk/gop12.avi"
     decoder = Decoder(videos.root)
     decoder.index(path)
@@ -88,7 +88,7 @@ def test_all_that_is_taken_of_one_video_is_decoded_in_one_pass(videos: Videos) -
         assert np.array_equal(alone[0], row)
 
 
-def test_of_parts_only_the_frames_that_are_needed_are_decoded(videos: Videos) -> None:
+def test_only_the_needed_frames_of_a_segment_are_decoded(videos: Videos) -> None:
     path = "jump/long.avi"  # 120 frames, a key frame every 12
     decoder = Decoder(videos.root)
     decoder.index(path)
@@ -97,7 +97,7 @@ def test_of_parts_only_the_frames_that_are_needed_are_decoded(videos: Videos) ->
     assert counted_ticks(decoder.decode, path, spec, [Request(0)], out) == 14
 
 
-def test_three_crops_are_the_ends_and_the_middle_of_what_one_clip_shows(videos: Videos) -> None:
+def test_three_crops_are_the_ends_and_the_middle_of_the_frame(videos: Videos) -> None:
     decoder, path = Decoder(videos.root), "run/wide.avi"  # 160 x 72
     whole = ClipSpec(4, resize=36, size=(36, 80))
     wide = np.empty((1, *whole.shape), np.uint8)
@@ -109,7 +109,7 @@ def test_three_crops_are_the_ends_and_the_middle_of_what_one_clip_shows(videos: 
         assert np.abs(wide[0, :, :, x : x + 36].astype(int) - crop).max() <= 2
 
 
-def test_an_output_that_is_not_as_the_spec_says_stops_the_stream(
+def test_an_output_that_differs_from_the_spec_stops_the_stream(
     videos: Videos, client: Client
 ) -> None:
     spec = spec_of(
@@ -129,7 +129,7 @@ STORED = ClipSpec(4, resize=48, size=(48, 64), rotate=False)
 
 @pytest.fixture(scope="module")
 def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of 96 x 72 pixels, by how they are to be shown."""
+    """Files of 96 x 72 pixels, by the way in which they are shown."""
     root = tmp_path_factory.mktemp("turned")
     for degrees in (0, 90, 180, 270):
         name = root / f"x/{degrees}.mp4"
@@ -156,7 +156,7 @@ def test_frames_are_turned_as_players_turn_them(turned: Path, degrees: int) -> N
     assert np.array_equal(shown, np.rot90(stored, -turns, (1, 2)))
 
 
-def test_what_is_shown_is_the_same_whichever_way_a_file_is_looked_at(turned: Path) -> None:
+def test_a_rotated_file_gives_the_same_frames_by_every_way(turned: Path) -> None:
     for path in sorted(turned.glob("*/*")):
         name = path.relative_to(turned).as_posix()
         proven = Decoder(turned).index(name)
@@ -167,7 +167,7 @@ def test_what_is_shown_is_the_same_whichever_way_a_file_is_looked_at(turned: Pat
         assert VideoIndex.from_bytes(whole.to_bytes()).info == whole.info
 
 
-def test_the_native_size_is_that_of_the_frames_as_they_are_shown(
+def test_the_native_size_is_the_size_of_the_frames_as_they_are_shown(
     turned: Path, client: Client
 ) -> None:
     catalog = Catalog(["x/90.mp4"], [0], ["x"], root=turned)
@@ -182,7 +182,7 @@ def test_the_native_size_is_that_of_the_frames_as_they_are_shown(
 
 
 @pytest.mark.parametrize("name", ["y/wide.mp4", "y/wide.avi"])
-def test_pixels_that_are_not_square_are_stretched_where_the_spec_says_so(
+def test_pixels_that_are_not_square_are_stretched_if_the_spec_says_so(
     turned: Path, name: str
 ) -> None:
     catalog = Catalog([name], [0], ["y"], root=turned)

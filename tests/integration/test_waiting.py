@@ -1,4 +1,4 @@
-"""What a stream says of its trainer's waiting is what the trainer waited."""
+"""The waiting that a stream reports is what its trainer really waited."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per
 SLOW = replace(CLIP, transform="tests.support.transforms:slow")
 BATCH = 3
 
-Steps = list[tuple[float, float]]  # when each began and ended
+Steps = list[tuple[float, float]]  # when each step began and ended
 
 
 def in_a_loop(tf: Any, dataset: Any, step_s: float) -> tuple[float, float]:
-    """(waited, all the time) around ``next``."""
+    """(waited, total time) around ``next``."""
     iterator = iter(dataset)
     waited, began = 0.0, time.monotonic()
     for last in range(int(dataset.cardinality()) - 1, -1, -1):
@@ -37,7 +37,7 @@ def in_a_loop(tf: Any, dataset: Any, step_s: float) -> tuple[float, float]:
 
 
 def in_fit(tf: Any, dataset: Any, step_s: float) -> tuple[float, float]:
-    """(waited, all the time) between the steps that a model takes in a graph, from the first."""
+    """(waited, total time) between the steps that a model takes in a graph, from the first step."""
     steps: Steps = []
 
     def work(total: Any) -> Any:
@@ -66,12 +66,13 @@ def in_fit(tf: Any, dataset: Any, step_s: float) -> tuple[float, float]:
     [(0.02, 0.5, 1.0), (0.07, 0.1, 0.5), (0.25, 0.0, 0.1)],
     ids=["starved", "nearly", "slow"],
 )
-def test_the_waiting_behind_a_dataset_is_the_trainers(
+def test_the_reported_waiting_behind_a_dataset_is_the_trainers(
     step_s: float, least: float, most: float, train: Any, tf: Any, videos: Videos, tell: Any
 ) -> None:
     with Client(workers=2) as client:
         client.wait_for_workers(2, 20 * SECOND)
-        next(client.stream(videos.catalog, SLOW, BATCH).batches())  # workers have the transform
+        # the workers have imported the transform
+        next(client.stream(videos.catalog, SLOW, BATCH).batches())
         stream = client.stream(videos.catalog, SLOW, BATCH)
         waited, lasted = train(tf, stream.dataset(epochs=4).take(30), step_s * SECOND)
         stats = stream.stats()
@@ -87,7 +88,7 @@ def test_the_waiting_behind_a_dataset_is_the_trainers(
 
 
 @pytest.mark.timeout(60 * SECOND)
-def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
+def test_a_trainer_without_workers_is_told_so_while_it_waits(
     videos: Videos, programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.stats.verdict._STALLED_S", 1.5)
@@ -120,12 +121,12 @@ def test_a_trainer_whose_workers_are_gone_is_told_so_while_it_waits(
         assert stalled.clips == 0
     thread.join(10 * SECOND)
     assert not thread.is_alive()
-    # Nobody waits any more, and so nothing is added to what was waited.
+    # Nobody waits any more, so nothing is added to the waiting.
     assert stream.stats().wait_share == stream.stats().wait_share < 1.0
 
 
 @pytest.mark.timeout(60 * SECOND)
-def test_two_threads_that_read_one_stream_wait_the_mean_of_what_each_does(videos: Videos) -> None:
+def test_the_waiting_of_two_threads_that_read_one_stream_is_their_mean(videos: Videos) -> None:
     with Client(workers=2) as client:
         client.wait_for_workers(2, 20 * SECOND)
         stream = client.stream(videos.catalog, CLIP, BATCH)
@@ -142,11 +143,11 @@ def test_two_threads_that_read_one_stream_wait_the_mean_of_what_each_does(videos
         stats = stream.stats()
     assert stats.batches == 2 * 3 * len(stream)
     assert stats.wait_share < 0.5
-    # Both together are twice as fast as one.
+    # Together, both are twice as fast as one.
     assert stats.clips_per_s > 1.2 * BATCH / (0.05 * SECOND) * (1 - stats.wait_share)
 
 
-def test_a_window_that_is_none_is_refused(videos: Videos) -> None:
+def test_an_invalid_window_is_refused(videos: Videos) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         stream: Stream = client.stream(videos.catalog, CLIP, BATCH)
         with pytest.raises(SpecError, match=r"window_s must be a number of at least 0\.001, got 0"):

@@ -78,7 +78,7 @@ TRIED_ELSEWHERE = {
 # Quick tests (`pytest -m "not slow"`) start real processes as well, in all these ways.
 QUICK = {
     "worker processes": "integration/test_stream.py::"
-    "test_every_stream_equals_the_serial_one_whoever_decodes",
+    "test_every_stream_equals_the_serial_one_whichever_workers_decode",
     "memory": "integration/test_memory.py::"
     "test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers",
     "a fault": "faults/test_kill.py::test_a_local_worker_that_dies_in_mid_epoch_changes_nothing",
@@ -87,7 +87,7 @@ QUICK = {
     "the command line": "integration/test_cli.py::"
     "test_a_worker_ends_within_two_seconds_of_the_signal",
     "a deployment": "integration/test_services.py::"
-    "test_the_probe_tells_a_worker_that_hangs_from_one_that_waits",
+    "test_the_probe_distinguishes_a_hanging_worker_from_a_waiting_one",
 }
 
 # Who may import what is heavy, wherever in the module.

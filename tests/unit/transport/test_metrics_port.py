@@ -58,7 +58,7 @@ def test_a_probe_hears_what_is_wrong(port: MetricsPort, told: Told) -> None:
     assert get(port.port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")
 
 
-def test_a_port_that_is_taken_is_one_clear_line(port: MetricsPort, told: Told) -> None:
+def test_a_taken_port_is_reported_in_one_line(port: MetricsPort, told: Told) -> None:
     with pytest.raises(TransportError, match=r"at port \d+: Address already in use"):
         MetricsPort(port.port, told.collect, str)
     with pytest.raises(TransportError, match="cannot serve metrics at port 70000"):
