@@ -1,12 +1,13 @@
 """Which videos, which labels.
 
-The problem: a data set comes as class folders, as UCF-101's split files or as a table, and the
-trainer, its ranks and the workers on other hosts must mean the same clip by the same number.
+The problem: a data set comes as class folders, as UCF-101's split files or as a table. The trainer,
+its ranks and the workers on other hosts must mean the same clip by the same number.
+
 The invariant: a ``Catalog`` never changes. Its paths are normalised, UTF-8 and lexically inside the
-root; its labels are indices into ``classes``; no segment of a file stands in it twice, unless that
-was asked for; its order is that of the list it was made from, or of sorted paths, never that of a
-file system.
-Whatever breaks this is a ``CatalogError`` of one line that names the file, and the line if any.
+root. Its labels are indices into ``classes``. It has no segment of a file twice, unless the caller
+allows that. Its order is the order of the list or of sorted paths, never of a file system.
+
+A mistake is a ``CatalogError`` of one line that names the file, and its line if there is one.
 """
 
 from __future__ import annotations
@@ -33,30 +34,29 @@ from videoload.errors import CatalogError
 class Catalog:
     """An immutable sequence of `Video`: which videos, which labels.
 
-    ``len(catalog)``, ``catalog[i]`` and iteration give `Video`; it is kept as columns, a str and 8
-    to 32 bytes each. The order is that of the arguments. No file is looked at.
+    ``catalog[i]`` and iteration give `Video`, in the order of the arguments. A row takes a str and
+    32 bytes. No file is opened.
 
     Args:
-        paths: Of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
+        paths: Paths of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
             resolved, and none may lead out of the root.
         labels: Index into ``classes`` of each video, int [N].
         classes: Names of the classes, each once, at least one.
         root: Folder that the paths are relative to; it must exist. Or a URL (``s3://``, ``gs://``,
-            ``az://``, ``http://``), of which nothing is asked here. None, the default: the files
-            are on the workers' hosts only.
-        starts: First source frame of each segment, int [N]. Default None: all 0. A value of None
-            stands for its default here, in ``ends`` and in ``frames``.
-        ends: Source frame after each segment's last, int [N], -1 for the end of the file. Default
-            None: all to the end.
-        frames: True frame count of each file, int [N], -1 where it is not known. Default None: of
-            none.
-        duplicates: A segment may stand there more than once, each with its own label or target.
+            ``az://``, ``http://``), which is not asked anything here. None, the default: the files
+            are only on the workers' hosts.
+        starts: First source frame of each segment, int [N]. Default None: all 0. The value None
+            means the default, also in ``ends`` and ``frames``.
+        ends: Source frame after each segment's last, int [N]; -1: the end of the file. Default
+            None: all segments go to the end.
+        frames: True frame count of each file, int [N]; -1: not known. Default None: none is known.
+        duplicates: The same segment may come several times, each with its own label or target.
             Default False.
-        where: Gives the source of video i for messages (a file and its line). Default:
+        where: Returns the source of video i for messages (a file and its line). Default:
             ``"video i"``.
 
     Raises:
-        CatalogError: A path, label or segment is not valid, or a segment stands there twice.
+        CatalogError: A path, label or segment is not valid, or a segment comes twice.
     """
 
     __slots__ = ("_classes", "_duplicates", "_parts", "_root", "_table", "_targets")
@@ -98,26 +98,25 @@ class Catalog:
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
 
-        Hidden names and symlinked folders are skipped. Other files are passed over, and a warning
-        of the log says of which kinds. A symlink out of the root is an error, because no worker
-        would open it.
+        Hidden names and symlinked folders are skipped. The log warns of other files and of names
+        that cannot be used. A symlink out of the root is an error, because no worker opens it.
 
         Args:
-            folder: Holds a sub-folder for each class; it may lie in a bucket (``s3://...``).
+            folder: Has a sub-folder for each class. It may be in a bucket (``s3://...``).
             root: Folder that paths are relative to: ``folder`` or a parent of it. None, the
                 default: ``folder``.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order; no
-                other sub-folder may then be there. None, the default: all visible sub-folders,
-                sorted by name, also those without videos, so that train/ and test/ number them
-                alike.
-            suffixes: Of the videos' names, compared without case. Default: ``.avi``,
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order. No
+                other sub-folder may exist. None, the default: all visible sub-folders, sorted by
+                name. They may be empty, so train/ and test/ can number the classes alike.
+            suffixes: Suffixes of the videos' names, compared without case. Default: ``.avi``,
                 ``.mp4``, ``.mkv`` and ``.mov``.
 
         Returns:
             A catalog of at least one video.
 
         Raises:
-            CatalogError: There are no videos, or a folder, link or name cannot be used.
+            CatalogError: There are no videos, a folder or link cannot be used, or the sub-folders
+                are train/ and test/ or the like.
         """
         return cls._of(read_folder(folder, root, classes, suffixes))
 
@@ -127,13 +126,13 @@ class Catalog:
     ) -> Catalog:
         """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
-        The number is that of the class, from 1; where a line has none, the first folder of its path
-        is the class. No file is looked at.
+        The number is the class, from 1. Without a number, the first folder of the path is the
+        class. No video is opened.
 
         Args:
-            list_file: trainlist01.txt, testlist01.txt or one like them.
-            root: Folder that the paths are relative to; None: the files are on the workers' hosts
-                only, and ``classes`` is needed.
+            list_file: trainlist01.txt, testlist01.txt or a similar file.
+            root: Folder that the paths are relative to. None: the files are only on the workers'
+                hosts, and ``classes`` is needed.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
                 None, the default: the visible sub-folders of ``root``, sorted by name.
 
@@ -155,29 +154,28 @@ class Catalog:
         targets: TargetColumns | None = None,
         duplicates: bool = False,
     ) -> Catalog:
-        """A table with a header: columns path, label and, if wanted, start, end, frames.
+        """A table with a header: columns path, label and, optionally, start, end, frames.
 
-        Other columns are ignored. Labels that are all whole numbers are indices, and the classes
-        are then ``0``, ``1``, ... up to the highest, or ``classes``; other labels are names of
-        classes. Numbers that are not whole are refused, unless they are names in ``classes``. No
-        file is looked at.
+        Other columns are ignored. If all labels are whole numbers, they are indices into
+        ``classes``, or into ``0``, ``1``, ... up to the highest. Otherwise labels are names. Other
+        numbers are refused, unless they are names in ``classes``. No video is opened.
 
-        Several labels of a video stand in its field with ``;`` between them (``cook;talk``), and
-        the targets are then multi-hot, float32 [N, classes]; with the header ``labels`` they always
-        are. The first of them is the video's ``label``.
+        A field may have several labels with ``;`` between them (``cook;talk``). The targets are
+        then multi-hot, float32 [N, classes], and the first label is the video's ``label``. With the
+        header ``labels`` the targets are always multi-hot.
 
         Args:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
-            root: Folder that the paths are relative to; None: the files are on the workers' hosts
-                only.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
-                Where one of them is itself a number, labels are always names. None, the default:
-                what the labels say, names in sorted order.
-            targets: Columns of numbers that are the targets, in the place of labels: ``"x"`` gives
-                float32 [N], ``("x", "y")`` [N, 2], and a dict of them targets with names. The
-                column label may then be missing; all videos are of one class ``"all"``. Default
-                None.
-            duplicates: A segment may stand there more than once. Default False.
+            root: Folder that the paths are relative to. None: the files are only on the workers'
+                hosts.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order. If a
+                name is itself a number, labels are always names. None, the default: the labels'
+                names in sorted order.
+            targets: Columns of numbers to use as targets instead of labels: ``"x"`` gives float32
+                [N], ``("x", "y")`` gives [N, 2], and a dict of these gives named targets. The
+                column label is then optional; without it, all videos have the class ``"all"``.
+                Default None.
+            duplicates: The same segment may come several times. Default False.
 
         Returns:
             A catalog in the order of the rows.
@@ -194,19 +192,20 @@ class Catalog:
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
-        """The videos of a folder to train on, and those held back.
+        """The videos of a folder to train on, and the videos to test on.
 
         Args:
-            folder: Has ``train/`` and ``test/`` with class folders, or class folders alone.
-            seed: Decides which videos are held back where ``folder`` does not say it. Default 0.
+            folder: Has ``train/`` and ``test/`` (or ``val/``, ``valid/``, ``validation/``) with
+                class folders, or only class folders.
+            seed: Decides the split if ``folder`` has only class folders. Default 0.
 
         Returns:
-            ``train/`` and ``test/`` where both are there, else four fifths of the videos of each
-            class and the rest; of files named like UCF-101's (``v_Bowling_g01_c01``), of the
-            recordings (``g01``). Paths are relative to ``folder`` in both.
+            ``train/`` and ``test/`` if both exist. Else four fifths of the videos of each class,
+            and the rest; if all files are named like UCF-101's (``v_Bowling_g01_c01``), four fifths
+            of the recordings (``g01``). Paths are relative to ``folder`` in both.
 
         Raises:
-            CatalogError: There are no videos, or ``test/`` has a class that ``train/`` has not.
+            CatalogError: There are no videos, or ``test/`` has a class that ``train/`` does not.
         """
         parts = train_and_test(folder)
         if parts is None:
@@ -217,8 +216,8 @@ class Catalog:
 
     @property
     def root(self) -> Path | str | None:
-        """The folder that paths are relative to, absolute and resolved, or the URL, a str; None: on
-        workers only."""
+        """The folder that paths are relative to, absolute and resolved, or the URL. None: the files
+        are only on workers."""
         return self._root
 
     @property
@@ -233,23 +232,23 @@ class Catalog:
 
     @property
     def targets(self) -> targets_.Targets | None:
-        """What `with_targets` was given, read-only; None: the labels are the targets."""
+        """The targets from `with_targets`, read-only; None: the labels are the targets."""
         return self._targets
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts of a mixture, in their order; of any other catalog none."""
+        """The parts of a mixture, in their order; other catalogs have none."""
         return self._parts
 
     @property
     def files(self) -> int:
-        """How many files there are; several segments of one count once."""
+        """Number of files. Several segments of one file count once."""
         return len(set(self._table.paths))
 
     @property
     def segment_frames(self) -> Ints:
-        """Length of each segment in source frames: int64 [N], -1 where neither its end nor the
-        file's frame count is known."""
+        """Length of each segment in source frames: int64 [N], -1 if neither its end nor the file's
+        frame count is known."""
         return self._table.segment_frames
 
     def __len__(self) -> int:
@@ -287,21 +286,21 @@ class Catalog:
         return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
 
     def with_targets(self, targets: object) -> Catalog:
-        """This catalog with other targets than class labels: what a stream gives beside clips.
+        """This catalog with other targets than class labels. A stream gives them beside its clips.
 
-        They stay in the trainer. ``labels`` and ``classes`` stay as well: `split` and
-        ``balance="class"`` go by them.
+        Targets stay in the trainer. `split` and ``balance="class"`` still use ``labels`` and
+        ``classes``.
 
         Args:
             targets: An array [N, ...] with a row for each video: numbers of any type (vectors,
                 multi-hot, a length or a time), or text. `PerFrame`: a row for each source frame. Or
-                a dict of such. A batch has the same, with its clips' rows.
+                a dict of these. A batch has the rows of its clips, in the same form.
 
         Returns:
             A new catalog.
 
         Raises:
-            CatalogError: There is not a row for each video, or the type is none of these.
+            CatalogError: A video has no row, or the type is none of these.
         """
         new = copy.copy(self)
         new._targets = targets_.checked(targets, len(self))
@@ -325,30 +324,30 @@ class Catalog:
         return targets_.batch(self._targets, videos, frames, self._table.paths.__getitem__)
 
     def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
-        """Some of the videos. The classes stay as they are, also those left without videos.
+        """Some of the videos. The classes stay, even if they have no video left.
 
-        ``catalog[10:20]`` is a subset as well.
+        ``catalog[10:20]`` is a subset too.
 
         Args:
-            indices: Which, in the new order; negative ones count from the end. Of a mask, take
+            indices: Indices in the new order; negative ones count from the end. For a mask, give
                 ``np.flatnonzero(mask)``.
-            duplicates: A video may be chosen more than once. Default False, unless the catalog has
+            duplicates: An index may come several times. Default False, unless the catalog has
                 duplicates.
 
         Returns:
             A new catalog, with the targets of these videos.
 
         Raises:
-            CatalogError: There are no indices, or one is not a whole number or stands there twice;
-                or this is a mixture.
-            IndexError: There is no such video.
+            CatalogError: There are no indices, one is not a whole number or comes twice, or this is
+                a mixture.
+            IndexError: There is no video with an index.
         """
         if self._parts:
             raise CatalogError("a mixture has no subsets: mix subsets of its parts")
         chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
         if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
             raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
-        chosen = np.arange(len(self))[chosen.astype(np.int64)]  # negative ones count from the end
+        chosen = np.arange(len(self))[chosen.astype(np.int64)]
         new = copy.copy(self)
         new._duplicates = duplicates or self._duplicates
         new._table = self._table.take(chosen, duplicates=new._duplicates)
@@ -359,20 +358,20 @@ class Catalog:
     def split(
         self, fraction: float, seed: int = 0, *, by: By | None = None
     ) -> tuple[Catalog, Catalog]:
-        """Two catalogs, with ``fraction`` and with the rest of the files of each class.
+        """Two catalogs: ``fraction`` of the files of each class, and the rest.
 
-        Which file goes where depends on ``seed`` and the set of videos, not on their order. All
-        segments of a file go to one side; a file of several classes counts for the rarest of them.
-        A class of n files gives ``round(fraction * n)`` to the first, but one to each if n > 1.
+        The split depends on ``seed`` and the set of videos, not on their order. All segments of a
+        file go to one side. A file of several classes counts for the rarest of them. A class of n
+        files gives ``round(fraction * n)`` to the first side, but at least one to each if n > 1.
 
         Args:
-            fraction: Share of the files that goes to the first catalog, between 0 and 1; with
-                ``by``, of the groups.
+            fraction: Share of the files for the first catalog, between 0 and 1; with ``by``, share
+                of the groups.
             seed: Any int. Default 0.
-            by: What belongs together and goes to one side, in the place of files: a regular
-                expression whose groups, or else the whole of it, name a video's group in its path
-                (``r"_(g\\d+)_"`` of UCF-101: one recording, one person); a function of a `Video`;
-                or a value for each. Default None.
+            by: What goes to one side together, instead of files. A regular expression finds a
+                video's group in its path, by its own groups or the whole match (``r"_(g\\d+)_"`` in
+                UCF-101: one recording, one person). Or a function of a `Video`, or a value for each
+                video. Default None.
 
         Returns:
             (first, rest), both in this catalog's order and with all of its classes.

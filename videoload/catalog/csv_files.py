@@ -1,6 +1,6 @@
-"""Reading catalogs: tables with a header, as CSV.
+"""Reading catalogs from CSV tables with a header.
 
-What is wrong is a ``CatalogError`` of one line that names the file and its line.
+A mistake is a ``CatalogError`` of one line that names the file and its line.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from videoload.errors import CatalogError
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
-_MOST = float(np.finfo(np.float32).max)  # of a target
-_TOLD = 80  # characters of a field that is wrong
-_NO_LABEL = ""  # what a row says of a column that is not there
+_MAX_TARGET = float(np.finfo(np.float32).max)
+_SHOWN = 80  # characters of a wrong field that a message shows
+_NO_LABEL = ""  # the field of a column that does not exist
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
 
@@ -62,7 +62,7 @@ def read_csv(
         coded.append(codes.setdefault(label, len(codes)))
         for column, text in zip((starts, ends, frames), others, strict=False):
             if text and not is_number(text):
-                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text[:_TOLD]!r}")
+                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text[:_SHOWN]!r}")
             column.append(int(text) if text else None)
         if wanted:
             numbers.append([_finite(text, where) for text in others[3:]])
@@ -75,7 +75,7 @@ def read_csv(
     named = [_words(text) if several else [text] for text in codes]
     first = {word: code for code, words in reversed([*enumerate(named)]) for word in words}
     texts = list(dict.fromkeys(word for words in named for word in words))
-    if wanted and codes.keys() == {_NO_LABEL}:  # the column is not there
+    if wanted and codes.keys() == {_NO_LABEL}:  # there is no such column
         given, texts = given or ("all",), []
     names, label_of = _classes(texts, given, lambda text: where(coded.index(first[text])))
     labels = np.array([label_of.get(words[0], 0) for words in named])[coded]
@@ -93,7 +93,7 @@ def read_csv(
 def _classes(
     texts: list[str], given: tuple[str, ...] | None, where: Callable[[str], str]
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The classes that labels with these texts mean, and which of them each text means."""
+    """The classes that these labels mean, and the class of each label."""
     numbered = all(re.fullmatch("-?[0-9]+", text) for text in texts)
     if numbered and not any(map(is_number, given or ())):
         most = len(given) if given else _MAX_NUMBERED_CLASSES
@@ -102,29 +102,30 @@ def _classes(
         meant = f"in 0..{most - 1}"
     else:
         if given is None and not numbered and all(map(_FRACTION.fullmatch, texts)):
-            # pandas writes 3.0 for 3 where a column has gaps; 0.73 is a target and no class.
+            # pandas writes 3.0 for 3 if a column has gaps; 0.73 is a target and no class.
             text = next(text for text in texts if not re.fullmatch("-?[0-9]+", text))
             raise CatalogError(
-                f"{where(text)}: the labels are numbers, and {text[:_TOLD]!r} is not a whole one: "
-                "write class numbers as 0, 1, ..., or if these are names, give classes=; a number "
-                "to be learnt is one of targets="
+                f"{where(text)}: the labels are numbers, and {text[:_SHOWN]!r} is not a whole one. "
+                "Write class numbers as 0, 1, ...; give classes= if these are names, or targets= "
+                "if the model shall learn the numbers"
             )
         names = given or tuple(sorted(filter(None, texts)))
         label_of = {name: label for label, name in enumerate(names)}
         meant = f"a class ({some(names)})"
     for text in texts:
         if text not in label_of:
-            raise CatalogError(f"{where(text)}: label {text[:_TOLD]!r} is not {meant}")
+            raise CatalogError(f"{where(text)}: label {text[:_SHOWN]!r} is not {meant}")
     return names, label_of
 
 
 def _words(text: str) -> list[str]:
-    """The labels of a video, of those with ';' between them; without any, none of them fits."""
+    """The labels of a video, which have ';' between them; [""], which is no class, if there are
+    none."""
     return [word for word in map(str.strip, text.split(";")) if word] or [""]
 
 
 def _target_names(csv_file: PathLike, targets: TargetColumns | None) -> dict[str, list[str]]:
-    """The columns of each target."""
+    """The names of the columns of each target."""
     if targets is None:
         return {}
     named = targets if isinstance(targets, Mapping) else {"targets": targets}
@@ -142,7 +143,7 @@ def _target_names(csv_file: PathLike, targets: TargetColumns | None) -> dict[str
 def _target_columns(
     targets: TargetColumns | None, wanted: dict[str, list[str]], numbers: npt.NDArray[np.float32]
 ) -> Any:
-    """Targets [N] where one column was named, [N, columns] where several were."""
+    """Targets [N] of a single column, [N, columns] of several."""
     columns: dict[str, npt.NDArray[np.float32]] = {}
     at = 0
     for name, group in wanted.items():
@@ -155,15 +156,15 @@ def _target_columns(
 
 def _finite(text: str, where: Callable[[int], str]) -> float:
     number = float(text) if _FRACTION.fullmatch(text) else math.nan
-    if not abs(number) <= _MOST:
-        raise CatalogError(f"{where(-1)}: a target must be a number, not {text[:_TOLD]!r}")
+    if not abs(number) <= _MAX_TARGET:
+        raise CatalogError(f"{where(-1)}: a target must be a number, not {text[:_SHOWN]!r}")
     return number
 
 
 def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
-    """First which column of labels there is: ["label"], ["labels"] or, where ``targets`` are
-    wanted, none. Then for each row the line number, and path, label, start, end, frames and
-    targets; '' if not given."""
+    """First the name of the column of labels, in a list: "label", "labels", or none if ``targets``
+    are given. Then for each row its line number, and path, label, start, end, frames and targets;
+    "" for columns that do not exist."""
     rows = csv.reader(text_lines(csv_file), strict=True)
     try:
         header = [name.strip() for name in next(rows, [])]
@@ -177,8 +178,8 @@ def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
         ):
             raise CatalogError(
                 f"{csv_file}: the header must have the columns "
-                f"{' and '.join(name for name in wanted if name in needed)} (start, end and frames "
-                f"if wanted), each once, separated by commas, not {','.join(header)[:_TOLD]!r}"
+                f"{' and '.join(name for name in wanted if name in needed)} (optional: start, "
+                f"end, frames), each once, separated by commas, not {','.join(header)[:_SHOWN]!r}"
             )
         at = [header.index(name) if name in header else len(header) for name in wanted]
         yield labels

@@ -1,7 +1,7 @@
 """Several catalogs as one: one after the other, or mixed by shares.
 
-A stream has one root, here and on workers that dial in. So catalogs of several roots become one of
-the nearest folder above them all, and each path begins with the way down from there.
+A stream has one root, here and on workers that dial in. So catalogs with several roots get the
+nearest folder above all of them as root, and each path begins with the way from there.
 """
 
 from __future__ import annotations
@@ -28,33 +28,35 @@ from videoload.errors import CatalogError, SpecError
 def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
     """Several catalogs as one, one after the other.
 
-    Catalogs of several roots get the nearest folder above all of them as root, and paths from there
-    (``ucf101/Archery/v_1.avi``); the ``--root`` of workers that dial in is then their copy of that
-    folder. Classes are those of the first, and then the others' new ones; labels follow by name.
+    Catalogs with several roots get the nearest folder above all of them as root, and paths from
+    there (``ucf101/Archery/v_1.avi``). Workers that dial in then need their copy of that folder as
+    ``--root``. The classes are those of the first catalog, then the new classes of the others.
+    Labels follow by name.
 
     Args:
-        catalogs: At least one; all with targets of one kind and the same classes, or all without.
-        duplicates: A segment may be in several of them. Default False.
+        catalogs: At least one. Either all have targets of one kind and the same classes, or none
+            has targets.
+        duplicates: A segment may be in several catalogs. Default False.
 
     Returns:
         A new catalog.
 
     Raises:
-        CatalogError: A segment is there twice, roots are known of some only, targets differ in kind
-            or belong to different classes, or one is a mixture.
+        CatalogError: A segment comes twice, only some catalogs have a root, targets differ in kind
+            or belong to different classes, or a catalog is a mixture.
     """
     parts = list(catalogs)
     if not parts or not all(isinstance(part, Catalog) for part in parts):
-        raise CatalogError("catalogs are joined with catalogs, at least one")
+        raise CatalogError("join takes catalogs, at least one")
     if any(part.parts for part in parts):
-        raise CatalogError("a mixture is no part of another catalog: take its parts")
+        raise CatalogError("a mixture cannot be part of another catalog: give its parts")
     root, ways = _common_root([part.root for part in parts])
     classes, numbers = _all_classes([part.classes for part in parts])
     targets = [part.targets for part in parts if part.targets is not None]
     if targets and (len(targets) < len(parts) or len({part.classes for part in parts}) > 1):
         raise CatalogError(
-            "catalogs with targets are joined where all have them, and the same classes: give "
-            "with_targets to the others, or classes= to each"
+            "to join catalogs with targets, all need targets and the same classes: call "
+            "with_targets for the others, or give each the same classes="
         )
     segments = zip(*(part._table.segments for part in parts), strict=True)
     joined = Catalog(
@@ -71,26 +73,26 @@ def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
 def mix(
     parts: Mapping[str, tuple[Catalog, float] | tuple[Catalog, float, ClipSpec]],
 ) -> Catalog:
-    """Catalogs mixed by shares: a stream of it has clips of each in these shares.
+    """Mix catalogs: a stream has clips of each catalog in the given shares.
 
         catalog = vl.mix({"ucf": (ucf, 0.7), "web": (web, 0.3)})
 
     The shares hold in every stretch of the stream, to within a clip or two, on each rank of
-    ``shard``. Each part goes through all its clips before it repeats one, across epochs, in a new
-    order each time with ``shuffle=True``. An epoch is as many clips as all parts have together, and
-    the next one goes on where it ended. ``info.video`` tells the part: see `Catalog.parts`.
+    ``shard``. Each part shows all its clips before it repeats one, also across epochs, and with
+    ``shuffle=True`` in a new order each time. An epoch has as many clips as all parts together, and
+    the next epoch continues where it ended. ``info.video`` tells the part: see `Catalog.parts`.
 
     Args:
-        parts: By name, the catalog, its share (any positive numbers; their sum is 1 after they are
-            divided by it), and if wanted a clip spec of its own, whose clips have the shape of the
-            stream's. Roots and classes become one as in `join`; segments may be in several.
+        parts: By name: the catalog, its share (any positive number; shares are divided by their
+            sum), and optionally its own clip spec, whose clips have the same shape as the stream's.
+            Roots and classes become one as in `join`. Segments may be in several parts.
 
     Returns:
         A catalog of all videos, part after part. It has no subsets and no split.
 
     Raises:
         CatalogError: The catalogs cannot be joined, or one is a mixture.
-        SpecError: A share is not positive, or below 1 in 10000; or a spec is no ClipSpec with a
+        SpecError: A share is not positive or below 1 in 10000, or a spec is no ClipSpec with a
             size.
     """
     if not isinstance(parts, Mapping) or not parts:
@@ -113,14 +115,14 @@ def mix(
 
 
 def mixture(catalog: Catalog, parts: Iterable[Part]) -> Catalog:
-    """The catalog as a mixture of these parts of it."""
+    """The catalog as a mixture of these parts."""
     mixed = copy.copy(catalog)
     mixed._parts = tuple(parts)
     return mixed
 
 
 def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
-    """How a video's clips are cut in a stream of ``clip``: as its part says, if that says it."""
+    """The spec for a video's clips: its part's, or else the stream's ``clip``."""
     if not catalog.parts:
         return clip
     at = bisect_right(catalog.parts, video, key=lambda part: part.start) - 1
@@ -128,14 +130,14 @@ def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
 
 
 def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
-    """Whether the batches of a stream of ``clip`` depend on how long its videos are known to be."""
+    """Whether the batches depend on the known lengths of the videos."""
     clips = (clip, *(part.clip for part in catalog.parts))
     return any(isinstance(each, ClipSpec) and each.sampling == "dense" for each in clips)
 
 
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
-    """Raises SpecError where the clips of a part have another shape or type than the stream's, or
-    have none of the frames that targets are of."""
+    """Raises SpecError if the clips of a part have another shape or type than the stream's, or if
+    there are targets per frame and items without frames."""
     if not isinstance(clip, ClipSpec) and targets_.has_frames(catalog.targets):
         raise SpecError("the catalog has targets per frame, and items have no frames")
     for part in catalog.parts:
@@ -143,7 +145,7 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
         if own is None:
             continue
         if not isinstance(clip, ClipSpec):
-            raise SpecError(f"part {part.name!r} has a ClipSpec, so the stream needs one as well")
+            raise SpecError(f"part {part.name!r} has a ClipSpec, so the stream needs one too")
         if (own.shape, own.dtype) != (clip.shape, clip.dtype):
             raise SpecError(
                 f"clips of part {part.name!r} are {own.dtype}{list(own.shape)}, the stream's are "
@@ -152,19 +154,19 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
         if own.crops != clip.crops:
             raise SpecError(
                 f"clips of part {part.name!r} have {own.crops} crops, the stream's {clip.crops}: "
-                "they must have as many"
+                "they must have the same number"
             )
 
 
 def _common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:
-    """The folder that holds all roots, and what the paths of each begin with from there. Raises
-    CatalogError where only some are known, or where they are on different storages."""
+    """The folder above all roots, and the way from there to each of them. Raises CatalogError if
+    only some are known, or if they are on different storages."""
     if len(set(roots)) == 1:
         return roots[0], [""] * len(roots)
     folders = [root for root in roots if isinstance(root, PurePath)]
     if len(folders) < len(roots):
         raise CatalogError(
-            "catalogs are joined that all have a folder as root, or the same root, or none: "
+            "to join catalogs, all need a folder as root, or the same root, or no root: "
             + ", ".join(str(root) for root in roots)
         )
     above = Path(os.path.commonpath(folders))
@@ -173,8 +175,8 @@ def _common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None,
 
 
 def _all_classes(catalogs: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:
-    """The classes of all, in the order of their first appearance; and of each catalog, the new
-    number of each of its classes."""
+    """All classes in the order of their first appearance; and for each catalog, the new numbers of
+    its classes."""
     number: dict[str, int] = {}
     renumbered = [
         np.array([number.setdefault(name, len(number)) for name in names], np.int64)

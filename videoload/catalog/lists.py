@@ -1,4 +1,4 @@
-"""Reading catalogs from the split files of UCF-101 and their like."""
+"""Reading catalogs from split files in the format of UCF-101."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
         elif not 0 <= label < len(names):
             flaw = f"has class number {number[0]}, which is not one of 1..{len(names)}"
         elif by_folder not in (-1, label):
-            flaw = f"has class number {number[0]}, which is {names[label]!r}: correct one of them"
+            flaw = (
+                f"has class number {number[0]}, which is {names[label]!r}: correct one of the two"
+            )
         if flaw:
             raise CatalogError(f"{where(-1)}: {path!r} {flaw}")
         paths.append(path)

@@ -1,7 +1,7 @@
-"""What belongs together, and which side of a split it goes to. Pure.
+"""Which videos belong together, and which side of a split they go to. Pure.
 
-Clips of one scene, of one person or of one camera are no test of each other: UCF-101's groups
-(``g01``) are cut from one recording each. So a split moves *units*: files, or groups of files.
+Clips of one scene, person or camera are no fair test of each other. For example, each of UCF-101's
+groups (``g01``) is cut from one recording. So a split moves *units*: files, or groups of files.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 
 from videoload.errors import CatalogError
 
-# A regular expression to be found in paths, a function of a `Video`, or a value for each.
+# A regular expression for paths, a function of a `Video`, or a value for each video.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
 
 _UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
 
 
 def recordings(videos: Iterable[Any]) -> str | None:
-    """What to split by, if all files are named like UCF-101's, and those of each class come from
-    several recordings; else None."""
+    """What to split by, if all files are named like UCF-101's and each class has several
+    recordings; else None."""
     of_class: dict[int, set[str]] = {}
     for video in videos:
         match = _UCF101.search(video.path)
@@ -45,8 +45,8 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
     for video, group in zip(videos, found, strict=True):
         if group_of.setdefault(video.path, group) != group:
             raise CatalogError(
-                f"{video.path!r} is in the groups {group_of[video.path]!r} and {group!r}: all "
-                "segments of a file belong together"
+                f"{video.path!r} is in the groups {group_of[video.path]!r} and {group!r}: give all "
+                "segments of a file the same group"
             )
     return found
 
@@ -61,7 +61,7 @@ def _named(videos: Sequence[Any], pattern: str) -> list[str]:
         match = search(video.path)
         if match is None:
             raise CatalogError(
-                f"by={pattern!r} finds nothing in {video.path!r}: every path has to name its group"
+                f"by={pattern!r} finds nothing in {video.path!r}: every path must name its group"
             )
         found.append("/".join(map(str, match.groups() or (match[0],))))
     return found
@@ -70,8 +70,8 @@ def _named(videos: Sequence[Any], pattern: str) -> list[str]:
 def first_side(
     fraction: float, seed: int, units: Sequence[str], labels: Sequence[int], what: str
 ) -> set[str]:
-    """Those of the units that go to the first side; ``units`` and ``labels`` are of each video.
-    Raises CatalogError where a side would be empty."""
+    """The units on the first side. ``units`` and ``labels`` have a value for each video. Raises
+    CatalogError if a side would be empty."""
     videos_of: dict[int, int] = {}
     for label in labels:
         videos_of[label] = videos_of.get(label, 0) + 1

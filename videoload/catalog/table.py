@@ -1,7 +1,4 @@
-"""The rows of a catalog: which segment of which file, and its label. Checked once, then constant.
-
-Kept as columns, a str and 8 to 32 bytes each: those that hold nothing but defaults are left out.
-"""
+"""The rows of a catalog: a segment of a file and its label. Checked once, then constant."""
 
 from __future__ import annotations
 
@@ -40,13 +37,13 @@ class Video(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The videos of one part of a mixture: those from ``start`` to before ``stop``.
+    """One part of a mixture: the videos from ``start`` to before ``stop``.
 
     Attributes:
-        name: As it was given to `mix`.
-        start: Its first video's index in the catalog.
-        stop: The index after that of its last video.
-        share: Of the clips of the stream, more than 0 and up to 1.
+        name: Its name in the call of `mix`.
+        start: Index of its first video in the catalog.
+        stop: Index after its last video.
+        share: Its share of the stream's clips, more than 0 and up to 1.
         clip: Its own clip spec; None: the stream's.
     """
 
@@ -58,8 +55,7 @@ class Part(NamedTuple):
 
 
 class Table:
-    """The rows; ``paths`` are normal, and as in `Catalog` the other arguments. Raises CatalogError,
-    as there."""
+    """The rows of a `Catalog`, with its arguments; ``paths`` are normal. Raises CatalogError."""
 
     __slots__ = ("_columns", "paths")
 
@@ -91,40 +87,33 @@ class Table:
                 numbers = (label[i], start[i], end[i], known[i], last[i], classes - 1)
                 raise CatalogError(f"{where(i)}: {paths[i]!r}: {flaw.format(*numbers)}")
         self.paths = _one_str_a_file(paths, start, end, where, duplicates=duplicates)
-        self._columns = _told({"label": label, "start": start, "end": end, "frames": known})
+        self._columns = _read_only(np.stack((label, start, end, known)))
 
     @property
     def labels(self) -> Ints:
         """Label of each row."""
-        return self._columns["label"]
+        labels: Ints = self._columns[0]
+        return labels
 
     @property
     def segments(self) -> tuple[Ints, Ints, Ints]:
-        """The columns of starts, ends and frame counts, in full."""
-        unknown = np.full(len(self.paths), _UNKNOWN)
-        start = self._columns.get("start", np.zeros(len(self.paths), np.int64))
-        return start, self._columns.get("end", unknown), self._columns.get("frames", unknown)
+        """The columns of starts, ends and frame counts; -1 is an unknown end or count."""
+        _, start, end, frames = self._columns
+        return start, end, frames
 
     @property
     def segment_frames(self) -> Ints:
-        """Length of each segment, -1 where it is not known."""
+        """Length of each segment, -1 if it is not known."""
         start, end, frames = self.segments
         end = np.where(end == _UNKNOWN, frames, end)
         return np.where(end == _UNKNOWN, _UNKNOWN, end - start)
 
     def video(self, i: int) -> Video:
         """Row ``i``, from 0."""
-        path, label = self.paths[i], self._columns["label"].item(i)
-        if len(self._columns) == 1:  # as in most catalogs: a stream asks for each clip's
-            return Video(path, label)
-        start, end, frames = self._item("start", i), self._item("end", i), self._item("frames", i)
-        return Video(path, label, start or 0, end, frames)
-
-    def _item(self, name: str, i: int) -> int | None:
-        column = self._columns.get(name)
-        if column is None or (number := column.item(i)) == _UNKNOWN:
-            return None
-        return int(number)
+        label, start, end, frames = self._columns[:, i].tolist()
+        return Video(
+            self.paths[i], label, start, None if end < 0 else end, None if frames < 0 else frames
+        )
 
     def take(self, rows: Ints, *, duplicates: bool) -> Table:
         """Some of the rows, in this order."""
@@ -134,36 +123,31 @@ class Table:
             at, times = np.unique(rows, return_counts=True)
             twice = int(at[times.argmax()])
             raise CatalogError(
-                f"{self.paths[twice]!r} is chosen twice, the same segment: drop one, or say "
+                f"the same segment of {self.paths[twice]!r} is chosen twice: drop one, or give "
                 "duplicates=True"
             )
         new = object.__new__(Table)
         new.paths = tuple([self.paths[i] for i in rows.tolist()])
-        new._columns = _told({name: column[rows] for name, column in self._columns.items()})
+        new._columns = _read_only(self._columns[:, rows])
         return new
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Table)
             and self.paths == other.paths
-            and self._columns.keys() == other._columns.keys()
-            and all(np.array_equal(c, other._columns[name]) for name, c in self._columns.items())
+            and np.array_equal(self._columns, other._columns)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _told(columns: dict[str, Ints]) -> dict[str, Ints]:
-    """Those columns that do not hold defaults alone, read-only."""
-    default = {"start": 0, "end": _UNKNOWN, "frames": _UNKNOWN}
-    told = {name: c for name, c in columns.items() if name == "label" or (c != default[name]).any()}
-    for column in told.values():
-        column.setflags(write=False)
-    return told
+def _read_only(columns: Ints) -> Ints:
+    columns.setflags(write=False)
+    return columns
 
 
 def _column(name: str, values: Column | None, count: int, default: int) -> Ints:
-    """A copy; None, of a value or of the whole column, is the default."""
+    """The column as an array. None, as a value or as the whole column, is the default."""
     if values is None:
         values = np.full(count, default)
     elif not isinstance(values, np.ndarray):
@@ -172,14 +156,14 @@ def _column(name: str, values: Column | None, count: int, default: int) -> Ints:
         raise CatalogError(f"{name} must be whole numbers that fit int64, not {values.dtype}")
     if values.shape != (count,):
         raise CatalogError(f"{name} has the shape {values.shape}, but there are {count} paths")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)
 
 
 def _one_str_a_file(
     paths: list[str], starts: Ints, ends: Ints, where: Callable[[int], str], *, duplicates: bool
 ) -> tuple[str, ...]:
-    """The paths, one str for each file. Raises CatalogError where a segment stands there twice,
-    unless ``duplicates`` are wanted."""
+    """The paths, with one str per file. Raises CatalogError if a segment comes twice, unless
+    ``duplicates`` are allowed."""
     if len(set(paths)) == len(paths):
         return tuple(paths)
     first: dict[str, int] = {}
@@ -190,7 +174,7 @@ def _one_str_a_file(
     if twice.any() and not duplicates:
         i, j = order[twice.argmax() :][:2].tolist()
         raise CatalogError(
-            f"{where(j)}: {paths[j]!r} is the same segment as {where(i)}: drop one, or say "
+            f"{where(j)}: {paths[j]!r} is the same segment as {where(i)}: drop one, or give "
             "duplicates=True"
         )
     return tuple(paths[i] for i in file.tolist())

@@ -1,9 +1,9 @@
-"""What a model is to learn of each video, where that is no class. Pure.
+"""What a model shall learn from each video, if that is not a class. Pure.
 
 A catalog's *targets* are one column, or several with names. A column is an array with a row for
-each video, or `PerFrame`: for each video an array with a row for each of its source frames, of
-which a batch gets those of the frames that its clips show. Targets are looked up in the trainer
-when a batch is handed over; no worker ever sees one.
+each video, or `PerFrame`: for each video, an array with a row for each of its source frames. A
+batch gets the rows of the frames that its clips show. The trainer looks targets up when it hands a
+batch over; workers never see them.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from videoload.errors import CatalogError, SpecError
 
 Ints = npt.NDArray[np.int64]
 _KINDS = "biufc"  # besides text
-_LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow has not
-_ONLY = "targets"  # what a column without a name is called in messages
+_LONG = "gG"  # np.longdouble and np.clongdouble, which TensorFlow does not have
+_ONLY = "targets"  # the name of a column without a name, in messages
 
 
 class PerFrame:
-    """Targets of each source frame: where an action begins, where a hand is.
+    """Targets for each source frame, such as the phase of an action or the place of a hand.
 
         catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
 
     A batch has the rows of the frames that its clips show, [B, T, ...].
 
     Args:
-        arrays: One for each video, in the catalog's order: [frames of the file, ...], a row for
-            each source frame of the whole file in display order, all of one type and row shape.
+        arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
+            row for each source frame of the whole file in display order. All have one type and row
+            shape.
 
     Raises:
-        CatalogError: The arrays are not as described.
+        CatalogError: The arrays are not like this.
     """
 
     __slots__ = ("_arrays",)
@@ -58,7 +59,7 @@ Targets = Column | dict[str, Column]
 
 
 def checked(targets: object, videos: int) -> Targets:
-    """The targets as a catalog keeps them: read-only, of types that TensorFlow knows. Raises
+    """The targets as a catalog keeps them: read-only, with types that TensorFlow knows. Raises
     CatalogError."""
     if not isinstance(targets, Mapping):
         return _column(_ONLY, targets, videos)
@@ -76,7 +77,7 @@ def joined(parts: Sequence[Targets]) -> Targets:
     """The targets of several catalogs, one after the other. Raises CatalogError."""
     if len({_kind(part) for part in parts}) != 1:
         raise CatalogError(
-            "catalogs can be joined whose targets have the same names, shapes and types, not "
+            "to join catalogs, their targets must have the same names, shapes and types, not "
             + " and ".join(sorted({str(_kind(part)) for part in parts}))
         )
     first = parts[0]
@@ -88,8 +89,8 @@ def joined(parts: Sequence[Targets]) -> Targets:
 def batch(
     targets: Targets, videos: Ints, frames: Ints, path_of: Callable[[int], str]
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    """The targets of a batch: of these videos, int64 [B], of which these source frames are shown,
-    int64 [B, T]. Raises SpecError where a video has no target for one of them."""
+    """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
+    [B, T]. Raises SpecError if a video has no target for a frame."""
     if isinstance(targets, dict):
         return {name: _batch(column, videos, frames, path_of) for name, column in targets.items()}
     return _batch(targets, videos, frames, path_of)
@@ -98,7 +99,8 @@ def batch(
 def shapes(
     targets: Targets, frames: tuple[int, ...]
 ) -> tuple[tuple[int, ...], str] | dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of one clip's targets; a clip has as many ``frames``. Text is "str"."""
+    """Shape and type of one clip's targets. ``frames`` is the shape of a clip's frame numbers. The
+    type of text is "str"."""
 
     def shape(column: Column) -> tuple[tuple[int, ...], str]:
         if isinstance(column, PerFrame):
@@ -112,20 +114,20 @@ def shapes(
 
 
 def equal(one: Targets | None, other: Targets | None) -> bool:
-    """Whether they are the same."""
+    """Whether two targets are the same."""
     if one is None or other is None:
         return one is other
     return one is other or digest(one) == digest(other)
 
 
 def has_frames(targets: Targets | None) -> bool:
-    """Whether any of them is `PerFrame`."""
+    """Whether a column is `PerFrame`."""
     columns = targets.values() if isinstance(targets, dict) else (targets,)
     return any(isinstance(column, PerFrame) for column in columns)
 
 
 def digest(targets: Targets) -> bytes:
-    """Differs where the targets differ."""
+    """A hash of the targets."""
     found = blake2b(repr(_kind(targets)).encode(), digest_size=16)
     for column in targets.values() if isinstance(targets, dict) else (targets,):
         for array in column._arrays if isinstance(column, PerFrame) else (column,):
@@ -136,7 +138,7 @@ def digest(targets: Targets) -> bytes:
 
 
 def _array(name: str, values: object) -> npt.NDArray[Any]:
-    """A read-only array; what can be written to is copied, so that a memory map is not."""
+    """A read-only array. A writable one is copied; a read-only memory map is not."""
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -187,8 +189,8 @@ def _batch(
         array, last = column._arrays[video], int(shown.max())
         if last >= len(array):
             raise SpecError(
-                f"{path_of(video)} has per-frame targets for {len(array)} frames, and frame {last} "
-                "is shown"
+                f"{path_of(video)} has per-frame targets for {len(array)} frames, but a clip shows "
+                f"frame {last}"
             )
         rows.append(array[shown])
     return np.stack(rows)

@@ -1,11 +1,10 @@
-"""Whose turn it is, where several parts share one stream. Pure, by random access.
+"""Which part has its turn if several parts share one stream. Pure, by random access.
 
-``turns[i]`` is the part that stands at place i of an endless sequence, and how often it stood
-there before. The sequence goes in blocks in which each part has as many places as its weight says.
-Within a block, the k-th of a part's w places lies somewhere in the k-th w-th of it: drawn there
-(stratified sampling: Cochran 1977, Sampling Techniques), or in the middle. So the shares hold in
-every stretch, to within a place or two of each part, and not only on average; and parts of one
-weight stand in a new order in each block.
+``turns[i]`` is the part at place i of an endless sequence, and how many places it had before. The
+sequence consists of blocks in which each part has w places, its weight. Divide a block into w equal
+pieces: the part's k-th place is in the k-th piece, at a random point (stratified sampling: Cochran
+1977, Sampling Techniques) or in the middle. So the shares hold in every stretch, to within a place
+or two of each part, and not only on average. Parts of equal weight have a new order in each block.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import numpy.typing as npt
 from videoload.errors import SpecError
 
 Ints = npt.NDArray[np.int64]
-_LONGEST_EXACT = 1000  # blocks up to this length are tried for shares that come out exactly
-_BLOCK = 10_000  # else shares are right to a ten-thousandth
+_LONGEST_EXACT = 1000  # tries blocks up to this length for exact shares
+_BLOCK = 10_000  # if none is exact: shares to a ten-thousandth
 
 
 def weights(shares: Sequence[float]) -> list[int]:
-    """Places of each part in a block, at least one. Raises SpecError where a share is so small that
-    it would not be kept."""
+    """Places of each part in a block, at least one. Raises SpecError if a share is too small for
+    one place."""
     total = math.fsum(shares)
     wanted = [share / total for share in shares]
     for block in (*range(len(shares), _LONGEST_EXACT + 1), _BLOCK):
@@ -42,7 +41,7 @@ def weights(shares: Sequence[float]) -> list[int]:
 
 
 class Turns:
-    """``turns[i]``: (part, how often it had its turn before). ``key`` None: nothing is drawn."""
+    """``turns[i]``: (part, its number of earlier turns). ``key`` None: nothing is random."""
 
     def __init__(self, weights: Sequence[int], key: bytes | None) -> None:
         self._weights = list(weights)
@@ -60,7 +59,7 @@ class Turns:
 def _block(
     part: Ints, nth: Ints, weight: Ints, key: bytes | None, block: int
 ) -> tuple[list[int], list[int]]:
-    """Which part stands at each place of a block, and how often it stood in it before."""
+    """The part at each place of a block, and its number of earlier places in the block."""
     offset: npt.NDArray[np.float64] | float = 0.5
     if key is not None:
         drawn = shake_256(key + block.to_bytes(16, "little")).digest(8 * len(part))

@@ -133,15 +133,6 @@ def scan(
     from videoload.index.cache_folder import cache_folder
 
     catalog = sources.load(videos, root)
-    parts = sources.parts(videos, catalog)
-    notice = (
-        f"{', '.join(parts)} in {videos} are parts of a data set, not classes; for a catalog, scan "
-        f"each: videoload scan {videos}/{parts[0]} --root {videos} --output {parts[0]}.csv"
-        if parts
-        else ""
-    )
-    if notice and output is not None:
-        raise VideoloadError(notice)
     journal = None if output is None else Journal(output)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -167,7 +158,6 @@ def scan(
     if form == "table":
         folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
         tables.print_scan(rows, journal, folder, every=every)
-        print(notice, end="\n" if notice else "")
     else:
         tables.print_rows(rows, form, sys.stdout)
     if strict and any(row.damage for row in rows):

@@ -9,9 +9,6 @@ from videoload.catalog.folders import SUFFIXES, read_one_class
 from videoload.errors import VideoloadError
 from videoload.storage.roots import is_url
 
-# What people call the parts of a data set. As classes, they would label every video "train".
-_PARTS = {"train", "training", "test", "testing", "val", "valid", "validation"}
-
 
 def load(source: Path | str, root: Path | str | None) -> Catalog:
     """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders is
@@ -29,10 +26,3 @@ def load(source: Path | str, root: Path | str | None) -> Catalog:
     if source.suffix.lower() == ".csv":
         return Catalog.from_csv(source, root or source.parent)
     return Catalog.from_list(source, root or source.parent)
-
-
-def parts(source: Path | str, catalog: Catalog) -> list[str]:
-    """The parts of a data set (train, test) that a folder has where its classes should be."""
-    found = {name.lower() for name in catalog.classes}
-    ours = Path(source).is_dir() and len(found) > 1 and found <= _PARTS
-    return list(catalog.classes) if ours else []

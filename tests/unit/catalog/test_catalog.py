@@ -146,13 +146,12 @@ def test_a_catalog_is_not_equal_to_the_list_of_its_videos() -> None:
     assert catalog != list(catalog)
 
 
-def test_columns_of_defaults_are_the_same_as_none_and_take_no_memory() -> None:
+def test_columns_of_defaults_are_the_same_as_none() -> None:
     plain = Catalog(["a.avi", "b.avi"], [0, 0], ["jump"])
     spelt = Catalog(
         ["a.avi", "b.avi"], [0, 0], ["jump"], starts=[0, 0], ends=[None, -1], frames=[-1, -1]
     )
     assert plain == spelt
-    assert list(spelt._table._columns) == ["label"]
 
 
 def test_segments_of_one_file_share_one_str() -> None:

@@ -244,16 +244,46 @@ def test_a_folder_may_itself_be_reached_by_a_symlink(tmp_path: Path) -> None:
     assert (catalog.root, catalog[0].path) == (tmp_path / "real", "jump/a.avi")
 
 
-@pytest.mark.parametrize("name", [b"jump/\xff.avi", b"j\xffmp/a.avi"])
-def test_a_file_name_that_is_not_utf_8_is_refused_by_its_repr(tmp_path: Path, name: bytes) -> None:
+@pytest.mark.parametrize("name", [b"jump/\xff.avi", b"j\xffmp/b.avi", b"jump/x\xff/b.avi"])
+def test_a_name_that_is_not_utf_8_is_passed_over(
+    name: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tree(tmp_path, "jump/a.avi")
     path = os.path.join(os.fsencode(tmp_path), name)
-    os.makedirs(os.path.dirname(path))  # noqa: PTH103, PTH120 - pathlib takes no bytes
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib takes no bytes
     with open(path, "wb"):  # noqa: PTH123
         pass
-    with refused(tmp_path, repr(os.fsdecode(name)), "rename"):
+    assert pairs(Catalog.from_folder(tmp_path)) == [("jump/a.avi", "jump")]
+    assert "passed over 1 names that are not a line of UTF-8 text; videos are named" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["jump/b\nc.avi", "ju\rmp/b.avi", "jump/\n/b.avi"])
+def test_a_name_with_a_line_break_is_passed_over(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = Catalog.from_folder(tree(tmp_path, "jump/a.avi", name))
+    assert pairs(catalog) == [("jump/a.avi", "jump")]
+    assert "passed over 1 names that are not a line of UTF-8 text" in caplog.text
+    (tmp_path / "jump/a.avi").unlink()
+    with refused("*.avi", ": passed over 1 names that are not a line of UTF-8 text"):
         Catalog.from_folder(tmp_path)
 
 
-def test_a_folder_name_with_a_line_break_is_refused_in_one_line(tmp_path: Path) -> None:
-    with refused("'ju\\nmp/a.avi'", "rename"):
-        Catalog.from_folder(tree(tmp_path, "ju\nmp/a.avi"))
+@pytest.mark.parametrize("parts", [("train", "test"), ("train", "val"), ("Training", "validation")])
+def test_the_parts_of_a_data_set_are_not_taken_for_classes(
+    parts: tuple[str, str], tmp_path: Path
+) -> None:
+    tree(tmp_path, *(f"{part}/{kind}/{i}.avi" for part in parts for kind in TWO for i in range(2)))
+    with refused(tmp_path, f"{parts[0]}, {parts[1]}" if parts[1] > parts[0] else parts[0],
+                 "are parts of a data set, not classes: use Catalog.train_and_test"):  # fmt: skip
+        Catalog.from_folder(tmp_path)
+    assert Catalog.from_folder(tmp_path, classes=parts).classes == parts
+    train, test = Catalog.train_and_test(tmp_path)
+    assert train.classes == test.classes == TWO
+    assert {path.path.split("/")[0] for path in train} == {parts[0]}
+    assert {path.path.split("/")[0] for path in test} == {parts[1]}
+
+
+def test_where_there_is_another_class_train_is_one_as_well(tmp_path: Path) -> None:
+    tree(tmp_path, "train/a.avi", "bus/b.avi")  # vehicles
+    assert Catalog.from_folder(tmp_path).classes == ("bus", "train")

@@ -70,7 +70,7 @@ def test_roots_become_the_nearest_folder_above_them(tmp_path: Path) -> None:
 
 
 def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
-    with refused("all have a folder as root"):
+    with refused("all need a folder as root"):
         join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
 
 
@@ -96,7 +96,7 @@ def test_a_segment_of_two_catalogs_is_refused_unless_it_is_wanted() -> None:
 
 @pytest.mark.parametrize("wrong", [[], [catalog("a", 1), None]])
 def test_what_is_no_catalog_is_refused(wrong: Any) -> None:
-    with refused("catalogs are joined with catalogs"):
+    with refused("join takes catalogs, at least one"):
         join(wrong)
 
 
@@ -218,7 +218,7 @@ def test_shapes_of_the_parts_agree_with_the_streams() -> None:
         SpecError, match=r"part 'b' are uint8\[4, 8, 8, 3\], the stream's are uint8"
     ):
         check_shapes(mixed, ClipSpec(frames=5, size=(8, 8)))
-    with pytest.raises(SpecError, match="needs one as well"):
+    with pytest.raises(SpecError, match="needs one too"):
         check_shapes(mixed, ItemSpec("a:b", (4, 8, 8, 3), "uint8"))
 
 

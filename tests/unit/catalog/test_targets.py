@@ -146,7 +146,9 @@ def test_arrays_of_frames_are_of_one_kind(wrong: Any) -> None:
 
 def test_a_frame_without_a_target_is_named() -> None:
     catalog = CATALOG.with_targets(KINDS["per frame"])
-    with pytest.raises(SpecError, match=r"1\.avi has per-frame targets for 3 frames, and frame 3"):
+    with pytest.raises(
+        SpecError, match=r"1\.avi has per-frame targets for 3 frames, but a clip shows frame 3"
+    ):
         catalog.targets_of(np.array([1]), np.array([[2, 3]]))
 
 
@@ -154,7 +156,7 @@ def test_targets_of_one_kind_only_are_joined() -> None:
     numbers, words = CATALOG[:3].with_targets([1, 2, 3]), CATALOG[3:].with_targets(list("abc"))
     with refused("same names, shapes and types", "int64", "str"):
         join([numbers, words])
-    with refused("all have them"):
+    with refused("all need targets"):
         join([numbers, CATALOG[3:]])
     other = Catalog(["x.avi"], [0], ["sit", "stand"]).with_targets([1])
     with refused("same classes"):

@@ -39,10 +39,3 @@ def test_a_folder_that_cannot_be_read_as_classes_is_not_taken_as_one(tmp_path: P
 def test_a_single_video_is_no_catalog(tmp_path: Path) -> None:
     with pytest.raises(VideoloadError, match="is a video: give the folder that it is in"):
         sources.load(make(tmp_path, "a.avi") / "a.avi", None)
-
-
-def test_the_parts_of_a_data_set_are_not_its_classes(tmp_path: Path) -> None:
-    both = make(tmp_path / "both", "train/run/a.avi", "Val/run/b.avi")
-    assert sources.parts(both, sources.load(both, None)) == ["Val", "train"]
-    more = make(tmp_path / "more", "train/a.avi", "bus/b.avi")  # vehicles
-    assert sources.parts(more, sources.load(more, None)) == []
