@@ -1,6 +1,6 @@
 """A web server, and a public bucket of S3, for the files in one folder.
 
-It answers GET and HEAD with ranges, with the delay and the faults that it is given, and counts
+It answers GET and HEAD with ranges, with the delay, line and faults that it is given, and counts
 requests. It costs 0.1 ms a request, which is why it uses no framework.
 
     http://127.0.0.1:PORT/PATH            the file PATH of the folder, or its key in S3
@@ -13,7 +13,9 @@ import asyncio
 import json
 import re
 import threading
+from collections import deque
 from email.utils import formatdate
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import unquote
@@ -22,14 +24,19 @@ from zlib import crc32
 _RANGE = re.compile(rb"(?i)\r\nrange: *bytes=(\d+)-(\d*)")
 _MATCH = re.compile(rb"(?i)\r\nif-match: *([^\r]+)")
 COUNTS = "/counts"
+_TURN_BYTES = 8 << 10  # that a connection sends before it is the next one's turn on the line
 
 
 class ObjectServer:
     """Serves ``folder`` from a thread inside the ``with``.
 
-    ``latency_s`` is added to each answer. ``fault`` is None, a status such as 503 for every
-    request, ``"silence"`` (no answer) or ``"cut"`` (the connection is closed in the middle of an
-    answer). With ``parts`` False it sends only whole files, as Python's own server does.
+    ``latency_s`` is added to each answer. ``line_rate``: bytes/s that all answers share.
+    ``silent_after``: after so many bytes, the answers on the line go silent, once. ``fault`` is
+    None, a status such as 503 for every request, ``"silence"`` (no answer) or ``"cut"`` (the
+    connection is closed in the middle of an answer). ``statuses``: the same for single files. With
+    ``parts`` False it sends only whole files, as Python's own server does. With ``weak`` its ETags
+    are weak, so that no If-Match matches. ``elsewhere``: the URL of another server, to which each
+    request is redirected.
     """
 
     def __init__(self, folder: Path, latency_s: float = 0.0, *, bucket: str = "") -> None:
@@ -37,14 +44,23 @@ class ObjectServer:
         self.latency_s = latency_s
         self.bucket = bucket
         self.parts = True
+        self.line_rate = 0.0
+        self.silent_after = 0
         self.fault: int | str | None = None
-        self.requests: list[tuple[str, int]] = []  # the path, and how many bytes were sent
+        self.statuses: dict[str, int] = {}
+        self.weak = False
+        self.elsewhere = ""
+        self.requests: list[tuple[str, int]] = []  # the path, and how many bytes are sent
+        self.heads: list[bytes] = []  # the same requests
+        self.line_bytes = 0  # that went over the line, with all headers
         self.port = 0
         self._kept: dict[str, tuple[tuple[int, int], bytes]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
+        self._sending: deque[tuple[_Connection, memoryview]] = deque()  # in turn, over the line
+        self._line_free_at = 0.0
 
     @property
     def url(self) -> str:
@@ -83,6 +99,10 @@ class ObjectServer:
         if line[1] == COUNTS:
             told = json.dumps([len(self.requests), self.bytes_sent]).encode()
             return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(told) + told
+        self.heads.append(head)
+        if self.elsewhere:
+            where = f"{self.elsewhere}/{path}".encode()
+            return _status(307, headers=b"Location: %b\r\n" % where)
         if self.fault == "silence":
             self.requests.append((path, 0))
             return None
@@ -93,13 +113,17 @@ class ObjectServer:
             bucket, _, path = path.partition("/")
             if bucket != self.bucket:
                 return _status(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        if path in self.statuses:
+            self.requests.append((path, 0))
+            return _status(self.statuses[path])
         data = self._content(path)
         if data is None:
             self.requests.append((path, 0))
             return _status(404, b"<Error><Code>NoSuchKey</Code></Error>")
         tag = b'"%08x%x"' % (crc32(data[:4096]), self._kept[path][0][1])
+        tag = b"W/" + tag if self.weak else tag
         wanted = _MATCH.search(head)
-        if wanted and wanted[1] != tag:
+        if wanted and (self.weak or wanted[1] != tag):
             return _status(412)
         changed = formatdate(self._kept[path][0][0] / 1e9, usegmt=True).encode()
         described = b"ETag: %b\r\nLast-Modified: %b\r\nAccept-Ranges: bytes\r\n" % (tag, changed)
@@ -119,6 +143,27 @@ class ObjectServer:
         self.requests.append((path, 0 if is_head else len(data)))
         length = b"Content-Length: %d\r\n\r\n" % len(data)
         return b"".join((first, described, length, b"" if is_head else data))
+
+    def send(self, connection: _Connection, answer: bytes) -> None:
+        """Send it over the line, in turn with other answers."""
+        self._sending.append((connection, memoryview(answer)))
+        if len(self._sending) == 1:
+            self._line_free_at = max(self._line_free_at, asyncio.get_running_loop().time())
+            self._go_on()
+
+    def _go_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        if 0 < self.silent_after <= self.line_bytes:
+            self._sending.clear()
+            self.silent_after = 0
+        while self._sending and self._line_free_at <= loop.time():
+            connection, data = self._sending.popleft()
+            if (sent := connection.write(data[:_TURN_BYTES])) and data[sent:]:
+                self._sending.append((connection, data[sent:]))
+            self.line_bytes += sent
+            self._line_free_at += sent / self.line_rate
+        if self._sending:
+            loop.call_at(self._line_free_at, self._go_on)
 
     def _content(self, path: str) -> bytes | None:
         file = self.folder / path
@@ -169,19 +214,26 @@ class _Connection(asyncio.Protocol):
                 self._send(answer)
 
     def _send(self, answer: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
         if self._server.fault == "cut":
-            self._transport.write(answer[: len(answer) // 2])
-            self._transport.close()
+            self.write(memoryview(answer)[: len(answer) // 2])
+            if self._transport is not None:
+                self._transport.close()
+        elif self._server.line_rate:
+            self._server.send(self, answer)
         else:
-            self._transport.write(answer)
+            self.write(memoryview(answer))
+
+    def write(self, data: memoryview) -> int:
+        """How many bytes could be sent: none if the other side is gone."""
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        self._transport.write(data)
+        return len(data)
 
 
-def _status(number: int, body: bytes = b"") -> bytes:
-    names = {403: "Forbidden", 404: "Not Found", 412: "Precondition Failed", 503: "Slow Down"}
-    name = names.get(number, "Fault").encode()
-    return b"HTTP/1.1 %d %b\r\nContent-Length: %d\r\n\r\n%b" % (number, name, len(body), body)
+def _status(number: int, body: bytes = b"", headers: bytes = b"") -> bytes:
+    head = b"HTTP/1.1 %d %b\r\n%bContent-Length: %d\r\n\r\n"
+    return head % (number, HTTPStatus(number).phrase.encode(), headers, len(body)) + body
 
 
 def main() -> None:

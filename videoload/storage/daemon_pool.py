@@ -1,17 +1,16 @@
-"""Work in a few threads that no exit waits for, and that interrupt no other thread.
+"""A few threads that no exit waits for, and that interrupt no other thread.
 
-The standard library's pool has its threads joined when Python ends: one that waits for a silent
-server would hold up the end of its process for as long as that is silent.
+Python joins the threads of `concurrent.futures` when it ends: one that waits for a silent server
+would hold up the end of its process for as long as the server is silent.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from videoload.native import stay_in_background
@@ -27,49 +26,74 @@ class _Job(NamedTuple):
 
 
 class DaemonPool:
-    """At most ``threads`` of them, made as they are needed. What they do is begun in its order."""
+    """At most ``threads`` threads, started as they are needed. They do up to ``limit`` jobs at
+    once, in the order in which they were given."""
 
     def __init__(self, name: str, threads: int) -> None:
+        self.limit = threads
         self._name = name
-        self._most = threads
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._free = threading.Semaphore(0)  # threads that are done with what they were given
+        self._max_threads = threads
+        self._changed = threading.Condition()
+        self._jobs: deque[_Job] = deque()
+        self._running = 0
         self._threads: list[threading.Thread] = []
+        self._stopped = False
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """Have ``work`` done; what comes of it."""
-        future: Future[T] = Future()
-        self._jobs.put(_Job(future, work))
-        if not self._free.acquire(blocking=False) and len(self._threads) < self._most:
-            thread = threading.Thread(
-                target=_run, args=(self._jobs, self._free), name=self._name, daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
-        return future
+        """Do ``work`` in a thread. Returns the future of its result."""
+        job: _Job = _Job(Future(), work)
+        with self._changed:
+            self._jobs.append(job)
+            self._call_threads()
+        return job.future
+
+    def hurry(self, future: Future[Any]) -> None:
+        """Do the job of ``future`` next, if it has not begun."""
+        with self._changed:
+            job = next((job for job in self._jobs if job.future is future), None)
+            if job is not None:
+                self._jobs.remove(job)
+                self._jobs.appendleft(job)
 
     def stop(self) -> None:
-        """Begin nothing more, and wait a moment for what goes on."""
-        with suppress(Empty):
-            while True:
-                if (job := self._jobs.get_nowait()) is not None:
-                    job.future.cancel()
-        threads, self._threads = self._threads, []
-        for _ in threads:
-            self._jobs.put(None)
+        """Begin no more jobs, and wait a moment for the threads. The garbage collector may call
+        this in any thread, also within another method."""
+        with self._changed:
+            self._stopped = True
+            for job in tuple(self._jobs):
+                job.future.cancel()
+            self._changed.notify_all()
         until = time.monotonic() + _END_S
-        for thread in threads:
-            if thread is not threading.current_thread():  # the garbage collector calls anywhere
+        for thread in self._threads:
+            if thread is not threading.current_thread():
                 thread.join(max(0.0, until - time.monotonic()))
 
+    def _call_threads(self) -> None:
+        now = min(self._running + len(self._jobs), self.limit, self._max_threads)
+        self._changed.notify(max(0, now - self._running))
+        while len(self._threads) < now:
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
-def _run(jobs: SimpleQueue[_Job | None], free: threading.Semaphore) -> None:
-    stay_in_background()
-    while (job := jobs.get()) is not None:
-        if job.future.set_running_or_notify_cancel():
+    def _run(self) -> None:
+        stay_in_background()
+        while (job := self._next()) is not None:
             try:
-                job.future.set_result(job.work())
+                if job.future.set_running_or_notify_cancel():
+                    job.future.set_result(job.work())
             except BaseException as error:
                 job.future.set_exception(error)
-        del job  # what came of it would be in memory until the next one comes
-        free.release()
+            del job  # its result would stay in memory until the next job
+            with self._changed:
+                self._running -= 1
+                self._call_threads()  # the limit may be higher now
+
+    def _next(self) -> _Job | None:
+        with self._changed:
+            while not self._stopped:
+                if self._jobs and self._running < self.limit:
+                    self._running += 1
+                    return self._jobs.popleft()
+                self._changed.wait()
+        return None

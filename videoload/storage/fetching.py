@@ -1,10 +1,12 @@
-"""Requests for parts of objects: several in flight, each in a thread, made again until they are
+"""Requests for parts of objects: several at once, each in a thread, made again until they are
 answered.
 
-A storage that does not answer is nobody's fault but its own. A request is made again, at growing
-intervals, for `GIVE_UP_S`, and people are told; only then it fails, as a StorageError. So does one
-that is denied: keys expire, and others take their place. What fails at once is what the storage
-says of the object itself: it is not there (FileNotFoundError), or is another by now (ChangedError).
+A request is made again, at growing intervals, and people are told. Bytes that came are kept, and
+only the rest is asked for again. A request fails with a StorageError if nothing comes for
+`GIVE_UP_S`: that is the storage's fault, and not the video's. A refusal (403) is treated in the
+same way as long as the storage refuses all objects: keys expire, and others take their place. A
+request fails at once if the storage answers that this object is not there, or if it refuses this
+object but no others (UnavailableError), and if the object is another by now (ChangedError).
 
 A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 """
@@ -34,7 +36,10 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 GIVE_UP_S = 30.0
-_IN_FLIGHT = 32
+_FEWEST_AT_ONCE, _FIRST_AT_ONCE, _MOST_AT_ONCE = 2, 8, 32  # requests
+_SLOW, _FAST = 125e3, 250e3  # bytes/s of a request, to have fewer or more of them at once
+_FEWEST_BYTES = 32 << 10  # of a request whose rate is looked at
+_CHUNK_BYTES = 64 << 10  # the most that is asked for again after a fault
 _PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
 _TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
 _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes are waited for
@@ -52,6 +57,10 @@ class ChangedError(Exception):
     """The object is not the one whose beginning was read."""
 
 
+class UnavailableError(Exception):
+    """The storage does not give this one object, for the reason that the message says."""
+
+
 class Fetcher:
     """Fetches parts of the objects below ``url`` until it is stopped.
 
@@ -61,19 +70,20 @@ class Fetcher:
     def __init__(self, url: str, *, give_up_s: float | None = None) -> None:
         self.url = url
         self.tick: Callable[[], None] = lambda: None
-        self.coming = self.came = 0  # bytes on their way; and those that came since someone looked
+        self.coming = self.came = 0  # bytes on their way; bytes that came since the last look
         self._give_up_s = GIVE_UP_S if give_up_s is None else give_up_s
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
-        self._threads = DaemonPool("videoload-fetch", _IN_FLIGHT)
+        self._threads = DaemonPool("videoload-fetch", _MOST_AT_ONCE)
+        self._threads.limit = _FIRST_AT_ONCE
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._tell_at = 0.0
+        self._good = ""  # the name of the object that was answered last
         self._serves_parts, self._told_of_parts = True, False
 
     def start(self, work: Callable[[], T], size: int) -> Future[T]:
-        """Have ``work``, which gets up to ``size`` bytes, done in another thread. Raises
-        StorageError."""
+        """Do ``work``, which gets up to ``size`` bytes, in another thread. Raises StorageError."""
         if self._store is None:
             self._store = open_store(self.url)
         with self._lock:
@@ -88,7 +98,9 @@ class Fetcher:
                 self.coming -= size
 
     def wait(self, future: Future[T]) -> T:
-        """What comes of it. Raises what it raises, and what ``tick`` raises."""
+        """The result of what was started, which is done next. Raises what it raises, and what
+        ``tick`` raises."""
+        self._threads.hurry(future)
         is_owner = threading.get_ident() == self._owner
         while True:
             try:
@@ -99,81 +111,117 @@ class Fetcher:
                 if is_owner:
                     self.tick()
 
-    def get(self, name: str, begin: int, end: int, version: str | None = None) -> Part:
-        """The bytes [begin, end) of an object, or as many as it has; for what was started. Raises
-        StorageError, FileNotFoundError, and ChangedError where it is not of this version."""
-        part = self._get(name, begin, end, version)
-        with self._lock:
-            self.came += len(part.data)
-        return part
+    def get(self, name: str, begin: int, end: int, version: str = "") -> Part:
+        """The bytes [begin, end) of an object, or as many as it has; called by what was started.
+        ``version``: the one that the object must have, if it is known. Raises StorageError,
+        UnavailableError, ChangedError."""
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-    def _get(self, name: str, begin: int, end: int, version: str | None) -> Part:
-        from obstore.exceptions import BaseError, NotFoundError, PreconditionError
-
-        pause_s = _PAUSE_S
-        began = time.monotonic()
+        coming = _Coming(name, begin, end, version)
+        pause_s, since = _PAUSE_S, time.monotonic()
         while not self._stopped.is_set():
+            at, what = coming.at, "does not answer"
             try:
-                return self._ask(name, begin, end, version)
-            except (NotFoundError, FileNotFoundError) as error:
-                if "NoSuchBucket" in str(error):
-                    raise StorageError(f"{self.url}: {why(error)}") from None
-                raise FileNotFoundError(name) from None
-            except PreconditionError:
-                raise ChangedError from None
+                self._ask(coming)
+                with self._lock:
+                    self.came += coming.at - begin
+                return coming.part()
             except (BaseError, OSError, ValueError) as error:
                 # obstore has classes of its own, and built-in ones for what comes on the way.
+                if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+                    what = "refuses all requests"
+                    if self._gives_others(name):
+                        raise UnavailableError(why(error)) from None
                 now = time.monotonic()
-                self._tell(error, now, now - began)
-                if now - began > self._give_up_s:
+                if coming.at > at:
+                    pause_s, since = _PAUSE_S, now
+                self._note_rate(0)
+                self._tell(error, now, now - since)
+                if now - since > self._give_up_s:
                     raise StorageError(
-                        f"{self.url} does not answer for {self._give_up_s:g} s: {why(error)}"
+                        f"{self.url} {what} for {self._give_up_s:g} s: {why(error)}"
                     ) from None
             self._stopped.wait(random.uniform(0.5, 1) * pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
         raise CancelledError
 
-    def _ask(self, name: str, begin: int, end: int, version: str | None) -> Part:
+    def _ask(self, coming: _Coming) -> None:
+        is_part, begin = self._serves_parts, coming.at
+        got = self._request(coming, is_part=is_part)
+        if got is None:
+            self._serves_parts = False  # a server such as Python's own
+            return self._ask(coming)
+        self._good = coming.name
+        coming.is_of(got.meta)
+        if not is_part and begin:
+            self._tell_of_parts()
+        at, began = begin if is_part else 0, time.monotonic()
+        for chunk in got.stream(min_chunk_size=_CHUNK_BYTES):
+            coming.add(memoryview(chunk)[max(0, coming.at - at) : max(0, coming.end - at)])
+            at += len(chunk)
+            if at >= coming.end:
+                break
+        if at - begin >= _FEWEST_BYTES:
+            self._note_rate((at - begin) / max(1e-9, time.monotonic() - began))
+        return None
+
+    def _request(self, coming: _Coming, *, is_part: bool) -> GetResult | None:
+        """The answer, whose bytes come later; None if the server does not serve parts."""
         import obstore
-        from obstore.exceptions import NotSupportedError
+        from obstore.exceptions import NotSupportedError, PreconditionError
 
         assert self._store is not None
-        is_part = self._serves_parts
-        options: GetOptions = {"range": (begin, end)} if is_part else {}
-        if version is not None and version.startswith(('"', "W/")):
-            options["if_match"] = version
+        options: GetOptions = {"range": (coming.at, coming.end)} if is_part else {}
+        if coming.version.startswith('"'):  # a weak one (W/"...") never matches
+            options["if_match"] = coming.version
         try:
-            got = obstore.get(self._store, name, options=options)
-        except NotSupportedError:  # a server such as Python's own
-            self._serves_parts = False
-            return self._ask(name, begin, end, version)
+            return obstore.get(self._store, coming.name, options=options)
+        except NotSupportedError:
+            return None
+        except PreconditionError:
+            raise ChangedError from None
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise StorageError(f"{self.url}: {why(error)}") from None
+            raise UnavailableError("No such file or directory") from None
         except Exception as error:
-            if begin or "416" not in str(error):
+            if "410 Gone" in str(error):
+                raise UnavailableError(why(error)) from None
+            if coming.at or "416" not in str(error):
                 raise
             # There is no first byte, so no range of bytes: the object is empty.
-            got = obstore.get(self._store, name)
-        meta = got.meta  # made anew each time
-        now = _version(meta)
-        if version is not None and now != version:
-            raise ChangedError
-        data = memoryview(got.bytes()) if is_part else self._cut(got, begin, end)
-        return Part(data, meta["size"], now)
+            return obstore.get(self._store, coming.name)
 
-    def _cut(self, got: GetResult, begin: int, end: int) -> memoryview:
-        """The bytes [begin, end) of an object that comes from its first byte on."""
-        if begin and not self._told_of_parts:
+    def _gives_others(self, name: str) -> bool:
+        """Whether another object can be read now."""
+        import obstore
+
+        other = self._good
+        if self._store is None or other in ("", name):
+            return False
+        try:
+            obstore.get(self._store, other, options={"range": (0, 1)})
+        except Exception:
+            return False
+        return True
+
+    def _note_rate(self, rate: float) -> None:
+        """Have more requests at once if each comes fast, and fewer if they share a slow line: then
+        what is needed next comes before what is needed later."""
+        with self._lock:
+            limit = self._threads.limit
+            if rate > _FAST:
+                self._threads.limit = min(_MOST_AT_ONCE, limit + 1)
+            elif rate < _SLOW:
+                self._threads.limit = max(_FEWEST_AT_ONCE, limit * 3 // 4)
+
+    def _tell_of_parts(self) -> None:
+        if not self._told_of_parts:
             self._told_of_parts = True
             _log.warning(
                 "%s: it does not serve parts of files (HTTP Range), so that all that lies before a "
                 "part is read as well", self.url,
             )  # fmt: skip
-        pieces, at = [], 0
-        for chunk in got.stream():
-            pieces.append(bytes(memoryview(chunk)[max(0, begin - at) : max(0, end - at)]))
-            at += len(chunk)
-            if at >= end:
-                break
-        return memoryview(b"".join(pieces))
 
     def _tell(self, error: Exception, now: float, failing_s: float) -> None:
         with self._lock:
@@ -188,6 +236,32 @@ class Fetcher:
         self._threads.stop()
 
 
+class _Coming:
+    """The bytes of a part, up to ``at`` by now."""
+
+    def __init__(self, name: str, begin: int, end: int, version: str) -> None:
+        self.name, self.at, self.end, self.version = name, begin, end, version
+        self._size = 0
+        self._pieces: list[memoryview] = []
+
+    def is_of(self, meta: ObjectMeta) -> None:
+        """What comes now is of this object. Raises ChangedError."""
+        version = _version(meta)
+        if self.version and version != self.version:
+            raise ChangedError
+        self.version, self._size = version, meta["size"]
+        self.end = min(self.end, self._size)
+
+    def add(self, piece: memoryview) -> None:
+        self._pieces.append(piece)
+        self.at += len(piece)
+
+    def part(self) -> Part:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+        return Part(data, self._size, self.version)
+
+
 def _version(meta: ObjectMeta) -> str:
     """An ETag, or what else a server tells of a file; at the least, its size."""
     tag: str | None = meta.get("e_tag")
@@ -199,5 +273,5 @@ def _version(meta: ObjectMeta) -> str:
 
 
 def tells_versions(version: str) -> bool:
-    """Whether this tells another version from it, or two of one size are the same."""
+    """Whether another version of the same size would be seen to be another."""
     return not version.startswith(" ")

@@ -27,7 +27,13 @@ from cachetools import LRUCache
 
 from videoload.errors import VideoError
 from videoload.storage.daemon_pool import DaemonPool
-from videoload.storage.fetching import ChangedError, Fetcher, Part, tells_versions
+from videoload.storage.fetching import (
+    ChangedError,
+    Fetcher,
+    Part,
+    UnavailableError,
+    tells_versions,
+)  # fmt: skip
 from videoload.storage.files import SMALL_BYTES, LocalFile, VideoFile, sample_file
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
@@ -219,8 +225,8 @@ class RemoteStorage:
         asked = self._coming.pop(name, None) or self._ask_first(name)
         try:
             part = self._fetcher.wait(asked)
-        except FileNotFoundError:
-            raise VideoError(path, "cannot be opened: No such file or directory") from None
+        except UnavailableError as error:
+            raise VideoError(path, f"cannot be opened: {error}") from None
         except BaseException:
             if not asked.done():  # the wait was interrupted; the file may be asked for again
                 self._coming[name] = asked

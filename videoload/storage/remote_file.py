@@ -16,7 +16,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import NamedTuple
 
-from videoload.storage.fetching import ChangedError, Fetcher, Part
+from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.spans import Range, Spans, requests, without
 
@@ -171,7 +171,7 @@ class RemoteFile:
             self.add(part.begin, got.data)
             if len(got.data) < part.end - part.begin:
                 raise ChangedError
-        except FileNotFoundError:
+        except UnavailableError:
             raise ChangedError from None
         finally:
             with self._lock:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
-_CONNECT_S, _ANSWER_S = 5.0, 20.0  # a request that takes longer is made again
+_CONNECT_S = 5.0
+_SILENCE_S = 20.0  # a request is made again if no byte of its answer comes for so long
+_NEVER = timedelta(days=1)  # a whole answer may take any time
 _STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
 
 
@@ -68,10 +70,11 @@ def open_store(url: str) -> ObjectStore:
             client_options={
                 "allow_http": True,  # S3 has no such endpoint unless the user names one
                 "connect_timeout": timedelta(seconds=_CONNECT_S),
-                "timeout": timedelta(seconds=_ANSWER_S),
+                "read_timeout": timedelta(seconds=_SILENCE_S),
+                "timeout": _NEVER,
             },
             # Whoever asks tries again, and says so.
-            retry_config={"max_retries": 0, "retry_timeout": timedelta(seconds=_ANSWER_S)},
+            retry_config={"max_retries": 0, "retry_timeout": _NEVER},
         )
     except (BaseError, ValueError) as error:
         raise StorageError(f"{url} cannot be opened: {why(error)}") from None

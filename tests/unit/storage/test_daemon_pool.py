@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -45,7 +47,7 @@ def test_its_threads_interrupt_nobody(pool: DaemonPool) -> None:
 def test_no_more_threads_than_are_needed_nor_than_are_allowed(pool: DaemonPool) -> None:
     for _ in range(5):
         pool.start(lambda: None).result(TIMEOUT_S)
-        wait_until(lambda: pool._free._value == 1, TIMEOUT_S)
+        wait_until(lambda: not pool._running, TIMEOUT_S)
     assert running() == 1
     gate = threading.Event()
     began: list[int] = []
@@ -62,6 +64,33 @@ def test_no_more_threads_than_are_needed_nor_than_are_allowed(pool: DaemonPool) 
     assert sorted(began[:3]) == [0, 1, 2]
     assert sorted(began) == list(range(9))
     assert running() == 3
+
+
+def test_no_more_jobs_run_at_once_than_the_limit_allows_and_it_may_rise(pool: DaemonPool) -> None:
+    pool.limit = 1
+    gates = [threading.Event() for _ in range(4)]
+    asked = [pool.start(partial(gate.wait, TIMEOUT_S)) for gate in gates]
+    wait_until(asked[0].running, TIMEOUT_S)
+    assert running() == 1
+    pool.limit = 3
+    gates[0].set()
+    wait_until(lambda: all(future.running() for future in asked[1:]), TIMEOUT_S)
+    for gate in gates:
+        gate.set()
+    wait(asked, TIMEOUT_S)
+
+
+def test_a_job_that_is_waited_for_is_done_next(pool: DaemonPool) -> None:
+    pool.limit = 1
+    gate = threading.Event()
+    done: list[int] = []
+    asked: list[Future[Any]] = [pool.start(partial(gate.wait, TIMEOUT_S))]
+    asked += [pool.start(partial(done.append, number)) for number in range(4)]
+    for future in (asked[3], asked[0], Future()):  # nothing is changed by the last two
+        pool.hurry(future)
+    gate.set()
+    wait(asked, TIMEOUT_S)
+    assert done == [2, 0, 1, 3]
 
 
 def test_after_the_end_nothing_is_begun_and_no_thread_is_left(pool: DaemonPool) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks.object_server import ObjectServer
 from videoload.errors import StorageError
-from videoload.storage.fetching import ChangedError, Fetcher, Part
+from videoload.storage import fetching
+from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -34,7 +35,7 @@ def fetcher(server: ObjectServer) -> Iterator[Fetcher]:
     made.stop()
 
 
-def get(fetcher: Fetcher, name: str, begin: int, end: int, version: str | None = None) -> Part:
+def get(fetcher: Fetcher, name: str, begin: int, end: int, version: str = "") -> Part:
     return fetcher.wait(fetcher.start(partial(fetcher.get, name, begin, end, version), end - begin))
 
 
@@ -48,7 +49,7 @@ def test_a_part_comes_with_the_size_and_the_version(fetcher: Fetcher) -> None:
 
 
 def test_what_is_not_there_is_not_waited_for(fetcher: Fetcher) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UnavailableError, match="No such file"):
         get(fetcher, "b.avi", 0, 10)
 
 
@@ -76,15 +77,112 @@ def test_a_fault_that_passes_is_not_noticed(
 
 
 @pytest.mark.parametrize(
-    ("fault", "why"), [(503, "503"), (403, "403 Forbidden"), ("cut", "cannot be reached")]
+    ("fault", "what"),
+    [
+        (503, "does not answer for 0.3 s: 503"),
+        (403, "refuses all requests for 0.3 s: 403 Forbidden"),
+        (401, "refuses all requests for 0.3 s: 401 Unauthorized"),
+        ("cut", "does not answer for 0.3 s: it cannot be reached"),
+    ],
 )
 def test_a_fault_that_stays_is_named(
-    fault: int | str, why: str, fetcher: Fetcher, server: ObjectServer
+    fault: int | str, what: str, fetcher: Fetcher, server: ObjectServer
 ) -> None:
     server.fault = fault
-    with pytest.raises(StorageError, match=rf"{server.url} does not answer for 0.3 s: .*{why}"):
+    with pytest.raises(StorageError, match=f"{server.url} {what}"):
         get(fetcher, "a.avi", 0, 9)
     assert len(server.requests) > 2
+
+
+@pytest.mark.parametrize("status", [403, 401])
+def test_an_object_that_is_refused_while_others_are_given_is_named(
+    status: int, fetcher: Fetcher, server: ObjectServer
+) -> None:
+    get(fetcher, "empty.avi", 0, 9)
+    get(fetcher, "a.avi", 0, 9)
+    server.statuses["b.avi"] = status
+    with pytest.raises(UnavailableError, match=str(status)):
+        get(fetcher, "b.avi", 0, 9)
+    server.fault = status
+    with pytest.raises(StorageError, match=f"refuses all requests for 0.3 s: {status}"):
+        get(fetcher, "b.avi", 0, 9)
+
+
+def test_an_object_that_is_gone_is_named_at_once(fetcher: Fetcher, server: ObjectServer) -> None:
+    server.statuses["a.avi"] = 410
+    with pytest.raises(UnavailableError, match="410 Gone"):
+        get(fetcher, "a.avi", 0, 9)
+    assert len(server.requests) == 1
+
+
+def test_a_weak_tag_tells_versions_and_is_never_asked_for(
+    fetcher: Fetcher, server: ObjectServer
+) -> None:
+    server.weak = True
+    part = get(fetcher, "a.avi", 0, 10)
+    assert part.version.startswith('W/"')
+    assert get(fetcher, "a.avi", 10, 20, part.version).data == DATA[10:20]
+    (server.folder / "a.avi").write_bytes(b"another object")
+    with pytest.raises(ChangedError):
+        get(fetcher, "a.avi", 10, 20, part.version)
+
+
+def test_an_answer_may_take_any_time_as_long_as_bytes_come(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also longer than the storage may be silent, and than it may fail."""
+    monkeypatch.setattr("videoload.storage.roots._SILENCE_S", 0.5)
+    data = DATA * 200
+    (server.folder / "b.avi").write_bytes(data)
+    server.line_rate = len(data) / 1.5
+    fetcher = Fetcher(server.url, give_up_s=0.1)
+    assert get(fetcher, "b.avi", 0, len(data)).data == data
+    assert server.requests == [("b.avi", len(data))]
+    fetcher.stop()
+
+
+def test_what_came_before_a_silence_is_kept_and_only_the_rest_is_asked_for(
+    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.storage.roots._SILENCE_S", 0.3)
+    data = DATA * 200
+    (server.folder / "b.avi").write_bytes(data)
+    server.line_rate, server.silent_after = 3e6, 200_000
+    fetcher = Fetcher(server.url, give_up_s=0.1)
+    assert get(fetcher, "b.avi", 0, len(data)).data == data
+    first, second = server.requests
+    assert first == ("b.avi", len(data))
+    assert second[1] <= len(data) - 200_000 + fetching._CHUNK_BYTES
+    fetcher.stop()
+
+
+def test_fewer_requests_are_made_at_once_where_the_line_is_slow(
+    fetcher: Fetcher, server: ObjectServer
+) -> None:
+    (server.folder / "b.avi").write_bytes(DATA * 32)
+
+    def limit_after(rate: float, parts: int) -> int:
+        server.line_rate = rate
+        asked = [
+            fetcher.start(partial(fetcher.get, "b.avi", 0, 1 << 16), 1 << 16) for _ in range(parts)
+        ]
+        for future in asked:
+            assert len(fetcher.wait(future).data) == 1 << 16
+        return fetcher._threads.limit
+
+    assert limit_after(300e3, 12) < 4
+    assert limit_after(1e9, 40) == 32
+
+
+def test_what_is_waited_for_comes_before_what_is_not(
+    fetcher: Fetcher, server: ObjectServer
+) -> None:
+    (server.folder / "b.avi").write_bytes(DATA * 32)
+    server.line_rate = 1e6
+    asked = [fetcher.start(partial(fetcher.get, "b.avi", 0, 1 << 16), 1 << 16) for _ in range(30)]
+    fetcher.wait(asked[-1])
+    assert sum(future.done() for future in asked) < 15
+    fetcher.stop()
 
 
 def test_people_are_told_of_a_fault_once_in_a_while(

@@ -94,6 +94,33 @@ def test_a_web_server_gives_what_the_folder_gives(
     assert any(not here.index(path).is_proven for path in good)
 
 
+def test_a_server_of_weak_tags_gives_what_the_folder_gives(
+    folder: Path, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of files that come in more than one part."""
+    monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
+    server.weak = True
+    assert same(Decoder(folder), Decoder(server.url), folder)
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [(404, "No such file or directory"), (410, "410 Gone"), (403, "403 Forbidden")],
+)
+def test_a_file_that_alone_is_not_given_is_a_bad_video(
+    status: int, why: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if its first part was given."""
+    monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
+    decoder, path = Decoder(server.url), "jump/long.avi"
+    decoder.fingerprint("walk/gop12.avi")
+    storage_of(decoder).resolve(path)
+    server.statuses[path] = status
+    decoder.fingerprint("walk/b_frames.avi")
+    for _ in range(2):
+        assert decoded(decoder, path, 0) == f"{path}: cannot be opened: {why}"
+
+
 def keep_in(folder: Path) -> Keep:
     keep = Keep.of(folder, None)
     assert keep is not None
@@ -348,7 +375,7 @@ def test_no_more_is_asked_for_ahead_than_memory_is_meant_for(tmp_path: Path) -> 
             storage.expect(f"{number}.avi")
         assert storage.is_busy
         assert 64 <= len(storage._coming) <= 65  # of a megabyte each
-        wait_until(lambda: len(server.requests) == 32, 10 * SECOND)
+        wait_until(lambda: len(server.requests) == 8, 10 * SECOND)
 
 
 def test_for_a_folder_that_is_full_nothing_more_is_fetched(
