@@ -1,9 +1,9 @@
-"""One client under fire: faults of every kind while it streams, and the stream must not change.
+"""Injects faults of every kind while a client streams; the stream must not change.
 
     python -m tests.faults.chaos --batches 20000 --faults 400 --seed 1
-    python -m tests.faults.chaos --without "endless message"       # a fault, or several, left out
+    python -m tests.faults.chaos --without "endless message"       # leaves out a kind of fault
     python -m tests.faults.chaos --only "lying worker"
-    python -m tests.faults.chaos --receivers 2                     # pixels by way of those
+    python -m tests.faults.chaos --receivers 2                     # pixels through receivers
 
 Two local workers and three that dial in (one straight, one through a proxy, one through a proxy
 under CURVE keys) decode shuffled epochs of small videos, some of them bad. A script that follows
@@ -58,13 +58,13 @@ PROJECT = Path(__file__).parents[2]
 BATCH = 4
 LOCALS = 2
 STALL_S = 1.5 * SECOND
-PATIENCE_S = 30 * SECOND  # the longest that anything here waits for anything
-# So that the script does not run away from the fleet, a consumer with more than so many faults
-# whose targets are on their way back (a refused worker rests) reads no further for a while.
+PATIENCE_S = 30 * SECOND  # the longest that anything here waits
+# The script must not run ahead of the workers. If more than this many faults wait for targets that
+# are on their way back (a refused worker rests), the consumer stops reading for a while.
 MAX_WAITING = 3
 TARGET_S = 10 * SECOND
-# More than that at the end than after the warm-up is a leak. The allocator keeps the most that was
-# in use, by strangers and trainer together: 120 endless messages leave 40 MB, and 40 leave 35.
+# If more is held at the end than after the warm-up, that is a leak. The allocator keeps the most
+# that strangers and trainer used together: 120 endless messages leave 40 MB, and 40 leave 35.
 RSS_MB = 64.0
 
 STRAIGHT, PROXIED, SEALED = "dialled in", "through a proxy", "CURVE through a proxy"
@@ -83,7 +83,7 @@ KILL, CRASH, HANG, LEAVE, SLOW = (
 DEADLY = {KILL: signal.SIGKILL, CRASH: signal.SIGSEGV, LEAVE: signal.SIGTERM}
 CUT_ALL = "cut all connections"
 ALL_AT_ONCE = "SIGKILL to all at once"
-FROZEN = "frozen storage"  # stood in for by SIGSTOP to all workers
+FROZEN = "frozen storage"  # simulated by SIGSTOP to all workers
 JOIN = "a worker joins, later leaves"
 WRONG_ROOT, EMPTY_ROOT, HALF_ROOT = "wrong root", "empty root", "half-copied root"
 LIAR = "lying worker"
@@ -91,8 +91,8 @@ POISON, ENDLESS = "poisonous message", "endless message"
 STRANGER = "a stranger"
 RECEIVER = "a receiver"
 GUESTS = (JOIN, WRONG_ROOT, EMPTY_ROOT, HALF_ROOT)  # worker processes that come and go
-FREEZE_S = 4 * SECOND  # well beyond what a worker that hangs is given
-ENDLESS_MB = 256  # who has taken so much of one message takes all of it
+FREEZE_S = 4 * SECOND  # well above the deadline of a hanging worker
+ENDLESS_MB = 256  # a peer that accepted this much of one message accepts all of it
 
 
 # The script
@@ -100,7 +100,8 @@ ENDLESS_MB = 256  # who has taken so much of one message takes all of it
 
 @dataclass(frozen=True)
 class Planned:
-    """``what`` happens to ``whom`` after ``batch`` batches, and is undone ``undo`` batches on."""
+    """``what`` happens to ``whom`` after ``batch`` batches, and is undone ``undo``
+    batches later."""
 
     batch: int
     what: str
@@ -117,8 +118,8 @@ def plan_faults(
     *,
     receivers: int = 0,
 ) -> list[Planned]:
-    """What happens, in order. Every kind to every target in turn, in a drawn order; one in seven
-    comes on the heels of the one before. ``chosen``: whether a kind of fault, by name, happens."""
+    """The faults, in order. Every kind happens to every target in turn, in random order; one fault
+    in seven follows directly on the one before. ``chosen`` decides by name which kinds happen."""
     draw = random.Random(seed)
     kinds = [
         *[(what, LOCAL) for what in (KILL, CRASH, HANG, LEAVE, SLOW)] * 3,
@@ -152,7 +153,7 @@ def plan_faults(
     return planned
 
 
-# MessagePack's names of the messages that go either way.
+# MessagePack's names of the messages in each direction.
 HELD_BY = {
     Way.UP: [b"\xa6result", b"\xa9heartbeat"],
     Way.DOWN: [b"\xa5lease", b"\xa9heartbeat"],
@@ -181,13 +182,14 @@ BAD = {"a/header.avi", "b/text.avi"}
 
 
 def make_roots(videos: Path, folder: Path) -> dict[str, Path]:
-    """Where workers look that were started in the wrong place."""
+    """The roots of workers that were started in the wrong place."""
     roots = {what: folder / what for what in (WRONG_ROOT, EMPTY_ROOT, HALF_ROOT)}
     for root in roots.values():
         root.mkdir(parents=True)
     for number, path in enumerate(sorted(videos.rglob("*.avi"))):
         name = path.relative_to(videos)
-        # Another take under the same name; and of the copy, a third is there, a third was cut off.
+        # Other pictures under the same names. In the half-copied root, a third of the files is
+        # complete and a third is cut off.
         make_avi(roots[WRONG_ROOT] / name, frames=60, size=(40, 48), seed=1000 + number)
         if number % 3:
             copy = roots[HALF_ROOT] / name
@@ -198,7 +200,8 @@ def make_roots(videos: Path, folder: Path) -> dict[str, Path]:
 
 
 def clip_of(epoch_batches: int, videos: int) -> ClipSpec:
-    """Clips of 4 frames of 32x32, so many of each video that an epoch has about so many batches."""
+    """Clips of 4 frames of 32x32, with as many of each video as an epoch of about this length
+    needs."""
     return ClipSpec(
         frames=4, stride=2, resize=36, size=(32, 32), crop="random", flip=True,
         sampling="random", clips_per_video=max(1, epoch_batches * BATCH // videos),
@@ -206,7 +209,7 @@ def clip_of(epoch_batches: int, videos: int) -> ClipSpec:
 
 
 def samples_of(batch: Any) -> Iterator[tuple[int, bytes]]:
-    """What makes a sample of a batch: its video and its frames."""
+    """What identifies a sample of a batch: its video and its frames."""
     info = batch[2]
     for video, frames in zip(info.video, info.frames, strict=True):
         yield int(video), frames.tobytes()
@@ -217,8 +220,8 @@ def samples_of(batch: Any) -> Iterator[tuple[int, bytes]]:
 
 @contextmanager
 def keys_at(address: str) -> Iterator[None]:
-    """A client with keys uses them at ``address`` alone: the same client then takes workers that
-    have keys and, at its other loopback addresses, workers that have none."""
+    """Gives the client keys only for ``address``. At its other loopback addresses it then takes
+    workers without keys."""
 
     def router(context: Any, endpoint: str, *, keys: Any = None, **options: Any) -> Router:
         return Router(context, endpoint, keys=keys if endpoint == address else None, **options)
@@ -228,7 +231,7 @@ def keys_at(address: str) -> Iterator[None]:
 
 
 class Fleet:
-    """The workers that dial in, by role, and who of all workers is where."""
+    """The workers that dial in, by role, and the process ids of all workers."""
 
     def __init__(self, client: Client, root: Path, log: Path, stack: ExitStack) -> None:
         self._client = client
@@ -241,7 +244,7 @@ class Fleet:
         stack.callback(self._end)
 
     def can(self, role: str, *dial: str, root: Path | None = None) -> None:
-        """How a role is started: the arguments after ``videoload worker``, and what it reads if
+        """How a role is started: the arguments after ``videoload worker``, and its root if that is
         not the videos."""
         self._dial[role] = dial
         self._roots[role] = root or self._root
@@ -264,7 +267,7 @@ class Fleet:
         self.by_role[role] = worker
 
     def reap(self) -> None:
-        """Forget those that have ended."""
+        """Forget the workers that have ended."""
         self._all = [worker for worker in self._all if worker.poll() is None]
 
     def connected(self) -> set[int]:
@@ -283,13 +286,13 @@ class Fleet:
         return worker.pid if there else None
 
     def complete(self, roles: tuple[str, ...] = ROLES) -> bool:
-        """Whether all are there that should be, and nobody else."""
+        """Whether exactly the workers that should be there are there."""
         self.reap()
         wanted = {self.by_role[role].pid for role in roles}
         return self.connected() == wanted | {*self.local()} and len(self.local()) == LOCALS
 
     def see_off_guests(self) -> None:
-        """Tell those to go that came for a while, and wait for them and for those told before."""
+        """Tell the guests to leave, and wait for them and for the guests that were told before."""
         staying = [self.by_role[role] for role in ROLES]
         guests = [worker for worker in self._all if worker not in staying]
         for guest in guests:
@@ -303,13 +306,13 @@ class Fleet:
             worker.wait()
 
 
-# What is found
+# Results
 
 
 @dataclass
 class Strike:
-    """A worker was made to stop working at ``began`` (s), while it owed clips of batch ``step``;
-    that batch came ``took_s`` later."""
+    """A worker was stopped at ``began`` (s), while it owed clips of batch ``step``; that batch
+    arrived ``took_s`` later."""
 
     kind: str
     local: bool
@@ -329,7 +332,7 @@ class Left:
 
     @classmethod
     def now(cls) -> Left:
-        """Of this process."""
+        """What this process holds."""
         return cls(
             len(descriptors()),
             len(os.listdir("/proc/self/task")),
@@ -338,7 +341,7 @@ class Left:
         )
 
     def beyond(self, before: Left) -> list[str]:
-        """What is more than before."""
+        """What is held more than before."""
         found = [
             f"{name}: {here} now, {there} before"
             for name, here, there in (
@@ -355,7 +358,7 @@ class Left:
 
 @dataclass
 class Report:
-    """What a run was, and all that was wrong with it."""
+    """The settings of a run, and everything that was wrong."""
 
     batches: int
     epochs: int
@@ -377,7 +380,8 @@ class Report:
     after: Left | None = None
 
     def survived(self) -> list[bool]:
-        """For each injected fault: all batches until the next one (16 at least) are right."""
+        """For each injected fault, whether all batches until the next one (at least 16)
+        are right."""
         marks = [batch for batch, _, _ in self.injected] + [self.batches]
         return [
             not any(first <= bad < max(last, first + 16) for bad in self.differing)
@@ -385,7 +389,7 @@ class Report:
         ]
 
     def tables(self) -> list[Table]:
-        """For people, and for Markdown."""
+        """The tables, readable for people and as Markdown."""
         faults = Table(box=box.MARKDOWN, title=None)
         for name in ("fault", "whom", "injected", "survived"):
             faults.add_column(name, justify="left" if name in ("fault", "whom") else "right")
@@ -448,21 +452,21 @@ class Chaos:
     ) -> None:
         self._client = client
         self._draw = random.Random(seed)
-        self._threads: list[threading.Thread] = []  # of faults that take their time
+        self._threads: list[threading.Thread] = []  # faults that take their time
         self._frozen = False
         self._fleet = fleet
         self._proxies = proxies
         self._report = report
         self._waiting: list[Planned] = []
         self._undo: list[tuple[int, Callable[[], None]]] = []
-        self._busy: set[str] = set()  # roles that are not as they should be, by our own doing
+        self._busy: set[str] = set()  # roles that we have disturbed ourselves
         self._armed: list[tuple[int, Planned]] = []  # armed after so many batches
         self._open: list[Strike] = []
         self._batch = 0
-        self._patient_from = 0  # batches, since it was waited in vain for a target
+        self._patient_from = 0  # batches since a target was missing
 
     def after(self, batch: int, due: list[Planned]) -> None:
-        """``batch`` batches are here; do what is due."""
+        """``batch`` batches have arrived: do what is due."""
         self._batch = batch
         now = time.monotonic()
         for strike in [s for s in self._open if s.step < batch]:
@@ -485,7 +489,7 @@ class Chaos:
         self._fleet.reap()
 
     def settle(self) -> None:
-        """Undo what is still to be undone."""
+        """Undo everything that is still to be undone."""
         self._note_armed()
         for proxy in self._proxies.values():
             proxy.disarm()
@@ -497,7 +501,7 @@ class Chaos:
         self._report.injected.sort()
 
     def unfinished(self) -> list[Planned]:
-        """What did not happen, for want of a target or of a message that it fits."""
+        """Faults that did not happen because there was no target, or no message that they fit."""
         return self._waiting + [planned for _, planned in self._armed]
 
     def _try_all(self) -> None:
@@ -508,7 +512,7 @@ class Chaos:
         return sum(not {planned.whom, planned.what} & self._busy for planned in self._waiting)
 
     def _note_armed(self) -> None:
-        """Those that have happened by now."""
+        """Note the armed faults that have happened by now."""
         armed = {id(fault) for proxy in self._proxies.values() for fault in proxy.armed}
         for at, planned in list(self._armed):
             if id(planned.fault) not in armed:
@@ -516,7 +520,7 @@ class Chaos:
                 self._report.injected.append((at, planned.what, planned.whom))
 
     def _try(self, planned: Planned) -> bool:
-        """False if its target is not there."""
+        """Start a fault. Returns False if its target is missing."""
         what, whom = planned.what, planned.whom
         if planned.fault is not None:
             return self._break_wire(planned, planned.fault, self._proxies[whom])
@@ -666,8 +670,8 @@ class Chaos:
         return True
 
     def _freeze(self) -> bool:
-        """All workers stop at once, those that are started meanwhile as well; then all go on. What
-        another fault has stopped or ended stays so."""
+        """Stop all workers at once, including workers that start meanwhile, then let all continue.
+        Workers that another fault has stopped or ended stay so."""
         if self._frozen:
             return False
         self._frozen = True
@@ -689,7 +693,7 @@ class Chaos:
         return True
 
     def _call(self, what: str) -> bool:
-        """A stranger calls: it has no key and is no worker."""
+        """A stranger connects: it has no key and is not a worker."""
         endpoint = self._client.endpoints[0]
         if what == POISON:
             self._start(lambda: poison(endpoint, self._draw.getrandbits(32)))
@@ -722,8 +726,8 @@ class Chaos:
             self._undo.append((at + 1, lambda: _signal(pid, signal.SIGCONT)))
 
     def _strike(self, kind: str, pid: int, number: signal.Signals, *, local: bool) -> None:
-        """Signal a worker from the client's I/O thread, where what it owes cannot change
-        meanwhile. Which batch it owes a part of is known there alone, hence the way in."""
+        """Signal a worker from the client's I/O thread, where its debts cannot change meanwhile.
+        Only that thread knows which batch the worker owes a part of."""
         done = threading.Event()
         client = self._client._engine
 
@@ -761,8 +765,8 @@ def run(
     chosen: Callable[[str], bool] = lambda what: True,
     receivers: int = 0,
 ) -> Report:
-    """Stream at least ``batches`` batches under ``faults`` faults, of the ``chosen`` kinds;
-    ``folder`` is for the videos, the keys and what the workers print."""
+    """Stream at least ``batches`` batches under ``faults`` faults of the ``chosen`` kinds.
+    ``folder`` holds the videos, the keys and the workers' output."""
     catalog = make_videos(folder / "videos")
     clip = clip_of(epoch_batches, len(catalog))
     options: dict[str, Any] = {"shuffle": True, "seed": seed}
@@ -822,7 +826,7 @@ def run(
 
 
 def _recover(chaos: Chaos, fleet: Fleet, proxies: dict[str, Proxy], report: Report) -> None:
-    """Whole again: all that was broken is mended, and all workers come back."""
+    """Mend everything that was broken, and wait until all workers are back."""
     chaos.settle()
     for proxy in proxies.values():
         proxy.release()
@@ -910,7 +914,7 @@ def _judge(
     def left() -> list[str]:
         return [what for what in Left.now().beyond(empty) if "res" not in what]
 
-    with suppress(TimeoutError):  # a thread that was joined is still the kernel's for a moment
+    with suppress(TimeoutError):  # a joined thread stays in the kernel for a moment
         wait_until(lambda: not left(), 2 * SECOND)
     report.wrong += [f"after closing, {what}" for what in left()]
 

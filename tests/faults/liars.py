@@ -1,9 +1,9 @@
-"""Workers that lie, played by the test: in any field of any message, and in the pixels.
+"""Workers that lie, played by the test, in any field of any message and in the pixels.
 
-A lie is what an honest worker would say at that moment, with a field or two replaced by something
-else: of the same kind, of another kind, too large, or true of somebody else. One thing no liar here
-knows is the fingerprint of a file that it has not: who has the files, names the right one, and
-sends other pixels cannot be told from an honest worker.
+A lie is what an honest worker would say at that moment, with a field or two replaced: by something
+of the same kind, of another kind, too large, or true of another worker. No liar here knows the
+fingerprint of a file that it does not have. A worker that has the files, names the right one and
+sends other pixels cannot be told from an honest one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from videoload.transport.messages import (
     unpack_from_trainer,
 )
 
-# What each message is made of, as messages.py has it; a test compares the two.
+# The fields of each message, as in messages.py; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates", "apart"),
@@ -51,7 +51,7 @@ VALUES: list[Any] = NUMBERS + OTHERS
 
 
 class Liar:
-    """One that has dialled in, with the leases that it was given. Used by one thread."""
+    """A liar that has dialled in, with the leases that it was given. Used by one thread."""
 
     def __init__(self, endpoint: str, name: str) -> None:
         self._dealing = dealer(endpoint, linger_ms=0)
@@ -78,7 +78,7 @@ class Liar:
         self._dealing.__exit__(None, None, None)
 
     def hear(self, timeout_ms: int = 0) -> None:
-        """Take note of what the trainer has said; who is refused comes again, as another one."""
+        """Read what the trainer has said. A refused liar dials in again as another one."""
         while self._socket.poll(timeout_ms):
             timeout_ms = 0
             message: FromTrainer = unpack_from_trainer(self._socket.recv_multipart())
@@ -92,7 +92,7 @@ class Liar:
                 self.say("hello", worker=f"{self.name}.{self.refused}")
 
     def say(self, kind: str, pixels: str = "right", **replaced: Any) -> None:
-        """A message of that kind about what is owed, with these fields replaced."""
+        """Send a message of that kind about what is owed, with these fields replaced."""
         lease = next(iter(self.leases.values()), None)
         message = {**self._honest(kind, lease), **replaced}
         frames = [VERSION, msgspec.msgpack.encode({"type": kind, **message})]
@@ -134,7 +134,7 @@ class Liar:
 
 
 def draw_lie(draw: random.Random) -> tuple[str, str, dict[str, Any]]:
-    """A message that is wrong in no field, in one or in two: its kind, its pixels, the fields."""
+    """A message with no lie, one or two: in its kind, its pixels, or its fields."""
     kind = draw.choice(["result"] * 4 + ["failed"] * 4 + [*FIELDS])
     fields = draw.sample(FIELDS[kind], draw.randint(0, min(2, len(FIELDS[kind]))))
     pixels = "right" if draw.random() < 0.7 else draw.choice(PIXELS)
@@ -142,7 +142,7 @@ def draw_lie(draw: random.Random) -> tuple[str, str, dict[str, Any]]:
 
 
 class LyingWorker:
-    """A liar in a thread, until it is stopped: to each lease it says something else."""
+    """A liar in a thread, until it is stopped. It answers each lease with a lie."""
 
     def __init__(self, endpoint: str, name: str, seed: int) -> None:
         self._over = threading.Event()
@@ -153,7 +153,7 @@ class LyingWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Have it hang up. Raises what went wrong with it."""
+        """Make it hang up. Raises what went wrong in it."""
         self._over.set()
         self._thread.join()
         if self.error is not None:

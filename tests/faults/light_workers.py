@@ -1,8 +1,8 @@
 """Hundreds of workers in one process: `python -m tests.faults.light_workers ENDPOINT ROOT COUNT`.
 
-Each has the connection of a real one: it greets, beats, rests when it is refused and dials again.
-One thread and one decoder do the work of all of them. Prints how many are welcome, when that
-changes, and why others are not.
+Each has the connection of a real worker: it says HELLO, sends heartbeats, rests when it is refused,
+and dials again. One thread and one decoder do the work of all. The program prints how many are
+admitted whenever that changes, and why others are not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TURN_MS = 50
 
 
 def main(endpoint: str, root: str, count: int) -> None:
-    """For ever."""
+    """Run for ever."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     settings = WorkerSettings([endpoint], root=root)

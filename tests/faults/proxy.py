@@ -1,4 +1,4 @@
-"""A proxy between workers that dial in and their trainer, which breaks what it is told to break.
+"""A proxy between workers that dial in and their trainer; it injects faults on request.
 
 It understands ZMTP 3 just enough to act on whole messages:
 
@@ -9,12 +9,12 @@ Commands (the handshake) pass untouched. Under CURVE each frame of a message is 
 its own, and counts here as a message of one frame.
 
 A `Fault` is armed with `Proxy.arm` and happens to the next message that it fits, once. Where in a
-message it strikes is drawn from a seeded generator. Everything after a fault goes on as before, as
-far as the two ends let it.
+message it strikes is drawn from a seeded generator. After a fault everything continues as before,
+as far as the two ends allow.
 
-What it must not do on an open connection: change the pixels or the fields of a message and keep
-their lengths. Nothing but CURVE (or TCP's own checksum) tells such bytes from true ones, so there
-`FLIP` and `LIE` strike the version frame only, and anything at all under CURVE.
+On an open connection it must not change the pixels or the fields of a message and keep their
+lengths: only CURVE (or TCP's own checksum) could notice that. So `FLIP` and `LIE` strike only the
+version frame, but any frame under CURVE.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Frame(NamedTuple):
         return bool(self.flags & _COMMAND)
 
     def encode(self, missing: int = 0) -> bytes:
-        """As it goes over the wire; with ``missing``, the body is so much shorter than said."""
+        """The bytes on the wire. With ``missing``, the body is that much shorter than its header
+        says."""
         length = len(self.body)
         flags = self.flags & ~_LONG | (_LONG if length > 255 else 0)
         header = bytes([flags]) + length.to_bytes(8 if length > 255 else 1, "big")
@@ -66,22 +67,22 @@ Message = list[Frame]
 
 
 class Kind(StrEnum):
-    """What can happen to a message."""
+    """The faults that can happen to a message."""
 
-    CUT = "cut"  # the connection is reset instead of it
+    CUT = "cut"  # the connection is reset instead of sending it
     CUT_WITHIN = "cut within a message"  # a part of it is sent, then the connection ends
-    DELAY = "delay"  # it and all behind it come ``delay_s`` later
-    HOLD = "hold"  # from it on nothing passes in either direction, until `release`
+    DELAY = "delay"  # it and everything after it come ``delay_s`` later
+    HOLD = "hold"  # from here on nothing passes in either direction, until `release`
     DUPLICATE = "duplicate"
     DROP = "drop"
     SWAP = "swap"  # it comes after its successor
     TRUNCATE = "truncate"  # a frame is shorter, and says so
-    LIE = "truncate and lie"  # a frame is shorter than it says
+    LIE = "truncate and lie"  # a frame is shorter than its header says
     FLIP = "flip bytes"
 
 
 class Way(StrEnum):
-    """Where a message goes."""
+    """The direction of a message."""
 
     UP = "to the trainer"
     DOWN = "to the worker"
@@ -89,7 +90,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Fault:
-    """Do ``kind`` to the next message that goes ``way`` and holds the bytes ``holding``."""
+    """Do ``kind`` to the next message in direction ``way`` that contains the bytes ``holding``."""
 
     kind: Kind
     way: Way = Way.UP
@@ -122,8 +123,8 @@ class _Pump:
 
 
 class Proxy:
-    """Listens at ``endpoint`` and connects all that comes to ``target``. Use it in a ``with``
-    statement; all connections end with it."""
+    """Listens at ``endpoint`` and connects everything that comes to ``target``. Use it in a
+    ``with`` statement; all connections end with it."""
 
     def __init__(self, target: str, seed: int = 0) -> None:
         url = urlsplit(target)
@@ -152,28 +153,28 @@ class Proxy:
     # Called from any thread
 
     def arm(self, *faults: Fault) -> None:
-        """These will happen, each to the first message that it fits."""
+        """Let these faults happen, each to the first message that it fits."""
         with self._lock:
             self._armed += faults
 
     @property
     def armed(self) -> list[Fault]:
-        """What has not happened yet."""
+        """The faults that have not happened yet."""
         with self._lock:
             return list(self._armed)
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of connections now."""
         return len(self._connections)
 
     def disarm(self) -> None:
-        """What has not happened yet will not happen."""
+        """Drop the faults that have not happened yet."""
         with self._lock:
             self._armed.clear()
 
     def release(self) -> None:
-        """End a `Kind.HOLD`: all that was held goes on, in order."""
+        """End a `Kind.HOLD`: everything that was held continues, in order."""
         self._call(self._open.set)
 
     def cut_all(self) -> None:
@@ -212,7 +213,7 @@ class Proxy:
             for connection in list(self._connections):
                 connection.cut()
             self._open.set()
-            while self._connections:  # they see that they were cut
+            while self._connections:  # so that they notice the cut
                 await asyncio.sleep(0.01)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -228,7 +229,7 @@ class Proxy:
             asyncio.ensure_future(self._pump(_Pump(connection, Way.UP, reader, up))),
             asyncio.ensure_future(self._pump(_Pump(connection, Way.DOWN, theirs, writer))),
         ]
-        try:  # one side's end is the other's
+        try:  # one side's end ends the other
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for pump in pumps:
@@ -242,7 +243,7 @@ class Proxy:
         with suppress(asyncio.IncompleteReadError, OSError):
             await self._open.wait()
             left = GREETING_BYTES
-            while left:  # piece by piece: each end waits for the other's first bytes
+            while left:  # piece by piece, since each end waits for the other's first bytes
                 data = await pump.reader.read(left)
                 if not data:
                     return
@@ -272,7 +273,7 @@ class Proxy:
             fault = None
         if fault is not None:
             await self._ACTS[fault.kind](self, pump, message, fault)
-            # Counted when it is done: who waits for the count sees its effect.
+            # Counted when it is done, so that the count shows the effect.
             self.done[fault.kind] += 1
         else:
             await self._send(pump, encode(message))
@@ -295,7 +296,7 @@ class Proxy:
     async def _cut_within(self, pump: _Pump, message: Message, fault: Fault) -> None:
         data = encode(message)
         await self._send(pump, data[: self._draw.randrange(1, len(data))])
-        pump.connection.over = True  # a clean end, after a part of a message
+        pump.connection.over = True  # a clean end, in the middle of a message
 
     async def _delay(self, pump: _Pump, message: Message, fault: Fault) -> None:
         await asyncio.sleep(fault.delay_s)

@@ -1,4 +1,5 @@
-"""The other side, played by the test: bare sockets that say what no worker and no trainer would."""
+"""The other side, played by the test: bare sockets that send what no worker and no trainer would
+send."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def dealer(endpoint: str, linger_ms: int = 1000) -> Iterator[zmq.Socket[bytes]]:
 
 
 def answer(made: zmq.Socket[bytes], timeout_s: float = 5 * SECOND) -> FromTrainer:
-    """What the trainer says next, its heartbeats apart."""
+    """The trainer's next message, ignoring its heartbeats."""
     deadline = time.monotonic() + timeout_s
     while made.poll(max(0, int(1000 * (deadline - time.monotonic())))):
         message = unpack_from_trainer(made.recv_multipart())
@@ -54,14 +55,14 @@ def answer(made: zmq.Socket[bytes], timeout_s: float = 5 * SECOND) -> FromTraine
 
 
 def answer_if_any(made: zmq.Socket[bytes]) -> FromTrainer | None:
-    """What the trainer has said."""
+    """What the trainer has said, if anything."""
     with suppress(zmq.Again):
         return unpack_from_trainer(made.recv_multipart(zmq.DONTWAIT))
     return None
 
 
 def say(made: zmq.Socket[bytes], message: FromWorker, *pixels: bytes) -> None:
-    """A message to the trainer."""
+    """Send a message to the trainer."""
     made.send_multipart([*pack(message), *pixels])
 
 
@@ -98,7 +99,7 @@ class Trainer:
         self.say(Welcome(self.beat_s))
 
     def hear(self, timeout_s: float = 5 * SECOND) -> FromWorker:
-        """What the worker says next; the pixels of a RESULT are in ``pixels``."""
+        """The worker's next message; the pixels of a RESULT are in ``pixels``."""
         if not self._router.socket.poll(int(1000 * timeout_s)):
             pytest.fail(f"not a word within {timeout_s:g} s: {self.worker.err}")
         got = self._router.receive()
@@ -109,16 +110,16 @@ class Trainer:
         return message
 
     def answer(self, timeout_s: float = 5 * SECOND) -> FromWorker:
-        """What the worker says next, its heartbeats apart."""
+        """The worker's next message, ignoring its heartbeats."""
         deadline = time.monotonic() + timeout_s
         while isinstance(message := self.hear(timeout_s), Heartbeat):
             assert time.monotonic() < deadline
         return message
 
     def say(self, message: FromTrainer) -> None:
-        """A message to the worker."""
+        """Send a message to the worker."""
         assert self._router.send(self.peer, message)
 
     def say_raw(self, *frames: bytes) -> None:
-        """Whatever it is."""
+        """Send any bytes."""
         self._router.socket.send_multipart([self.peer, *frames])

@@ -1,4 +1,4 @@
-"""Strangers at a trainer's port: they say what no worker would, and belong to nobody."""
+"""Strangers at a trainer's port: they send what no worker would send, and belong to nobody."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HELLO = {
 
 
 def poison(endpoint: str, seed: int) -> None:
-    """Messages that are nearly of the protocol, with what a program may stumble at."""
+    """Messages that almost follow the protocol, with contents that may break a program."""
     draw = random.Random(seed)
     messages = [
         {**_HELLO, "token": "\N{SNOWMAN}"},
@@ -54,14 +54,14 @@ def poison(endpoint: str, seed: int) -> None:
 
 
 def endless(endpoint: str, most_mb: int) -> int:
-    """One message of parts without end, over a bare socket: how many MB of it were taken before the
-    other side hung up; no more than about ``most_mb`` are sent."""
+    """Send one message with endless parts over a bare socket. Returns how many MB of it were
+    accepted before the other side hung up; sends at most about ``most_mb``."""
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     sent = 0
     with suppress(OSError), socket.create_connection((host, int(port)), 10 * SECOND) as made:
         made.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0"))
         made.sendall(bytes([4, len(_READY)]) + _READY)
-        part = b"\x03" + _PART.to_bytes(8, "big") + bytes(_PART)  # more to come; a long one
+        part = b"\x03" + _PART.to_bytes(8, "big") + bytes(_PART)  # more follows; a long frame
         while sent < most_mb << 20:
             made.sendall(part)
             sent += _PART

@@ -1,5 +1,5 @@
-"""Videos that cannot be decoded: named, counted, replaced by the same others in every run, or an
-error; never a hang and never a silent hole."""
+"""Videos that cannot be decoded are named, counted, and replaced by the same others in every run,
+or end the stream with an error. They never cause a hang or a silent hole."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def spoiled(videos: Videos, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """Good videos, one that is cut short but can be decoded, and three that cannot."""
+    """Good videos, one that is truncated but can be decoded, and three that cannot be decoded."""
     root = tmp_path_factory.mktemp("spoiled")
     shutil.copytree(videos.root, root, dirs_exist_ok=True)
     long = (root / "jump/long.avi").read_bytes()
@@ -64,7 +64,7 @@ def only_bad(root: Path, count: int) -> Catalog:
 
 
 def read_until_error(batches: Any) -> tuple[list[str], VideoloadError]:
-    """The digests of what came, and the error that ended it."""
+    """The digests of the batches that came, and the error that ended the stream."""
     got: list[str] = []
     try:
         for batch in batches:
@@ -100,7 +100,7 @@ def test_bad_videos_are_named_once_and_replaced_as_in_a_serial_run(
         got = digests(stream.batches(epochs=3, info=True))
         bad = stream.quarantine
         assert stream.stats().bad_videos == tuple(bad)
-        # A stream of its own meets them again, and the same way.
+        # Another stream meets them again, with the same result.
         assert digests(
             client.stream(spoiled, CLIP, BATCH, shuffle=True).batches(info=True)
         ) == expected[: len(stream)]  # fmt: skip
@@ -133,19 +133,19 @@ def test_with_raise_the_first_bad_video_ends_the_stream_by_name(
     expected, error = read_until_error(decode_serially(catalog, CLIP, BATCH, epochs=9, **options))
     assert isinstance(error, VideoError)
     stream = client.stream(catalog, CLIP, BATCH, **options)
-    for turn in range(2):  # it does not go on behind the user's back
+    for turn in range(2):  # it does not continue behind the user's back
         got, same = read_until_error(stream.batches(epochs=9))
         assert isinstance(same, VideoError)
         assert same.path == error.path == "walk/text.avi"
         assert same.reason == error.reason
         assert got == ([] if turn else expected)
-    # Another stream of the same client is not touched.
+    # Another stream of the same client is not affected.
     good = client.stream(videos.catalog, CLIP, BATCH)
     assert digests(good) == digests(decode_serially(videos.catalog, CLIP, BATCH))
 
 
 def with_bad_ones(videos: Videos, root: Path, bad: int) -> Catalog:
-    """The good videos five times, and among them bad ones."""
+    """The good videos five times, with bad ones among them."""
     for copy in range(5):
         shutil.copytree(videos.root, root / f"x{copy}")
     for number in range(bad):
@@ -156,7 +156,7 @@ def with_bad_ones(videos: Videos, root: Path, bad: int) -> Catalog:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["raise", "too many", "transform"])
-def test_a_stream_stops_where_a_serial_run_stops_whatever_is_decoded_ahead(
+def test_a_stream_stops_where_a_serial_run_stops_although_it_decodes_ahead(
     how: str, videos: Videos, tmp_path: Path
 ) -> None:
     catalog = with_bad_ones(videos, tmp_path / "root", 1 if how == "raise" else 6)
@@ -175,7 +175,8 @@ def test_a_stream_stops_where_a_serial_run_stops_whatever_is_decoded_ahead(
             got, same = read_until_error(stream)
             assert got == serial
             assert (type(same), str(same)) == (type(error), str(error))
-        # Resumed, it counts anew; with "raise", and where one transform fails, nothing changes.
+        # After a resume it counts from zero; with "raise", and if one transform fails, nothing
+        # changes.
         resumed, end = read_until_error(
             decode_serially(catalog, clip, BATCH, start_step=3, epochs=9, **options)
         )
@@ -192,7 +193,7 @@ def test_a_stream_stops_where_a_serial_run_stops_whatever_is_decoded_ahead(
 
 
 @pytest.mark.parametrize("drop_remainder", [True, False])
-def test_what_is_skipped_makes_its_batch_smaller_as_in_a_serial_run(
+def test_skipped_clips_make_their_batch_smaller_as_in_a_serial_run(
     drop_remainder: bool, spoiled: Catalog, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     options: dict[str, Any] = {"on_error": "skip", "drop_remainder": drop_remainder}
@@ -205,7 +206,7 @@ def test_what_is_skipped_makes_its_batch_smaller_as_in_a_serial_run(
     assert [info.step for *_, info in batches] == [info.step for *_, info in serial]
     seen = Counter(int(video) for *_, info in batches for video in info.video)
     bad = [i for i, video in enumerate(spoiled) if video.path in BAD]
-    if not drop_remainder:  # each clip of each good video, and no other in the place of a bad one
+    if not drop_remainder:  # each clip of each good video, and nothing in the place of a bad one
         assert seen == {i: 4 for i in range(len(spoiled)) if i not in bad}
         assert sorted(video.path for video in stream.quarantine) == sorted(BAD)
     assert all(seen[i] == 0 for i in bad)
@@ -216,7 +217,7 @@ def test_what_is_skipped_makes_its_batch_smaller_as_in_a_serial_run(
         assert labels.tolist() == [spoiled[int(video)].label for video in info.video]
 
 
-def test_a_batch_of_which_nothing_is_left_does_not_come(videos: Videos, tmp_path: Path) -> None:
+def test_an_empty_batch_is_left_out(videos: Videos, tmp_path: Path) -> None:
     only_bad(tmp_path, 6)
     shutil.copytree(videos.root / "walk", tmp_path / "walk")
     paths = [f"{n}.avi" for n in range(6)] + ["walk/gop12.avi"] * 3
@@ -329,7 +330,7 @@ def test_short_videos_are_looped_or_held(short: str, videos: Videos, client: Cli
                 assert np.array_equal(frames, looped)
 
 
-def test_short_videos_are_passed_over_in_silence(
+def test_short_videos_are_silently_dropped_if_the_spec_says_so(
     videos: Videos, caplog: pytest.LogCaptureFixture, client: Client
 ) -> None:
     catalog, clip = videos.catalog, long_clip("drop")
@@ -352,7 +353,7 @@ def test_short_videos_are_passed_over_in_silence(
     assert 'short="drop" leaves none of 8 videos' in str(error)
 
 
-def test_short_videos_are_bad_ones_where_the_spec_says_so(
+def test_short_videos_are_bad_if_the_spec_says_so(
     videos: Videos, caplog: pytest.LogCaptureFixture, client: Client
 ) -> None:
     catalog, clip = videos.catalog, long_clip("error")
@@ -366,7 +367,7 @@ def test_short_videos_are_bad_ones_where_the_spec_says_so(
     }  # fmt: skip
 
 
-def test_a_clip_larger_than_its_video_is_a_bad_one(videos: Videos) -> None:
+def test_a_clip_larger_than_its_video_is_bad(videos: Videos) -> None:
     clip = ClipSpec(frames=2, size=(60, 60))  # one of the videos is 53 pixels high
     with Client(workers=1) as client:
         stream = client.stream(videos.catalog, clip, 4)

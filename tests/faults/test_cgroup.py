@@ -1,5 +1,5 @@
-"""Batches of a quarter of a gigabyte below the memory limit of a container, in a real cgroup: slots
-are as many as fit, and what cannot fit is an error before the kernel kills."""
+"""Batches of a quarter of a gigabyte below the memory limit of a container, in a real cgroup. A
+stream gets as many slots as fit, and slots that cannot fit are an error before the kernel kills."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from videoload import host
 pytestmark = [pytest.mark.timeout(120 * SECOND), pytest.mark.slow]
 
 CLIP_MB, BATCH_MB = 32, 256
-LIMIT_MB = 1536  # holds four of them beside the processes, and not the eight that are the default
+LIMIT_MB = 1536  # holds four slots beside the processes, but not the default of eight
 
-# In the cgroup from before its first import of NumPy; its workers follow it there.
+# It is in the cgroup before it first imports NumPy; its workers follow it there.
 TRAINER = """
     import os
     import sys
@@ -58,12 +58,13 @@ TRAINER = """
 
 
 def _own_folder() -> tuple[Path, str] | None:
-    """Where a cgroup with a limit of memory may be made, and the file with that limit."""
+    """A folder where a cgroup with a memory limit can be made, and the file with that limit."""
     for version, folder in host._cgroups(host._CGROUP, host._OWN_CGROUP, "memory"):
         if version == 1:
             return folder, "memory.limit_in_bytes"
         with suppress(OSError):
-            # One that has processes of its own gives no memory to those below: its parent may.
+            # A cgroup that has processes of its own gives no memory to its children, but its parent
+            # may.
             if "memory" in (folder / "cgroup.subtree_control").read_text().split():
                 return folder, "memory.max"
     return None
@@ -71,7 +72,7 @@ def _own_folder() -> tuple[Path, str] | None:
 
 @pytest.fixture
 def limited() -> Iterator[Path]:
-    """A cgroup that may use `LIMIT_MB`; gone afterwards."""
+    """A cgroup that may use `LIMIT_MB`; it is removed afterwards."""
     found = _own_folder()
     if found is None:
         pytest.skip("no cgroup of this process limits memory")
@@ -130,7 +131,7 @@ def test_a_stream_has_as_many_slots_as_fit_below_the_limit(
 
 
 @pytest.mark.parametrize(("batch", "slots"), [(12, 0), (8, 6), (23, 2), (25, 2)])
-def test_what_cannot_fit_is_named_before_the_kernel_kills(
+def test_slots_that_cannot_fit_are_refused_before_the_kernel_kills(
     batch: int, slots: int, limited: Path, programs: Programs, tmp_path: Path
 ) -> None:
     root = Videos.make(tmp_path / "own").root

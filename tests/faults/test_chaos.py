@@ -1,5 +1,4 @@
-"""Faults of every kind in one stream: a short run of `tests.faults.chaos`, with all that it
-checks."""
+"""Faults of every kind in one stream: a short run of `tests.faults.chaos`, with all its checks."""
 
 from __future__ import annotations
 
@@ -34,12 +33,12 @@ from tests.support.videos import make_avi, make_white_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec
 
-# From these seeds each kind of fault comes at least once.
+# With these seeds each kind of fault comes at least once.
 BATCHES, FAULTS, SEED = either(800, 1200), either(30, 46), either(1730, 4)
 OTHERS = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON, ENDLESS, FROZEN}
 
 
-def test_what_happens_follows_from_the_seed_alone() -> None:
+def test_the_faults_follow_from_the_seed_alone() -> None:
     script = plan_faults(20_000, 300, 1)
     assert script == plan_faults(20_000, 300, 1) != plan_faults(20_000, 300, 2)
     assert len(script) == 300
@@ -62,7 +61,7 @@ def test_what_happens_follows_from_the_seed_alone() -> None:
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, receivers: int
 ) -> None:
-    # Most of the time goes into deadlines: shorter ones than usual.
+    # Most of the time goes into deadlines, so they are shorter than usual.
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
     monkeypatch.setattr("tests.faults.chaos.STALL_S", 1.0 * SECOND)
     monkeypatch.setattr("videoload.receivers.pool._SILENCE_S", 1.5 * SECOND)
@@ -97,7 +96,7 @@ def test_workers_with_other_files_liars_and_poison_change_no_byte(tmp_path: Path
 def test_a_video_that_kills_dialled_in_workers_is_still_named(
     tmp_path: Path, programs: Programs
 ) -> None:
-    # A worker that was cut off and comes back withdraws the suspicion; one that died does not.
+    # A worker that was cut off and comes back withdraws the suspicion; a dead worker does not.
     for i in range(5):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
     make_white_avi(tmp_path / "x/white.avi")

@@ -1,4 +1,4 @@
-"""Workers whose folders are not the trainer's: nothing that one of them has, lacks or says changes
+"""Workers whose folders are not the trainer's. Nothing that one of them has, lacks or says changes
 a byte, condemns a video or ends a training."""
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def copy(videos: Videos, tmp_path: Path) -> Callable[[Callable[[Path], None]], P
 
 
 def catalog_of(videos: Videos, *, own: bool) -> Catalog:
-    """With the trainer's own copy, or without."""
+    """A catalog with or without the trainer's own copy."""
     if own:
         return videos.catalog
     known = videos.catalog
@@ -141,7 +141,7 @@ def test_without_an_own_copy_the_majority_counts(
         assert stream.quarantine == []
 
 
-def test_a_file_that_nobody_can_decode_is_bad_whoever_is_asked(
+def test_a_file_that_nobody_can_decode_is_bad(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     roots = [tmp_path / name for name in ("one", "two")]

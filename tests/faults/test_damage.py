@@ -1,5 +1,5 @@
-"""A catalog of which a tenth is damaged, in all the ways that files are: the stream is the same
-serially, from local workers and from workers that dial in."""
+"""A tenth of a catalog is damaged, in all the ways in which files get damaged. The stream is the
+same serially, from local workers, and from workers that dial in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOW: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """90 good files and 10 that are not."""
+    """90 good files and 10 damaged ones."""
     folder = tmp_path_factory.mktemp("damaged")
     sources = [make(kind, folder).read_bytes() for kind in KINDS if kind.name in GOOD]
     (folder / "videos/all").mkdir(parents=True)
@@ -46,7 +46,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120 * SECOND)
-def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
+def test_with_a_tenth_of_the_files_damaged_every_way_gives_the_same_bytes(
     damaged: Catalog, programs: Programs, tmp_path: Path
 ) -> None:
     serial = digest(decode_serially(damaged, CLIP, epochs=3, info=True, **HOW))
@@ -65,7 +65,7 @@ def test_with_a_tenth_damaged_all_ways_give_the_same_bytes(
 
 @pytest.fixture(scope="module")
 def torn(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """Six good files, and two of which only the beginning can be decoded."""
+    """Six good files, and two whose beginning alone can be decoded."""
     folder = tmp_path_factory.mktemp("torn")
     for seed in range(6):
         make_avi(folder / f"all/good{seed}.avi", frames=30, seed=seed)
@@ -76,14 +76,14 @@ def torn(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
             places = [(packet.pos or 0, packet.size) for packet in packets]
         data = bytearray(made.read_bytes())
         for at, size in places[40:]:
-            data[at + 8 : at + 8 + size] = bytes(size)  # behind the chunk's own header
+            data[at + 8 : at + 8 + size] = bytes(size)  # after the chunk's own header
         made.write_bytes(data)
     return Catalog.from_folder(folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])
-def test_of_a_video_that_is_damaged_at_one_place_the_rest_is_used_by_all(
+def test_the_sound_rest_of_a_video_with_one_damaged_place_is_used_by_every_way(
     on_error: Literal["substitute", "skip"], torn: Catalog
 ) -> None:
     clip = ClipSpec(4, size=(32, 32), resize=48, sampling="uniform", clips_per_video=10)

@@ -1,4 +1,4 @@
-"""What a stranger can cost a trainer: messages that never end, and connections without number."""
+"""What a stranger can cost a trainer: messages that never end, and any number of connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(100 * SECOND)
 
 CLIP = ClipSpec(frames=6, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=6)
 BATCH = 4
-SENT_MB = 600  # if nobody hangs up
+SENT_MB = 600  # the most that is sent if nobody hangs up
 MAX_MB = 250
 
 ENDLESS = """
@@ -88,7 +88,7 @@ def serial(videos: Videos) -> list[str]:
 
 @contextmanager
 def peak_mb() -> Iterator[Callable[[], float]]:
-    """How much more memory this process had than at the beginning, at most."""
+    """How much more memory this process has used than at the beginning, at most."""
     before = peak = resident_mb()
     over = threading.Event()
 
@@ -121,7 +121,7 @@ def port_of(client: Client) -> str:
         ("CURVE", "handshake"),
     ],
 )
-def test_who_sends_a_message_without_an_end_is_hung_up_on(
+def test_a_sender_of_an_endless_message_is_disconnected(
     mechanism: str, what: str, videos: Videos, serial: list[str], programs: Programs,
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tell: Callable[[str], None],
 ) -> None:  # fmt: skip
@@ -143,7 +143,7 @@ def test_who_sends_a_message_without_an_end_is_hung_up_on(
 
 
 @pytest.mark.parametrize("user", [0, 65534])
-def test_the_private_address_is_for_this_trainers_own_children_only(
+def test_the_private_address_accepts_only_this_trainers_own_children(
     user: int, videos: Videos, serial: list[str], programs: Programs, tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -159,13 +159,13 @@ def test_the_private_address_is_for_this_trainers_own_children_only(
         assert digests(stream.batches(info=True)) == serial
         grown_mb = grown()
     assert grown_mb < MAX_MB
-    if not user:  # others are turned away by ZeroMQ itself
+    if not user:  # ZeroMQ itself turns others away
         why = f"process {stranger.pid} is no worker of this trainer"
         assert any(why in line for line in caplog.messages)
 
 
 @pytest.mark.slow
-def test_who_connects_and_never_says_hello_makes_room(
+def test_a_peer_that_never_says_hello_makes_room_for_others(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.transport.limits._HELLO_S", 1.0 * SECOND)
@@ -230,7 +230,7 @@ def test_more_idle_connections_than_descriptors_break_nothing(
                 held.enter_context(socket.create_connection(address, timeout=20 * SECOND))
         done = number_after(trainer.out, "epoch") if "epoch" in trainer.out else 0
         trainer.wait_for(f"epoch {done + 3} ", 60 * SECOND)
-        # A killed worker is replaced, for which descriptors are needed, and another one joins.
+        # A killed worker is replaced, which needs descriptors, and another one joins.
         (victim,) = children_of(trainer.pid)
         os.kill(victim, signal.SIGKILL)
         programs.worker(f"tcp://127.0.0.1:{address[1]}", root)

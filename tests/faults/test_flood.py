@@ -1,5 +1,4 @@
-"""Much of everything at the trainer's port: it costs others no byte and little time, and nothing of
-it stays."""
+"""Floods at the trainer's port: they change no byte, cost little time, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ def serial(videos: Videos) -> list[str]:
 
 @contextmanager
 def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Callable[[], int]]:
-    """A thread that reads epochs until the block is left, each of which must be the serial one;
-    gives a function that tells how many it has read."""
+    """A thread that reads epochs until the block is left, and checks that each equals the serial
+    one. Yields a function that returns how many it has read."""
     over = threading.Event()
     epochs: list[bool] = []
     stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
@@ -56,7 +55,7 @@ def reading(client: Client, videos: Videos, serial: list[str]) -> Iterator[Calla
 
 
 @pytest.mark.slow
-def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_hung_up_on(
+def test_ten_thousand_connections_leave_nothing_behind_and_silent_ones_are_closed(
     videos: Videos,
     serial: list[str],
     tell: Callable[[str], None],
@@ -90,7 +89,7 @@ def test_ten_thousand_connections_leave_nothing_behind_and_who_says_nothing_is_h
                 caller.close()
             for caller in silent:
                 with suppress(ConnectionResetError):
-                    while caller.recv(1000):  # its greeting; then the end
+                    while caller.recv(1000):  # its greeting, then the end
                         pass
                 caller.close()
             assert epochs() > before_epochs, "the stream goes on meanwhile"
@@ -149,7 +148,7 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
                 flood.wait_for("it floods", 10 * SECOND)
                 flood.wait_for("it has sent twelve thousand", 20 * SECOND)
             wait_until(lambda: len(refused()) >= 3, 10 * SECOND, "it is told of, now and then")
-            # Ticks are made as well, or the worker would be passed over in silence.
+            # Ticks are sent as well; otherwise the worker would seem silent and lose its leases.
             wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream goes on")
             assert all(flood.process.poll() is None for flood in floods)
             for flood in floods:
@@ -164,7 +163,7 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
     assert grown_mb < 64
 
 
-def test_leases_are_cut_to_what_a_message_may_hold(videos: Videos) -> None:
+def test_leases_are_cut_to_the_size_of_a_message(videos: Videos) -> None:
     huge = ClipSpec(frames=400, size=(1024, 1024))
     assert huge.clip_bytes > PIXEL_BYTES
     with (

@@ -1,5 +1,5 @@
-"""Broken files of every codec: each ends as a right clip or as a named failure, and as the same one
-in every process."""
+"""Broken files of every codec: each gives a right clip or a named failure, and the same one in
+every process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.tables import tell
 from tests.support.thorough import either
 from videoload import Catalog, Client, ClipSpec, decode_serially
 
-MUTANTS = either(260, 740)  # for each number of workers others
+MUTANTS = either(260, 740)  # different mutants for each number of workers
 EPOCHS = 2
 STALL_S = 10.0
 CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32), sampling="random")
@@ -40,7 +40,7 @@ def make_mutants(folder: Path, sources: list[tuple[str, bytes]], first: int) -> 
 
 
 def clips_of(batches: Any) -> dict[tuple[int, int], str]:
-    """Each clip's digest, by its place in the stream; which video it is of belongs to it."""
+    """The digest of each clip, with its video, by its place in the stream."""
     digests = {}
     for clips, _, info in batches:
         for row, clip in enumerate(clips):
@@ -65,7 +65,7 @@ def test_a_mutant_is_a_right_clip_or_a_named_failure(
     options: dict[str, Any] = {
         "batch_size": 8, "shuffle": True, "seed": workers, "max_bad": 1.0, "drop_remainder": False,
     }  # fmt: skip
-    # In the second epoch all files have been seen, in another order.
+    # By the second epoch all files were read before, in another order.
     with Client(workers=workers, stall_s=STALL_S) as client:
         stream = client.stream(catalog, CLIP, **options)
         streamed = clips_of(stream.batches(epochs=EPOCHS, info=True))

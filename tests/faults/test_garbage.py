@@ -1,4 +1,4 @@
-"""Whatever comes in from the network: it disturbs no stream, and nobody gets in."""
+"""Garbage from the network disturbs no stream, and nobody gets in."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_bytes_that_are_not_zeromq_disturb_nothing(
                 with suppress(ConnectionError):
                     caller = socket.create_connection(("127.0.0.1", port))
                     caller.sendall(body)
-                    held.append(caller)  # some hang up, some hold the line
+                    held.append(caller)  # some hang up, some keep the line open
                 if len(held) > 20:
                     held.pop(draw.randrange(20)).close()
                 sent += 1
@@ -105,8 +105,9 @@ def test_bytes_that_are_not_zeromq_disturb_nothing(
 def test_noise_at_the_moment_of_closing_does_not_abort_the_trainer(
     videos: Videos, programs: Programs
 ) -> None:
-    # What begins with another byte than 0xff is ZMTP 1.0 to libzmq, and that handshake cannot bear
-    # that the socket is being closed. A process of its own: it would take this one along.
+    # If the first byte is not 0xff, libzmq takes the peer for ZMTP 1.0, and that handshake fails if
+    # the socket is being closed. The test uses a process of its own, because it would take this one
+    # along.
     script = """
         import random, socket
         from videoload import Client
@@ -125,11 +126,12 @@ def test_noise_at_the_moment_of_closing_does_not_abort_the_trainer(
     assert trainer.wait(30 * SECOND) == 0, trainer.err[-2000:]
 
 
-def test_messages_that_are_not_of_this_protocol_disturb_nothing(
+def test_messages_outside_of_the_protocol_disturb_nothing(
     videos: Videos, serial: list[str]
 ) -> None:
     draw = random.Random(2)
-    far = 10**9  # no lease that it was given: whoever is admitted may name a video bad
+    # it names no lease of its own, because an admitted worker may call its own video bad
+    far = 10**9
     valid: list[FromWorker] = [
         hello(),
         Result(far, [[0]]),
@@ -165,7 +167,7 @@ def test_messages_that_are_not_of_this_protocol_disturb_nothing(
                     for _ in range(draw.randint(1, 10)):
                         made.send_multipart(garbage())
                         sent += 1
-                    answer(made)  # the trainer lives and answers
+                    answer(made)  # the trainer is alive and answers
                     say(made, Bye("it was nonsense"))
 
         with in_background(shout):
@@ -198,7 +200,7 @@ OLD_WORKER = """
 """
 
 
-def test_two_versions_that_meet_both_say_why_they_part(
+def test_two_versions_that_meet_both_say_why_they_disconnect(
     videos: Videos, programs: Programs, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -215,7 +217,7 @@ def test_two_versions_that_meet_both_say_why_they_part(
 
 
 @pytest.mark.slow
-def test_who_has_not_said_hello_is_told_so(videos: Videos, serial: list[str]) -> None:
+def test_a_worker_that_has_not_said_hello_is_told_so(videos: Videos, serial: list[str]) -> None:
     with (
         Client(workers=1, listen="tcp://127.0.0.1:*") as client,
         dealer(client.endpoints[0]) as made,
@@ -241,10 +243,11 @@ def test_a_worker_that_comes_and_goes_and_lies_changes_nothing(
         def lie(over: threading.Event) -> None:
             nonlocal comings
             while not over.wait(0.001):
-                number = random.randrange(10**6, 10**7)  # nobody has these
+                number = random.randrange(10**6, 10**7)  # no file has these names
                 say(made, Result(number, [[0] * CLIP.frames] * 2), bytes(2 * CLIP.clip_bytes))
                 say(made, Failed(number, 0, "not mine"))
-                if isinstance(answer_if_any(made), Lease):  # it wants no work: it goes, and comes
+                # it takes no work: it leaves, and comes back
+                if isinstance(answer_if_any(made), Lease):
                     comings += 1
                     say(made, Bye("not for me"))
                     say(made, hello())
@@ -300,7 +303,7 @@ def test_an_answer_of_the_wrong_size_is_refused_and_its_lease_goes_to_another(
 
 
 @pytest.mark.slow
-def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
+def test_a_worker_that_takes_leases_and_never_answers_loses_them(
     videos: Videos, serial: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
@@ -315,10 +318,11 @@ def test_a_worker_that_takes_leases_and_never_answers_is_passed_over(
 
 
 @pytest.mark.slow
-def test_three_lost_connections_are_not_blamed_on_the_video_that_was_to_be_decoded(
+def test_three_lost_connections_are_not_blamed_on_the_leased_video(
     videos: Videos, programs: Programs
 ) -> None:
-    # As when a rack of hosts goes: each had the same clip for a while, none was killed by it.
+    # As when a rack of hosts fails: each had the same clip for a while, and the clip killed none of
+    # them.
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(videos.catalog, CLIP, 1)
         batches = stream.batches(info=True)
@@ -341,9 +345,7 @@ def test_three_lost_connections_are_not_blamed_on_the_video_that_was_to_be_decod
     assert got == digests(decode_serially(videos.catalog, CLIP, 1, info=True))
 
 
-def test_the_address_of_the_local_workers_is_for_them_alone(
-    videos: Videos, serial: list[str]
-) -> None:
+def test_only_local_workers_may_use_their_address(videos: Videos, serial: list[str]) -> None:
     with Client(workers=1) as client:
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         with dealer(private_endpoint()) as made:
@@ -365,10 +367,10 @@ def private_endpoint() -> str:
 
 
 @pytest.mark.slow
-def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
+def test_the_leases_of_a_local_worker_that_sends_nonsense_wait_for_its_death(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # It has memory mapped that its leases name, and may be writing there.
+    # It has mapped memory that its leases name, and may be writing there.
     spec = replace(CLIP, clips_per_video=1)
     killed = threading.Event()
     owed: set[str] = set()
@@ -377,10 +379,10 @@ def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
         stream = client.stream(videos.catalog, spec, 1, shuffle=True)
         victim = children_of(os.getpid())[0]
         os.kill(victim, signal.SIGSTOP)
-        # A kill that takes its time: the victim lives on until the test ends it.
+        # A kill that takes its time: the victim lives until the test ends it.
         monkeypatch.setattr(subprocess.Popen, "kill", lambda process: killed.set())
-        # Nobody else can know this: with it, workers prove that the trainer started them. The test
-        # speaks in the name of one of them.
+        # Nobody else can know this token; workers prove with it that the trainer started them. The
+        # test speaks in the name of one of them.
         token = client._engine._token
 
         def talk(made: zmq.Socket[bytes]) -> None:
@@ -394,7 +396,7 @@ def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
                 assert killed.wait(5 * SECOND)
                 rest = len(videos.catalog) - len(owed)
                 wait_until(lambda: sum(w.clips for w in client.workers) >= rest, 10 * SECOND)
-                time.sleep(0.3 * SECOND)  # the other worker has nothing to do, and is given nothing
+                time.sleep(0.3 * SECOND)  # the other worker is idle, and gets nothing
                 assert sum(w.clips for w in client.workers) == rest
             finally:
                 os.kill(victim, signal.SIGKILL)
@@ -418,7 +420,7 @@ def test_the_leases_of_a_local_worker_that_talks_nonsense_wait_for_its_death(
 # At the worker
 
 
-def test_a_worker_decodes_nothing_outside_its_root_whatever_it_is_asked(
+def test_a_worker_decodes_nothing_outside_its_root(
     videos: Videos, programs: Programs, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
@@ -447,7 +449,7 @@ def test_a_worker_decodes_nothing_outside_its_root_whatever_it_is_asked(
             assert (said.lease, said.at, said.dropped) == (number, 1, False)
             assert reason in said.reason
             assert not trainer.pixels
-        # Memory that it was never given, and then what it may do.
+        # Memory that it was never given, and after that memory that it may use.
         trainer.say(Lease(100, spec, [Clip("good.avi", 1)], Place(0, 0)))
         said = trainer.answer()
         assert isinstance(said, Failed)
@@ -460,7 +462,7 @@ def test_a_worker_decodes_nothing_outside_its_root_whatever_it_is_asked(
         assert np.frombuffer(trainer.pixels, np.uint8).std() > 0
 
 
-def test_a_worker_survives_a_trainer_that_speaks_nonsense(
+def test_a_worker_survives_a_trainer_that_sends_nonsense(
     videos: Videos, programs: Programs
 ) -> None:
     with Trainer(programs, videos.root) as trainer:
@@ -468,14 +470,14 @@ def test_a_worker_survives_a_trainer_that_speaks_nonsense(
         trainer.worker.wait_for(
             "the other side speaks b'videoload/2', this one speaks b'videoload/1'", 5 * SECOND
         )
-        trainer.welcome(10 * SECOND)  # it rests, and tries again
+        trainer.welcome(10 * SECOND)  # it rests, and dials again
         trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", 1)]))
         assert isinstance(trainer.answer(), Result)
         assert "Traceback" not in trainer.worker.err
 
 
 def far_apart(count: int) -> list[Clip]:
-    """Clips that no single pass over a file can give: it is a long lease."""
+    """Clips that no single pass over a file can give, so the lease is long."""
     return [
         Clip(("jump/long.avi", "walk/gop12.avi")[number % 2], number) for number in range(count)
     ]
@@ -494,7 +496,7 @@ def test_a_worker_says_goodbye_in_the_middle_of_a_lease(videos: Videos, programs
 
 
 @pytest.mark.slow
-def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
+def test_a_worker_sends_heartbeats_with_its_progress_while_it_decodes(
     videos: Videos, programs: Programs
 ) -> None:
     long = ClipSpec(frames=100, resize=112, size=(112, 112))
@@ -510,10 +512,10 @@ def test_a_worker_beats_while_it_decodes_and_tells_its_progress(
 
 
 @pytest.mark.slow
-def test_a_lease_that_takes_long_is_not_taken_for_the_trainers_silence(
+def test_a_long_lease_is_not_mistaken_for_the_trainers_silence(
     videos: Videos, programs: Programs
 ) -> None:
-    # The trainer beats all the while, but a worker at work does not listen.
+    # The trainer sends heartbeats, but a worker at work does not read them.
     long = ClipSpec(frames=20, stride=5, size=(32, 32))
     with Trainer(programs, videos.root, beat_s=0.01) as trainer:
         took_s, clips = 0.0, 250
@@ -538,7 +540,7 @@ def test_a_worker_dials_again_when_its_trainer_falls_silent(
 ) -> None:
     with Trainer(programs, videos.root, beat_s=0.02) as trainer:
         first = trainer.peer
-        trainer.welcome(5 * SECOND)  # forty beats later
+        trainer.welcome(5 * SECOND)  # forty heartbeats later
         assert trainer.peer != first
         assert "has fallen silent; dialling again" in trainer.worker.err
         trainer.say(Lease(1, CLIP, [Clip("walk/gop12.avi", 1)]))

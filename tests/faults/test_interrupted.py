@@ -1,5 +1,5 @@
 """A Ctrl-C that strikes a reader between any two of its steps: its slot comes back, and the stream
-is read as if nothing had been."""
+is read as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ STRUCK = {module.__file__ for module in (readers, open_streams, slots)}
 
 
 class Strike:
-    """Ctrl-C at the ``at``-th place in the code of readers where the interpreter looks for it: at
-    the beginning of a function, and at the end of a call of one that is not in Python, when that
-    has done its work and its result is lost."""
+    """Raises Ctrl-C at the ``at``-th place in the code of readers where the interpreter checks for
+    it: at the beginning of a function, and at the end of a call of a function that is not in
+    Python, when its work is done and its result is lost."""
 
     def __init__(self, at: int) -> None:
         self._left = at
@@ -48,7 +48,7 @@ class Strike:
 
 
 def interrupted(source: Stream, at: int) -> bool:
-    """Read two batches, and be struck meanwhile; False if that was over before."""
+    """Read two batches and raise Ctrl-C meanwhile; returns False if they were read before that."""
     try:
         with Strike(at):
             reader: Iterator[object] = source.batches()
@@ -59,7 +59,7 @@ def interrupted(source: Stream, at: int) -> bool:
     return False
 
 
-# What strikes in a finalizer is not raised, but printed.
+# An exception in a finalizer is not raised, but printed.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.timeout(100 * SECOND)
 def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) -> None:
@@ -85,7 +85,7 @@ def test_ctrl_c_between_any_two_steps_of_a_reader_loses_no_slot(videos: Videos) 
 
 
 def test_ctrl_c_while_garbage_is_collected_is_not_lost(programs: Programs) -> None:
-    # A process of its own: in this one, hypothesis has the collector call Python.
+    # This runs in a process of its own, because hypothesis makes the collector call Python here.
     program = programs.script("""
         import gc, os, signal, threading
         from videoload import Client

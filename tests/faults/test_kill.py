@@ -1,4 +1,4 @@
-"""Workers that are killed, stopped, or told to go, in mid-epoch: no byte changes, and nobody waits
+"""Workers are killed, stopped, or told to leave in mid-epoch: no byte changes, and nobody waits
 long."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLIP = ClipSpec(
 )  # fmt: skip
 BATCH = 8
 BATCHES = 24  # an epoch; about a second's work for one worker
-WORST_S = 2.0 * SECOND  # and as long as a worker takes to start on this machine, now
+WORST_S = 2.0 * SECOND  # as long as a worker takes to start on this machine, now
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def make(client: Client, videos: Videos, slots: int | None = None) -> Stream:
 def read(
     stream: Stream, events: Mapping[int, Callable[[], object]], epochs: int = 1
 ) -> tuple[list[str], float]:
-    """One epoch or two, with an event after so many batches: the digests, and the longest pause
-    between two batches."""
+    """Read one epoch or two, with an event after this many batches. Returns the digests, and the
+    longest pause between two batches."""
     got: list[str] = []
     longest = 0.0
     asked = time.monotonic()
@@ -63,7 +63,7 @@ def read(
 
 
 def start_s(client: Client, workers: int) -> float:
-    """Wait for the workers of a client that was just made; how long that took."""
+    """Wait for the workers of a client that was just made; returns how long that took."""
     began = time.monotonic()
     client.wait_for_workers(workers, timeout_s=20 * SECOND)
     return time.monotonic() - began
@@ -76,7 +76,7 @@ def local_workers() -> list[int]:
 def dial_in(
     client: Client, programs: Programs, videos: Videos, count: int
 ) -> tuple[list[Program], float]:
-    """Workers that dial in over tcp, and how long it took until they were there."""
+    """Start workers that dial in over tcp; returns how long it took until they were connected."""
     started = [programs.worker(client.endpoints[0], videos.root) for _ in range(count)]
     return started, start_s(client, count)
 
@@ -154,8 +154,8 @@ def test_killing_again_and_again_changes_nothing(
 
     with Client(workers=2) as client:
         starting_s = start_s(client, 2)
-        # Two slots: whatever a victim held is handed over before the next one is killed, so that
-        # no clip meets with death again and again and is taken for what kills the workers.
+        # With two slots, all clips of a victim are handed over before the next victim is killed. So
+        # no clip meets death again and again and is blamed for it.
         stream = make(client, videos, slots=2)
         got, longest = read(
             stream, dict.fromkeys(range(3, 2 * BATCHES, either(3, 2)), kill_one), epochs=2
@@ -216,8 +216,8 @@ def test_a_local_worker_that_sleeps_less_than_stall_s_is_left_alone(
 def test_a_video_that_kills_its_workers_is_named_and_replaced(
     videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # Whichever worker decodes the white video is killed. Expected are the batches of a catalog
-    # where that file is no video at all.
+    # Every worker that decodes the white video is killed. The expected batches are those of a
+    # catalog where that file is not a video.
     poisoned, broken = Videos(tmp_path / "poisoned"), Videos(tmp_path / "broken")
     for home in (poisoned, broken):
         for number in range(5):
@@ -240,7 +240,7 @@ def test_a_video_that_kills_its_workers_is_named_and_replaced(
     assert path == "a/white.avi"
     assert reason == "4 workers died while decoding it"
     deaths = [message for message in caplog.messages if "ended (SIGKILL)" in message]
-    # Each of its two clips costs one worker in a lease with others, and four alone, at most.
+    # Each of its two clips costs at most one worker in a lease with others, and four alone.
     assert 4 <= len(deaths) <= 10
     assert f"bad video {path}: {reason}; other clips replace it" in caplog.messages
 
@@ -260,7 +260,7 @@ SEVERAL = """
 
 
 @pytest.mark.slow
-def test_of_several_workers_one_that_hangs_is_replaced_and_one_that_waits_is_not(
+def test_a_hanging_worker_is_replaced_and_a_waiting_one_is_not(
     videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -300,7 +300,7 @@ def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
 
 
 @pytest.mark.slow
-def test_the_only_dialled_in_worker_dies_and_the_next_one_goes_on(
+def test_the_only_dialled_in_worker_dies_and_the_next_one_continues(
     videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -315,7 +315,7 @@ def test_the_only_dialled_in_worker_dies_and_the_next_one_goes_on(
 
 
 @pytest.mark.slow
-def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
+def test_a_silent_dialled_in_worker_loses_its_leases_and_may_return(
     videos: Videos,
     serial: list[str],
     programs: Programs,
@@ -343,7 +343,7 @@ def test_a_dialled_in_worker_that_falls_silent_is_passed_over_and_welcome_again(
 
 
 @pytest.mark.slow
-def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
+def test_a_dialled_in_worker_that_is_told_to_leave_returns_its_leases_at_once(
     videos: Videos,
     serial: list[str],
     programs: Programs,
@@ -369,7 +369,7 @@ def test_a_dialled_in_worker_that_is_told_to_go_gives_its_leases_back_at_once(
 
 
 @pytest.mark.slow
-def test_local_workers_take_over_from_remote_ones_and_the_other_way_round(
+def test_local_workers_take_over_from_remote_ones_and_vice_versa(
     videos: Videos, serial: list[str], programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 1.0 * SECOND)

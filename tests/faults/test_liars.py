@@ -28,7 +28,7 @@ BATCH = 4
 LIARS = 3
 
 
-def test_the_liars_know_every_field_of_every_message() -> None:
+def test_liars_know_every_field_of_every_message() -> None:
     said = {
         str(kind.__struct_config__.tag): msgspec.structs.fields(kind)
         for kind in get_args(FromWorker)
@@ -36,11 +36,12 @@ def test_the_liars_know_every_field_of_every_message() -> None:
     assert {kind: tuple(f.name for f in fields) for kind, fields in said.items()} == FIELDS
 
 
-Lie = tuple[str, str, dict[str, Any]]  # a kind of message, its pixels, what replaces its fields
+# a kind of message, its pixels, and replacements for its fields
+Lie = tuple[str, str, dict[str, Any]]
 
 
 def lies(kinds: list[str], *spared: str) -> st.SearchStrategy[Lie]:
-    """A lie of one of these kinds; the fields ``spared`` are as they should be."""
+    """A lie of one of these kinds; the fields ``spared`` stay true."""
 
     def of(kind: str) -> st.SearchStrategy[Lie]:
         fields = [field for field in FIELDS[kind] if field not in spared] or ["surplus"]
@@ -69,14 +70,14 @@ class Lies(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, LIARS - 1))
     def joins(self, which: int) -> None:
-        """A liar dials in; where there is one, it is another one, at the same place."""
+        """A liar dials in, in the place of another one if there is one."""
         self.leaves(which)
         self.comings += 1
         self.liars[which] = Liar(self.client.endpoints[0], f"{id(self)}-{self.comings}")
 
     @rule(which=st.integers(0, LIARS - 1), lie=lies(["result", "failed", *FIELDS]))
     def says(self, which: int, lie: Lie) -> None:
-        """One of them says something."""
+        """One of the liars sends something."""
         if which not in self.liars:
             self.joins(which)
         kind, pixels, replaced = lie
@@ -88,13 +89,13 @@ class Lies(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, LIARS - 1))
     def leaves(self, which: int) -> None:
-        """One of them hangs up, whatever it owes."""
+        """One of the liars hangs up, whatever it owes."""
         if which in self.liars:
             self.liars.pop(which).close()
 
     @rule(count=st.integers(1, 3), lie=lies(["result", "failed"], "lease"))
     def reads(self, count: int, lie: Lie) -> None:
-        """The next batches are the right ones, while each liar answers each lease with this lie."""
+        """The next batches are right, while each liar answers each lease with this lie."""
         with self.answering(*lie):
             for _ in range(min(count, len(self.expected) - len(self.got))):
                 self.got += digests([next(self.batches)])
@@ -103,7 +104,7 @@ class Lies(RuleBasedStateMachine):
     def answering(
         self, kind: str, pixels: str, replaced: dict[str, Any]
     ) -> AbstractContextManager[None]:
-        """Who says nothing at all is another test's: `tests.faults.test_garbage`."""
+        """A liar that says nothing at all is tested in `tests.faults.test_garbage`."""
 
         def answer(over: threading.Event) -> None:
             while not over.wait(0.01):
@@ -122,7 +123,7 @@ class Lies(RuleBasedStateMachine):
         assert self.stream.quarantine == []
 
     def teardown(self) -> None:
-        """What is left comes as well, once they have all gone."""
+        """The remaining batches come too, once all liars have left."""
         try:
             for which in list(self.liars):
                 self.leaves(which)
@@ -135,7 +136,7 @@ class Lies(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
-def test_whatever_workers_say_the_batches_are_the_same_and_memory_stays_flat(
+def test_lying_workers_change_no_batch_and_memory_stays_constant(
     videos: Videos,
 ) -> None:
     Lies.videos = videos

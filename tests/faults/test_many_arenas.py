@@ -1,5 +1,5 @@
-"""Many streams beside a local worker that does not read what it is told: nobody waits for it, and
-nothing that was meant for it is lost or left."""
+"""Many streams beside a local worker that does not read its messages: nobody waits for it, and no
+message to it is lost or left behind."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def make(client: Client, videos: Videos, seed: int = 0) -> Stream:
 
 
 def memory_of(pid: int | str) -> list[str]:
-    """Where the descriptors of arenas lead that a process has open."""
+    """Where the descriptors of arenas of a process lead."""
     return [where for where in descriptors(pid).values() if "memfd:videoload" in where]
 
 
 def is_served(client: Client, number: int) -> None:
-    """All that was asked of the I/O thread before is done, and it goes on."""
+    """The I/O thread has done everything that it was asked before, and continues."""
     with dealer(client.endpoints[0]) as stranger:
         say(stranger, hello(number))
         assert isinstance(answer(stranger, 2 * SECOND), Welcome)
         say(stranger, Bye("that was all"))
 
 
-def test_no_number_of_streams_makes_others_wait_for_a_worker_that_does_not_read(
+def test_any_number_of_streams_never_waits_for_a_worker_that_does_not_read(
     videos: Videos,
 ) -> None:
     with with_a_stopped_worker() as (client, pid):
@@ -96,14 +96,16 @@ def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Vi
 
 
 @pytest.mark.parametrize("end", ["the worker is killed", "the client is closed"])
-def test_what_was_not_sent_goes_with_the_worker_or_the_client(end: str, videos: Videos) -> None:
+def test_unsent_messages_are_dropped_with_the_worker_or_the_client(
+    end: str, videos: Videos
+) -> None:
     with with_a_stopped_worker() as (client, pid):
         streams = [make(client, videos) for _ in range(STREAMS)]
         is_served(client, 1)
         if end == "the client is closed":
-            return  # the fixture of all of these tests sees what is left
+            return  # the fixture of all these tests sees what is left
         os.kill(pid, signal.SIGKILL)
-        # Its successor is told of all of them as soon as it is started.
+        # Its successor hears of all of them when it starts.
         wait_until(lambda: children_of(os.getpid()) not in ([], [pid]), 5 * SECOND)
         is_served(client, 2)
         serial = digests(decode_serially(videos.catalog, CLIP, 2, shuffle=True, info=True))

@@ -1,5 +1,5 @@
-"""As many workers as the usual limit of open files has descriptors: at a trainer that may raise it,
-and at one that may not."""
+"""As many workers as the usual limit of open files has descriptors: at a trainer that may raise the
+limit, and at one that may not."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.support.waiting import SECOND, wait_until
 
 pytestmark = [pytest.mark.timeout(100 * SECOND), pytest.mark.slow]
 
-# The usual limit is 1024; below half of that it is the same with half the work.
+# The usual limit is 1024; below half of that the test is the same with half the work.
 LIMIT = either(512, 1024)
 EACH = 128
 PROCESSES = LIMIT // EACH  # of workers: as many as the limit
-FILES = 64  # that the trainer opens at once, as a checkpoint or an import may
+FILES = 64  # files that the trainer opens at once, like a checkpoint or an import
 
 TRAINER = """
     import errno
@@ -94,13 +94,13 @@ TRAINER = """
 
 
 def last(program: Program, word: str) -> float:
-    """The number that it printed last after this word."""
+    """The last number that it printed after this word."""
     words = program.out.rpartition("end\n")[0].split()
     return float([number for before, number in pairwise(words) if before == word][-1])
 
 
 @pytest.mark.parametrize("hard", [LIMIT, 8192], ids=["for good", "may be raised"])
-def test_of_many_workers_as_many_serve_as_there_are_descriptors_and_files_can_be_opened(
+def test_as_many_workers_serve_as_there_are_descriptors_and_files_can_still_be_opened(
     hard: int, programs: Programs, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     root = Videos.make(tmp_path / "own").root
@@ -124,7 +124,7 @@ def test_of_many_workers_as_many_serve_as_there_are_descriptors_and_files_can_be
     (root / "all").touch()
     trainer.wait_for("epoch 1 ", 40 * SECOND)
     (victim,) = children_of(trainer.pid)
-    os.kill(victim, signal.SIGKILL)  # for whose successor descriptors are needed
+    os.kill(victim, signal.SIGKILL)  # its successor needs descriptors
     wait_until(lambda: children_of(trainer.pid) not in ([], [victim]), 10 * SECOND)
     done = int(last(trainer, "epoch"))
     trainer.wait_for(f"epoch {done + 1} ", 40 * SECOND)

@@ -44,7 +44,7 @@ def held(path: Path, opened: Callable[[], None]) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
+def test_a_file_that_crashes_its_decoder_is_skipped_for_the_next(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert isinstance(catalog.root, Path)
@@ -64,7 +64,7 @@ def test_a_file_that_crashes_its_decoder_is_passed_over_for_the_next(
 
 
 @pytest.mark.slow
-def test_a_file_of_which_nothing_comes_is_named_and_no_other_size_is_taken(
+def test_a_file_that_gives_no_answer_is_named_and_no_other_size_is_used(
     catalog: Catalog,
 ) -> None:
     assert isinstance(catalog.root, Path)
@@ -81,7 +81,7 @@ def test_a_file_of_which_nothing_comes_is_named_and_no_other_size_is_taken(
         )
 
 
-def test_the_first_file_that_can_be_decoded_tells(tmp_path: Path, catalog: Catalog) -> None:
+def test_the_first_file_that_can_be_decoded_decides(tmp_path: Path, catalog: Catalog) -> None:
     (tmp_path / "x/0.avi").write_text("not a video\n" * 100)
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         broken = Catalog.from_folder(tmp_path)

@@ -5,8 +5,8 @@ that lose, delay, double and reorder packets. The kernel's TCP is in between, as
     10.77.0.1 ═══════ veth ═══════ 10.77.0.2          a cable: `ip link set down` sends no RST
     10.77.0.1 ── tun ── Line ── tun ── 10.77.0.2      a bad line, packet by packet, from a seed
 
-A namespace lives as long as its descriptor and the processes in it, and its devices as long as it:
-there is nothing to clean up after a crash.
+A namespace lives as long as its descriptor and the processes in it, and its devices live as long as
+the namespace. So there is nothing to clean up after a crash.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 
 CLIP = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32), sampling="random", clips_per_video=40)
 BATCH, SLOTS = 4, 4
-EPOCHS = 1000  # of 80 batches; nobody reads so far
+EPOCHS = 1000  # of 80 batches; nobody reads further
 RECEIVERS = pytest.mark.parametrize("receivers", [0, 1])
 
 _CLONE_NEWNET = 0x40000000
@@ -52,8 +52,8 @@ _PACKET_BYTES = 2048  # more than the 1500 that a device sends
 
 
 class Namespace:
-    """A network namespace with nothing in it but lo. What is started in its ``with`` block lives
-    there: processes, threads, and with those the sockets of a `Client`."""
+    """A network namespace with nothing in it but lo. Everything that starts in its ``with`` block
+    lives there: processes, threads, and the sockets of their `Client`."""
 
     def __init__(self) -> None:
         home = _here()
@@ -119,7 +119,7 @@ def namespaces() -> Iterator[list[Namespace]]:
 
 
 def cable(trainer: Namespace, worker: Namespace, number: int) -> str:
-    """Joins the two; the trainer's address."""
+    """Joins the two; yields the trainer's address."""
     ours, theirs = f"trainer{number}", f"worker{number}"
     try:
         trainer.ip("link", "add", ours, "type", "veth", "peer", "name", theirs)
@@ -134,7 +134,7 @@ def cable(trainer: Namespace, worker: Namespace, number: int) -> str:
 
 @contextmanager
 def client_in(namespace: Namespace, receivers: int) -> Iterator[Client]:
-    """A client there that listens at all of its addresses; who uses it stays here."""
+    """A client there that listens on all of its addresses; its user stays here."""
     with ExitStack() as stack:
         with namespace:
             client = Client(workers=0, listen="tcp://0.0.0.0:*", insecure=True, receivers=receivers)
@@ -155,7 +155,7 @@ def clips_of(client: Client, worker: Program) -> int:
 
 
 class Reading:
-    """An epoch after the other, as far as it is asked for, beside the serial one."""
+    """Reads one epoch after the other, as far as it is asked to, beside the serial one."""
 
     def __init__(self, client: Client, videos: Videos) -> None:
         catalog = videos.catalog
@@ -167,7 +167,7 @@ class Reading:
         self.longest_s = 0.0
 
     def read(self, count: int) -> None:
-        """So many batches more, and they are right."""
+        """Read this many more batches, and check them."""
         for _ in range(count):
             asked = time.monotonic()
             batch = next(self._batches)
@@ -182,7 +182,7 @@ class Reading:
 
 @pytest.mark.slow
 @RECEIVERS
-def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_back(
+def test_a_worker_whose_cable_is_pulled_loses_its_leases_and_continues_when_it_is_back(
     namespaces: list[Namespace], videos: Videos, programs: Programs, receivers: int
 ) -> None:
     trainer, *places = namespaces
@@ -197,14 +197,14 @@ def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_ba
         reading.read(10)
         trainer.ip("link", "set", "trainer0", "down")
         before = clips_of(client, cut_off)
-        reading.read(3 * SLOTS)  # what it was given is among them
+        reading.read(3 * SLOTS)  # its leases are among them
         assert clips_of(client, cut_off) <= before + 2 * BATCH, "what was already here"
         trainer.ip("link", "set", "trainer0", "up")
         before = clips_of(client, cut_off)
 
         def works_again() -> bool:
             reading.read(1)
-            # More than what it was given before: it is trusted with work as ever.
+            # More than it was given before: it gets work as ever.
             return clips_of(client, cut_off) > before + 4 * BATCH
 
         wait_until(works_again, 15 * SECOND, "it is heard again")
@@ -213,14 +213,14 @@ def test_a_worker_whose_cable_is_pulled_is_passed_over_and_goes_on_when_it_is_ba
 
 @pytest.mark.slow
 @RECEIVERS
-def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
+def test_the_only_worker_dials_again_after_a_long_cut(
     namespaces: list[Namespace],
     videos: Videos,
     programs: Programs,
     monkeypatch: pytest.MonkeyPatch,
     receivers: int,
 ) -> None:
-    # Forty beats of silence: four seconds here. Its old connection stays, half open.
+    # Forty heartbeats of silence: four seconds here. Its old connection stays, half open.
     monkeypatch.setattr("videoload.engine.engine._BEAT_S", 0.1)
     trainer, place, _ = namespaces
     host = cable(trainer, place, 0)
@@ -241,8 +241,8 @@ def test_the_only_worker_is_cut_off_for_so_long_that_it_dials_again(
 
 
 class Line:
-    """Carries packets between two devices. Of a hundred: 3 are lost, 3 come twice, 5 come late,
-    behind those that follow. All take 2 to 4 ms."""
+    """Carries packets between two devices. Of a hundred packets, 3 are lost, 3 come twice, and 5
+    come late, after the next ones. All take 2 to 4 ms."""
 
     def __init__(self, ends: tuple[int, int], seed: int) -> None:
         self.done: Counter[str] = Counter()

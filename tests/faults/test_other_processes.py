@@ -1,4 +1,4 @@
-"""A client where it does not belong: in a fork of its process, and in a worker."""
+"""A client in the wrong process: in a fork of its own process, and in a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(60 * SECOND)
 
 
 @pytest.mark.slow
-def test_in_a_fork_a_stream_says_so_and_the_parent_goes_on(
+def test_a_stream_in_a_fork_says_so_and_the_parent_continues(
     videos: Videos, programs: Programs
 ) -> None:
     script = programs.script(
@@ -43,7 +43,7 @@ def test_in_a_fork_a_stream_says_so_and_the_parent_goes_on(
     assert "parent: 4 4" in script.out
 
 
-def test_an_unguarded_script_that_holds_a_transform_does_not_run_again_and_again(
+def test_an_unguarded_script_with_a_transform_does_not_run_itself_again(
     videos: Videos, programs: Programs
 ) -> None:
     script = programs.script(

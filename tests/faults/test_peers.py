@@ -1,4 +1,4 @@
-"""A message that cannot be handled costs its sender the connection, and nobody else anything."""
+"""A message that cannot be handled costs its sender the connection, and affects nobody else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIP = ClipSpec(frames=4, stride=2, resize=32, size=(32, 32))
 BATCH = 4
 
 
-def test_a_defect_that_one_message_meets_ends_nobody_else(
+def test_a_message_that_meets_a_defect_affects_only_its_sender(
     videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     remote = Admission.remote
@@ -79,7 +79,7 @@ def test_a_worker_that_would_give_other_pixels_is_refused_in_one_line_on_both_si
         {"type": "hello", "worker": "w", "host": "h", "pid": 2**64 - 1, "software": "s"},
     ],
 )
-def test_a_number_that_is_too_large_is_refused(fields: dict[str, object], videos: Videos) -> None:
+def test_a_too_large_number_is_refused(fields: dict[str, object], videos: Videos) -> None:
     expected = digests(decode_serially(videos.catalog, CLIP, BATCH))
     with Client(workers=1, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(videos.catalog, CLIP, BATCH)

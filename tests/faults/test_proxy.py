@@ -1,4 +1,4 @@
-"""The proxy breaks what it says and nothing else; and whatever it breaks, no stream changes."""
+"""The proxy breaks exactly what it should, and nothing that it breaks changes a stream."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HELLO, WELCOME = b"\xa5hello", b"\xa7welcome"
 
 
 class Ends:
-    """A DEALER that reaches a ROUTER by way of a proxy."""
+    """A DEALER that reaches a ROUTER through a proxy."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], seed: int) -> None:
         self.router, self.dealer = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
@@ -44,12 +44,12 @@ class Ends:
         self.proxy = Proxy(f"tcp://127.0.0.1:{port}", seed)
 
     def up(self, *messages: bytes | list[bytes]) -> None:
-        """Messages to the ROUTER."""
+        """Send messages to the ROUTER."""
         for message in messages:
             self.dealer.send_multipart(message if isinstance(message, list) else [message])
 
     def got(self, count: int = 1) -> list[list[bytes]]:
-        """What came at the ROUTER."""
+        """What arrived at the ROUTER."""
         return [self.router.recv_multipart()[1:] for _ in range(count)]
 
 
@@ -106,7 +106,7 @@ def test_a_fault_happens_to_the_first_message_that_it_fits_and_to_no_other(
         assert ends.proxy.armed == []
 
 
-def test_what_is_held_comes_in_order_when_it_is_released() -> None:
+def test_held_messages_come_in_order_when_they_are_released() -> None:
     with through_a_proxy() as ends:
         ends.proxy.arm(Fault(Kind.HOLD, Way.UP, b"2"))
         ends.up(b"1", b"2", b"3")
@@ -130,7 +130,7 @@ def test_after_a_cut_the_message_is_lost_and_a_new_connection_is_made(kind: Kind
         assert ends.proxy.connections == 1
 
 
-def test_a_truncated_frame_is_shorter_and_what_follows_is_whole() -> None:
+def test_a_truncated_frame_is_shorter_and_the_next_ones_are_complete() -> None:
     with through_a_proxy(seed=3) as ends:
         ends.proxy.arm(Fault(Kind.TRUNCATE))
         ends.up([b"2" * 100], [b"3"])
@@ -171,14 +171,14 @@ def test_the_same_seed_breaks_the_same_bytes() -> None:
     assert found[0] == found[1] != found[2]
 
 
-def test_when_nobody_listens_a_connection_ends_at_once() -> None:
+def test_a_connection_ends_at_once_if_nobody_listens() -> None:
     with through_a_proxy() as ends:
         ends.router.close()
         wait_until(lambda: ends.proxy.accepted >= 2, 5 * SECOND, "it is dialled again")
         assert ends.proxy.connections == 0
 
 
-# Workers behind it
+# Workers behind the proxy
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +189,8 @@ def serial(videos: Videos) -> list[str]:
 
 
 class Stand:
-    """A client, a worker that reaches it by way of a proxy, and one stream that test after test
-    reads on, over and over: fault after fault happens to the same three."""
+    """A client, a worker that reaches it through a proxy, and one stream that test after test
+    continues to read. Fault after fault happens to the same three."""
 
     def __init__(self, client: Client, proxy: Proxy, worker: Program, videos: Videos) -> None:
         self.proxy = proxy
@@ -208,12 +208,12 @@ class Stand:
             yield from zip(map(digests, zip(batches)), self._serial, strict=True)
 
     def read(self, count: int) -> None:
-        """So many batches more, and they are right."""
+        """Read this many more batches, and check them."""
         for got, expected in islice(self._batches, count):
             assert got == [expected]
 
     def meet(self, fault: Fault) -> None:
-        """It happens, and everything that was under way then has come."""
+        """Let the fault happen, and wait until everything that was under way has arrived."""
         assert self._worker.process.poll() is None, "a test that failed has taken it along"
         before = self.proxy.done[fault.kind]
         self.proxy.arm(fault)
@@ -226,8 +226,8 @@ class Stand:
         assert not self._stream.quarantine
 
     def _read_until_it_passed(self) -> None:
-        """Until clips came from the worker that it was asked for after the fault: if that ends the
-        connection, it has done so by then, and not in the midst of the next test."""
+        """Read until clips came from the worker that were asked for after the fault. If the fault
+        ends the connection, it has done so by then, and not in the middle of the next test."""
         came, before = 0, self._clips()
         while came <= MAX_LEASES:
             self.read(1)
@@ -238,7 +238,7 @@ class Stand:
         return sum(stats.clips for stats in self._client.workers if stats.pid == self._worker.pid)
 
     def wait(self) -> None:
-        """Until it is there, and its connection is the only one."""
+        """Wait until the worker is connected, and its connection is the only one."""
 
         def there() -> bool:
             return self._worker.pid in {stats.pid for stats in self._client.workers}
@@ -248,7 +248,7 @@ class Stand:
 
 @pytest.fixture(scope="module")
 def bare(videos: Videos, shared_programs: Programs) -> Iterator[Stand]:
-    """Nobody else is there: the worker behind the proxy must come back by itself."""
+    """No other worker is there, so the worker behind the proxy must come back by itself."""
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
         Proxy(client.endpoints[0], seed=1) as proxy,
@@ -304,7 +304,7 @@ def test_under_curve_any_byte_may_be_broken(kind: Kind, way: Way, sealed: Stand)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.DROP, Kind.DUPLICATE, Kind.TRUNCATE, Kind.SWAP])
 @pytest.mark.parametrize(("way", "word"), [(Way.UP, HELLO), (Way.DOWN, WELCOME)])
-def test_a_broken_greeting_is_said_again(
+def test_a_broken_greeting_is_sent_again(
     kind: Kind, way: Way, word: bytes, videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     with (
@@ -324,11 +324,11 @@ TIMES = 6
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Kind.CUT, Kind.CUT_WITHIN])
-def test_a_bad_line_is_not_taken_for_a_bad_video(
+def test_a_bad_line_is_not_mistaken_for_a_bad_video(
     kind: Kind, videos: Videos, serial: list[str], programs: Programs
 ) -> None:
-    # The only worker comes back each time and is given the same clip, and each time it is cut off
-    # when it answers: that must not look like a clip that kills its workers, of which four are
+    # The only worker comes back each time and gets the same clip, and each time it is cut off when
+    # it answers. That must not look like a clip that kills its workers, although four deaths are
     # enough.
     with (
         Client(workers=0, listen="tcp://127.0.0.1:*") as client,
@@ -348,7 +348,7 @@ def test_a_bad_line_is_not_taken_for_a_bad_video(
 
 
 @pytest.mark.slow
-def test_what_is_held_past_the_deadline_goes_to_others_and_comes_too_late(
+def test_a_lease_held_past_the_deadline_goes_to_others_and_its_answer_is_late(
     videos: Videos, serial: list[str], programs: Programs
 ) -> None:
     with (

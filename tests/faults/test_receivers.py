@@ -119,7 +119,7 @@ def test_a_worker_that_came_before_any_receiver_worked_has_its_connection_later(
     wait_until(lambda: adopted(client) == 1, 5 * SECOND)
 
 
-def test_a_receiver_whose_channel_somebody_else_holds_is_missed_all_the_same(
+def test_the_end_of_a_receiver_is_noticed_even_if_somebody_else_holds_its_channel(
     videos: Videos, programs: Programs, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[socket.socket] = []  # as by a process that was forked just then
@@ -143,7 +143,7 @@ def test_a_receiver_whose_channel_somebody_else_holds_is_missed_all_the_same(
         end.close()
 
 
-def test_a_receiver_is_not_taken_for_hung_because_this_process_was(
+def test_a_receiver_does_not_count_as_hung_because_this_process_was_stopped(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(receivers_module, "_SILENCE_S", 1.0)
@@ -263,7 +263,7 @@ def has_another_copy(liar: Liar, lease: Lease) -> None:
 
 
 @pytest.mark.slow
-def test_who_drips_is_waited_for_once(
+def test_a_worker_that_sends_slowly_is_waited_for_once(
     videos: Videos, programs: Programs, client: Client, expected: list[str]
 ) -> None:
     def drip(over: threading.Event) -> None:
@@ -282,7 +282,7 @@ def test_who_drips_is_waited_for_once(
         assert receivers_of(client)._useless  # none of its answers came: it is offered no other
 
 
-def test_a_ticket_that_nobody_could_take_is_no_reason_to_offer_none(client: Client) -> None:
+def test_a_worker_whose_ticket_no_receiver_could_take_is_offered_another(client: Client) -> None:
     [receiver] = receivers_of(client)._receivers
     with dealer(client.endpoints[0], linger_ms=0) as control:
         say(control, hello())
@@ -307,7 +307,7 @@ def test_a_ticket_that_nobody_could_take_is_no_reason_to_offer_none(client: Clie
         says_bye_in_the_middle, has_another_copy,
     ],
 )  # fmt: skip
-def test_whoever_lies_on_its_data_connection_changes_nothing(
+def test_lies_on_a_data_connection_change_nothing(
     videos: Videos,
     programs: Programs,
     client: Client,
@@ -322,7 +322,7 @@ def test_whoever_lies_on_its_data_connection_changes_nothing(
     assert not stream.quarantine
 
 
-def test_who_never_sends_the_pixels_that_it_announces_is_not_asked_for_ever(
+def test_a_worker_that_never_sends_announced_pixels_is_not_asked_for_ever(
     videos: Videos, programs: Programs, client: Client, expected: list[str]
 ) -> None:
     lies = 0
@@ -346,7 +346,7 @@ def test_who_never_sends_the_pixels_that_it_announces_is_not_asked_for_ever(
 # Strangers
 
 
-def test_strangers_at_their_port_disturb_nobody(
+def test_strangers_at_the_receivers_port_disturb_nobody(
     videos: Videos, programs: Programs, client: Client, expected: list[str]
 ) -> None:
     [port] = receivers_of(client)._ports.numbers.values()
@@ -363,7 +363,7 @@ def test_strangers_at_their_port_disturb_nobody(
     wait_until(lambda: not receivers_of(client)._ports._strangers, 10 * SECOND)
 
 
-def test_a_ticket_is_good_once(client: Client) -> None:
+def test_a_ticket_is_valid_once(client: Client) -> None:
     with liar(client) as first:
         with socket.create_connection(("127.0.0.1", first.offer.port), 5 * SECOND) as second:
             second.sendall(first.offer.ticket)

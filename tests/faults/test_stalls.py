@@ -1,5 +1,5 @@
-"""Storage that answers nobody for a while, hosts that stand still, and imports that take long: none
-of it is a video's fault, and what hangs is found all the same."""
+"""Storage that answers nobody for a while, hosts that stand still, and imports that take long are
+not a video's fault; and a hanging worker is found nevertheless."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def make(client: Client, videos: Videos) -> Stream:
 
 
 class Outage(threading.Thread):
-    """For some seconds, each worker that has joined stands still: as where a disk answers nobody.
-    Those that are started meanwhile join, and then stand still as well."""
+    """For some seconds each worker that has joined stands still, as if a disk answered nobody.
+    Workers that are started meanwhile join, and then stand still as well."""
 
     def __init__(self, client: Client, seconds: float) -> None:
         super().__init__()
@@ -87,8 +87,8 @@ def test_storage_that_answers_nobody_for_a_while_changes_no_byte_and_condemns_no
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["burn_on_white", "hang_on_white"])
-def test_what_hangs_is_found_by_the_only_worker_as_well(how: str, tmp_path: Path) -> None:
-    # One burns CPU. The other sleeps, and the storage is asked: it answers.
+def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: Path) -> None:
+    # One burns CPU. The other sleeps, and the storage is asked and answers.
     for i in range(3):
         make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
     make_white_avi(tmp_path / "x/white.avi")

@@ -65,7 +65,7 @@ def test_workers_that_are_killed_at_their_start_are_an_error_after_some_pauses(
 
 
 @pytest.mark.slow
-def test_a_worker_that_cannot_be_replaced_does_not_end_those_that_work(
+def test_a_worker_that_cannot_be_replaced_does_not_end_the_others(
     videos: Videos, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)

@@ -1,5 +1,5 @@
-"""However a trainer ends, its own workers end with it, and those that dialled in wait for the
-next."""
+"""However a trainer ends, its own workers end with it, and workers that dialled in wait for the
+next one."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_a_trainer_whose_terminal_is_closed_leaves_nothing_behind(
     workers = children_of(trainer.pid)
     sockets = private_sockets(descriptors(trainer.pid))
     assert len(workers) == 2
-    os.killpg(trainer.pid, signal.SIGHUP)  # reaches the workers as well
+    os.killpg(trainer.pid, signal.SIGHUP)  # reaches the workers too
     assert trainer.wait(GONE_S) == -signal.SIGHUP
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
     assert not sockets & {line.split()[-1] for line in unix_sockets()}
@@ -154,7 +154,7 @@ def test_ctrl_c_in_a_terminal_ends_a_trainer_with_one_traceback(
     trainer.wait_for("training", 20 * SECOND)
     workers = children_of(trainer.pid)
     assert len(workers) == 2
-    os.killpg(trainer.pid, signal.SIGINT)  # reaches the workers as well
+    os.killpg(trainer.pid, signal.SIGINT)  # reaches the workers too
     assert trainer.wait(GONE_S) == -signal.SIGINT
     wait_until(lambda: gone(workers), GONE_S, "its workers are gone")
     assert trainer.err.count("Traceback") == 1, trainer.err
@@ -210,10 +210,10 @@ def test_a_dialled_in_worker_waits_for_the_next_trainer_at_the_same_address(
 
 
 @pytest.mark.slow
-def test_a_trainer_that_comes_back_within_a_moment_is_served_again(
+def test_a_trainer_that_restarts_quickly_is_served_again(
     videos: Videos, programs: Programs
 ) -> None:
-    # The worker's socket reconnects by itself: the new trainer must not take it for its own.
+    # The worker's socket reconnects by itself: the new trainer must not take it for its own worker.
     endpoint = f"tcp://127.0.0.1:{free_port()}"
     expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True))
     programs.worker(endpoint, videos.root)
@@ -240,7 +240,7 @@ def test_closing_ends_a_consumer_that_waits(workers: int, videos: Videos) -> Non
 
     with (
         Client(workers=workers, listen="tcp://127.0.0.1:*") as client,
-        dealer(client.endpoints[0]) as idle,  # a worker that is given leases and answers none
+        dealer(client.endpoints[0]) as idle,  # a worker that gets leases and answers none
     ):
         say(idle, hello())
         assert isinstance(answer(idle), Welcome)
@@ -381,7 +381,7 @@ PRESSED = """
 @needs_tensorflow
 @pytest.mark.timeout(120 * SECOND)
 @pytest.mark.parametrize("how", ["decoding", "frozen"])
-def test_ctrl_c_in_fit_is_a_keyboard_interrupt_whenever_it_comes_and_an_earlier_one_is_none(
+def test_ctrl_c_in_fit_is_a_keyboard_interrupt_at_any_moment_and_an_earlier_one_does_not_count(
     how: str, videos: Videos, programs: Programs, tell: Callable[[str], None]
 ) -> None:
     presses = either(12, 60) if how == "decoding" else either(3, 10)
@@ -450,7 +450,7 @@ STUCK = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
-def test_a_signal_ends_the_demo_where_no_exception_gets_through(
+def test_a_signal_ends_the_demo_even_where_no_exception_can_pass(
     number: int, programs: Programs, tmp_path: Path
 ) -> None:
     temporary = tmp_path / "temporary"

@@ -1,6 +1,6 @@
-"""A worker that does not end when it is killed, as one that waits for a disk that does not answer:
-`close` takes no longer for it, and says so. It is stood in for by one that a debugger holds on to:
-its parent cannot reap it before the debugger has."""
+"""A worker that does not end when it is killed, like one that waits for a disk that does not
+answer: `close` does not wait longer for it, and says so. The test uses a worker that is being
+traced by a debugger: its parent cannot reap it before the debugger has."""
 
 from __future__ import annotations
 

@@ -82,8 +82,7 @@ QUICK = {
     "memory": "integration/test_memory.py::"
     "test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers",
     "a fault": "faults/test_kill.py::test_a_local_worker_that_dies_in_mid_epoch_changes_nothing",
-    "a stranger": "faults/test_garbage.py::"
-    "test_messages_that_are_not_of_this_protocol_disturb_nothing",
+    "a stranger": "faults/test_garbage.py::test_messages_outside_of_the_protocol_disturb_nothing",
     "the command line": "integration/test_cli.py::"
     "test_a_worker_ends_within_two_seconds_of_the_signal",
     "a deployment": "integration/test_services.py::"
