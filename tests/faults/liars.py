@@ -32,7 +32,7 @@ from videoload.transport.messages import (
 # The fields of each message, as in messages.py; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
-    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "rates", "apart"),
+    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart"),
     "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
@@ -119,7 +119,7 @@ class Liar:
             "result": {
                 "lease": number, "frames": [list(range(length))] * rows, "decode_s": 0.01,
                 "files": [12345] * rows, "spent": [0.0] * 10, "clip_s": [0.01] * rows,
-                "rates": [25.0] * rows,
+                "times": [[0.04 * i for i in range(length)]] * rows,
             },
             "failed": {
                 "lease": number, "at": 0, "reason": "is not a video", "dropped": False,

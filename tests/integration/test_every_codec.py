@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 from av.codec.context import Flags
 from av.video.frame import VideoFrame
@@ -20,7 +21,11 @@ from av.video.frame import VideoFrame
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.tables import tell
 from tests.support.thorough import either
+from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_spec import ClipSpec
+from videoload.decoding.decoder import Decoder, Request
 from videoload.decoding.frames import read_frames
+from videoload.decoding.scaling import Chains, Scaler, SourceFrame
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
@@ -28,6 +33,7 @@ from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 
 WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
+CLIPS = either(12, 40)
 
 # The quick tests run each way to index a file, and each codec that is common in AVI files.
 QUICK = {
@@ -37,7 +43,8 @@ QUICK = {
     "flv1", "mpeg1_bframes", "mpeg2_bframes", "h264", "h264_bframes", "h264_reordering_begins_late",
     "h264_intra_refresh", "h264_fields", "mjpeg", "mjpeg_tables_in_first",
     "huffyuv_rgb", "ffv1_inter", "cinepak", "vp8", "raw_gray", "mp4_bframes_named_avi",
-    "ts_h264_named_avi",
+    "ts_h264_named_avi", "matroska_ffv1_bt709_full", "mov_rawvideo_bt2020", "avi_mpeg4_uneven",
+    "mp4_h264_uneven", "mp4_mpeg4_trimmed_by_5", "mp4_h264_open_gop_trimmed_by_17",
 }  # fmt: skip
 
 
@@ -75,9 +82,8 @@ def fingerprint(frame: VideoFrame) -> str:
     return hashlib.md5(picture.tobytes() + frame.format.name.encode()).hexdigest()
 
 
-def decode_from_start_to_end(path: Path) -> list[str]:
+def decode_from_start_to_end(path: Path) -> Iterator[VideoFrame]:
     """The independent reference: PyAV's own loop, one thread, bad packets skipped."""
-    prints: list[str] = []
     with av.open(str(path), metadata_errors="replace") as container:
         stream = container.streams.video[0]
         stream.codec_context.thread_type = "NONE"
@@ -90,8 +96,7 @@ def decode_from_start_to_end(path: Path) -> list[str]:
             except av.error.FFmpegError:
                 continue
             while frames:
-                prints.append(fingerprint(frames.pop(0)))
-    return prints
+                yield frames.pop(0)
 
 
 def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
@@ -110,7 +115,7 @@ def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
 def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
     """Compare random windows with every stride from 1 to 8 with the reference; a used decoder makes
     half of them."""
-    reference = decode_from_start_to_end(path)
+    reference = [fingerprint(frame) for frame in decode_from_start_to_end(path)]
     file = LocalFile(str(path), path.stat())
     index, report = index_of(file)
     assert index.info.frames == len(reference)
@@ -134,7 +139,31 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         wrong += [ordinal for ordinal, right in shown.items() if not right]
     ledger.add(name, report.codec, index, compared, len(wrong))
     assert not wrong
+    compare_clips(path, index, draw)
     return index
+
+
+CLIP = ClipSpec(frames=1, resize=32, size=(32, 32))
+
+
+def compare_clips(path: Path, index: VideoIndex, draw: random.Random) -> None:
+    """What clips show, scaled, in the order of the file and shuffled, by one decoder each, against
+    the frames of the reference."""
+    expected = np.empty((index.info.frames, 32, 32, 3), np.uint8)
+    scaler = Scaler(CLIP, index.info, clip_params(CLIP, index.info, 0), Chains())
+    for frame, place in zip(decode_from_start_to_end(path), expected, strict=True):
+        scaler.write(SourceFrame(frame), place)
+        del frame
+    ordinals = sorted(draw.sample(range(len(expected)), min(len(expected), CLIPS)))
+    for shuffled in (False, True):
+        decoder = Decoder(path.parent)
+        if shuffled:
+            draw.shuffle(ordinals)
+        for ordinal in ordinals:
+            out = np.empty((1, *CLIP.shape), np.uint8)
+            where = Request(0, start=ordinal, end=ordinal + 1)
+            assert decoder.decode(path.name, CLIP, [where], out).tolist() == [[ordinal]]
+            assert np.array_equal(out[0, 0], expected[ordinal]), (shuffled, ordinal)
 
 
 @pytest.mark.timeout(60)
@@ -200,3 +229,22 @@ def test_most_codecs_can_be_sought(tmp_path: Path) -> None:
         read_frames(open_video(file, index), index, [38], lambda ordinal, frame: None, count)
         assert len(index.keyframes) >= 4, kind.name
         assert touched <= 8, f"{kind.name}: {touched} packets decoded for frame 38"
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("avi_mpeg4_uneven", True), ("avi_mjpeg_uneven", True), ("mp4_mpeg4_uneven", True),
+     ("mp4_h264_uneven", True), ("mkv_h264_uneven", True), ("webm_vp9_uneven", True),
+     ("mpeg4_dropped_frames", True), ("mp4_bframes_named_avi", False), ("mkv_named_avi", False)],
+)  # fmt: skip
+def test_a_frame_is_shown_when_its_container_says(name: str, times: bool, tmp_path: Path) -> None:
+    kind = next(kind for kind in KINDS if kind.name == name)
+    try:
+        path = make(kind, tmp_path)
+    except (av.error.FFmpegError, ValueError) as error:
+        pytest.skip(f"this FFmpeg cannot write {name}: {error}")
+    index, _ = index_of(LocalFile(str(path), path.stat()))
+    told = [frame.time or 0.0 for frame in decode_from_start_to_end(path)]
+    shown = np.sort(told) - min(told)
+    assert (index.info.times is not None) == times
+    np.testing.assert_allclose(index.info.times_of(np.arange(len(shown))), shown, atol=0.002)

@@ -116,7 +116,9 @@ def test_a_missing_target_of_a_frame_ends_the_stream_and_names_the_video(
         iter(client.stream(catalog, CLIP, **HOW)),
         decode_serially(catalog, CLIP, **HOW),
     ):
-        with pytest.raises(SpecError, match=r"per-frame targets for 2 frames, but a clip shows frame \d+"):
+        with pytest.raises(
+            SpecError, match=r"per-frame targets for 2 frames, but a clip shows frame \d+"
+        ):
             next(batches)
 
 

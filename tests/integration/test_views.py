@@ -3,6 +3,7 @@ stretched: the same bytes from workers as serially, and no frame decoded needles
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -154,6 +155,44 @@ def test_frames_are_turned_as_players_turn_them(turned: Path, degrees: int) -> N
     size = (64, 48) if turns % 2 else (48, 64)
     shown = decoded(turned, path, ClipSpec(4, resize=48, size=size))
     assert np.array_equal(shown, np.rot90(stored, -turns, (1, 2)))
+
+
+# The first two rows of a display matrix, and what NumPy makes of a stored frame [height, width].
+MATRICES: dict[str, tuple[tuple[int, int, int, int], Callable[[Any], Any]]] = {
+    "as stored": ((1, 0, 0, 1), lambda f: f),
+    "turned by 90 degrees": ((0, 1, -1, 0), lambda f: np.rot90(f, -1)),
+    "turned by 180 degrees": ((-1, 0, 0, -1), lambda f: np.rot90(f, 2)),
+    "turned by 270 degrees": ((0, -1, 1, 0), lambda f: np.rot90(f, 1)),
+    "mirrored": ((-1, 0, 0, 1), lambda f: f[:, ::-1]),
+    "upside down": ((1, 0, 0, -1), lambda f: f[::-1]),
+    "transposed": ((0, 1, 1, 0), lambda f: f.swapaxes(0, 1)),
+    "transposed the other way": ((0, -1, -1, 0), lambda f: np.rot90(f, 2).swapaxes(0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_frames_are_mirrored_as_players_mirror_them(
+    name: str, turned: Path, tmp_path: Path
+) -> None:
+    (a, b, c, d), change = MATRICES[name]
+    made = bytearray((turned / "x/0.mp4").read_bytes())
+    at = made.index(b"tkhd") + 44  # the matrix of the track
+    made[at : at + 36] = struct.pack(
+        ">9i", a << 16, b << 16, 0, c << 16, d << 16, 0, 96 << 16, 72 << 16, 1 << 30
+    )
+    (tmp_path / "a.mp4").write_bytes(made)
+    stored = decoded(turned, "x/0.mp4", ClipSpec(4, size=(72, 96), rotate=False))
+    size = (96, 72) if b else (72, 96)
+    assert decoded(tmp_path, "a.mp4", ClipSpec(4, size=size)).tolist() == [
+        change(frame).tolist() for frame in stored
+    ]
+    cut = decoded(tmp_path, "a.mp4", ClipSpec(4, size=(40, 60)))
+    top, left = (size[0] - 40) // 2, (size[1] - 60) // 2
+    for got, frame in zip(cut, stored, strict=True):
+        assert np.array_equal(got, change(frame)[top : top + 40, left : left + 60])
+    index = Decoder(tmp_path).index("a.mp4")
+    whole, _ = decode_index(Folder(tmp_path).resolve("a.mp4"), lambda: None)
+    assert whole.info == index.info == VideoIndex.from_bytes(whole.to_bytes()).info
 
 
 def test_a_rotated_file_gives_the_same_frames_by_every_way(turned: Path) -> None:

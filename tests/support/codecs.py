@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Kind:
     rate: Fraction = Fraction(25)
     audio: bool = False
     key_every: int = 12
-    first_pts: int = 0
+    pts: Callable[[int], int] | None = None  # of each picture, in frames; the ordinal by default
     muxing: dict[str, str] = field(default_factory=dict)
     types: str = ""  # of the first pictures, as letters
     then: Rewrite | None = None  # applied to the finished file
@@ -86,8 +87,8 @@ def make(kind: Kind, folder: Path) -> Path:
             out.mux(sound.encode(silence))
         for ordinal in range(kind.frames):
             frame = _frame(kind, ordinal)
-            if kind.first_pts:
-                frame.pts = ordinal + kind.first_pts
+            if kind.pts is not None:
+                frame.pts = kind.pts(ordinal)
             if ordinal < len(kind.types):
                 frame.pict_type = PictureType[kind.types[ordinal]]
             out.mux(stream.encode(frame))
@@ -363,6 +364,30 @@ _LATER_SETTINGS = Kind(
     options={**_X264, "bf": "0", "x264-params": "chroma-qp-offset=6:log-level=none"},
 )  # fmt: skip
 
+
+def _uneven(ordinal: int) -> int:
+    """The time of a picture: a steady start, a long gap, then every fourth time."""
+    return ordinal if ordinal < 20 else 40 + 4 * (ordinal - 20)
+
+
+def _trimmed(frames: int) -> Rewrite:
+    """What is shown begins so many frames later and ends three earlier, by an edit list: as `ffmpeg
+    -ss ... -c copy` and phones cut."""
+
+    def rewrite(data: bytes) -> bytes:
+        out = bytearray(data)
+        scale = int.from_bytes(data[(at := data.index(b"mvhd") + 16) : at + 4], "big")
+        media = int.from_bytes(data[(at := data.index(b"mdhd") + 16) : at + 4], "big")
+        edit = data.index(b"elst") + 12  # its duration, and where it begins
+        lasts, begins = struct.unpack_from(">II", data, edit)
+        struct.pack_into(
+            ">II", out, edit, lasts - (frames + 3) * scale // 25, begins + frames * media // 25
+        )
+        return bytes(out)
+
+    return rewrite
+
+
 KINDS = [
     Kind("mpeg4_xvid", "mpeg4", tag="xvid"),
     Kind("mpeg4_divx", "mpeg4", tag="DX50"),
@@ -523,8 +548,8 @@ KINDS = [
     Kind("mp4_named_avi", "mpeg4", container="mp4"),
     Kind("mp4_bframes_named_avi", "mpeg4", container="mp4", options={"bf": "2"}),
     Kind("mov_h264_named_avi", "libx264", container="mov", options={**_X264, "bf": "2"}),
-    Kind("mp4_h264_cut_by_edit_list", "libx264", container="mp4", first_pts=-15, is_proven=False,
-         options={**_X264, "bf": "2"}),
+    Kind("mp4_h264_cut_by_edit_list", "libx264", container="mp4", pts=lambda i: i - 15,
+         options={**_X264, "bf": "2"}, is_proven=False),
     Kind("mp4_h264_fragments", "libx264", container="mp4", options={**_X264, "bf": "2"},
          muxing={"movflags": "frag_keyframe+empty_moov"}),
     Kind("mp4_h264_settings_change", "libx264", container="mp4", is_proven=False, frames=24,
@@ -545,10 +570,42 @@ KINDS = [
     Kind("ts_mpeg4_named_avi", "mpeg4", container="mpegts", options={"bf": "2"}),
     Kind("ps_h264_named_avi", "libx264", container="vob", options={**_X264, "bf": "0"}),
     Kind("mkv_named_avi", "mpeg4", container="matroska"),
-    Kind("mpeg_ps_named_avi", "mpeg2video", container="mpeg"),
-    Kind("mpegts_named_avi", "mpeg2video", container="mpegts"),
-    Kind("mjpeg_stream_named_avi", "mjpeg", pixels="yuvj420p", container="mjpeg"),
-    Kind("m4v_named_avi", "mpeg4", container="m4v"),
+    *(
+        Kind(f"{container}_{codec}_{name}", codec, container=container, key_every=5,
+             pixels=pixels, options=options)
+        for container, codec, pixels in (
+            ("matroska", "ffv1", "yuv420p"), ("matroska", "mjpeg", "yuv420p"),
+            ("mov", "mjpeg", "yuv420p"), ("mov", "rawvideo", "yuyv422"),
+        )
+        for name, options in (
+            ("bt709_full", {"colorspace": "bt709", "color_range": "pc", "strict": "-1"}),
+            ("bt2020", {"colorspace": "bt2020nc", "color_primaries": "bt2020", "strict": "-1",
+                        "color_trc": "smpte2084"}),
+        )
+    ),
+    Kind("avi_mpeg4_uneven", "mpeg4", pts=_uneven),
+    Kind("avi_mjpeg_uneven", "mjpeg", pixels="yuvj420p", pts=_uneven),
+    Kind("mp4_mpeg4_uneven", "mpeg4", container="mp4", pts=_uneven),
+    Kind("mp4_h264_uneven", "libx264", container="mp4", pts=_uneven, options={**_X264, "bf": "2"}),
+    Kind("mkv_h264_uneven", "libx264", container="matroska", pts=_uneven,
+         options={**_X264, "bf": "2"}),
+    Kind("webm_vp9_uneven", "libvpx-vp9", container="webm", pts=_uneven, is_proven=False,
+         options={"deadline": "realtime", "cpu-used": "8"}),
+    *(
+        Kind(f"{name}_trimmed_by_{cut}", codec, container=container, options=options,
+             then=_trimmed(cut), is_proven=False)
+        for name, codec, container, options in (
+            ("mp4_mpeg4", "mpeg4", "mp4", {}),
+            ("mov_mpeg4_bframes", "mpeg4", "mov", {"bf": "2"}),
+            ("mp4_h264", "libx264", "mp4", {**_X264, "bf": "0"}),
+            ("mp4_h264_open_gop", "libx264", "mp4", {
+                "preset": "veryfast",
+                "x264-params": "open-gop=1:keyint=12:bframes=3:log-level=none"}),
+            ("mp4_hevc", "libx265", "mp4", {
+                "preset": "ultrafast", "x265-params": "log-level=none:pools=none:keyint=12"}),
+        )
+        for cut in (5, 17)
+    ),
 ]  # fmt: skip
 
 

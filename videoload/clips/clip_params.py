@@ -31,6 +31,7 @@ from videoload.clips.regions import (
 
 # Seeds have 64 bits; what is above them tells one generator from another.
 _VIEW, _PARTS = 1 << 64, 1 << 128
+_ROUNDING_S = 1e-6  # times this close are the same
 
 
 class ClipParams(NamedTuple):
@@ -78,7 +79,11 @@ def clip_params(
     if view and spec.views_share == "window":
         shared = seed
         at = _generator(seed, draws=spec.draws)()
-    frames = start + _frames(spec, last - start, video.fps, clip, shared, at)
+    if spec.fps is not None and video.times is not None:
+        times = np.frombuffer(video.times)[start:last]
+        frames = start + _at_times(spec, times, clip, at)
+    else:
+        frames = start + _frames(spec, last - start, video.fps, clip, shared, at)
     whole, size = video.shown_size(spec), (spec.width, spec.height)
     if spec.crop in ("resized", "multiscale"):
         if spec.crop == "resized":
@@ -90,13 +95,18 @@ def clip_params(
         region, scaled = (0, 0, *whole), scaled_size(*whole, spec.resize)
         place = _corner(spec, scaled, size, crop, across, down)
     turns = video.turns if spec.rotate else 0
+    mirrored = video.mirrored and spec.rotate
+    if mirrored:
+        region = (whole[0] - region[0] - region[2], *region[1:])
+        place = (scaled[0] - place[0] - size[0], place[1])
     x, y, *_ = turned_back((*place, *size), scaled, turns)
     if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
         x, y = x & ~1, y & ~1
     if turns % 2:
         scaled, size = scaled[::-1], size[::-1]
     stored = _stored(turned_back(region, whole, turns), video, spec)
-    return ClipParams(frames, stored, scaled, (x, y), size, turns, spec.flip and mirror < 0.5, own)
+    flip = (spec.flip and mirror < 0.5) != mirrored
+    return ClipParams(frames, stored, scaled, (x, y), size, turns, flip, own)
 
 
 def _generator(seed: int, *, draws: bool = True) -> Draw:
@@ -149,6 +159,26 @@ def _frames(
         return offsets + _start(spec, max(0, frames - counted), clip, at)
     _check_length(spec, frames, span)
     return offsets % frames if spec.short == "loop" else np.minimum(offsets, frames - 1)
+
+
+def _at_times(
+    spec: ClipSpec, times: npt.NDArray[np.float64], clip: int, at: float
+) -> npt.NDArray[np.int64]:
+    """Ordinals of the frames that a player shows every ``1 / fps`` seconds, in a video whose frames
+    come at uneven distances: at ``times`` in seconds."""
+    assert spec.fps is not None
+    wanted = np.arange(spec.frames) / spec.fps
+    lasts = times[-1] - times[0]
+    fitting = int(np.searchsorted(times, times[-1] - wanted[-1] + _ROUNDING_S, "right"))
+    first = _start(spec, max(0, fitting - 1), clip, at)
+    if not fitting:
+        if spec.short in ("drop", "error"):
+            reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
+            raise UnfitError(reason, dropped=spec.short == "drop")
+        if spec.short == "loop" and lasts:
+            wanted %= lasts * len(times) / (len(times) - 1)  # the last frame is shown for a while
+    wanted += times[first] + _ROUNDING_S
+    return np.searchsorted(times, wanted, "right").astype(np.int64) - 1
 
 
 def _check_length(spec: ClipSpec, frames: int, span: int) -> None:

@@ -73,10 +73,9 @@ class PreparedClips(NamedTuple):
     # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
     places: dict[int, list[tuple[Scaler, Buffer]]]
 
-    @property
-    def rate(self) -> float:
-        """Frames per second that the file declares; 0 where it declares none."""
-        return float(self.known.info.fps)
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """When a player shows these frames, in seconds; NaN if the file does not say."""
+        return self.known.info.times_of(frames)
 
 
 class _Drawn(NamedTuple):

@@ -39,7 +39,10 @@ class PreparedItems(NamedTuple):
     out: npt.NDArray[np.uint8]  # [n, spec.clip_bytes]
     function: Function
     given: str
-    rate: float = 0.0  # they have none
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Items have no frames, and so no times."""
+        return np.empty(frames.shape)
 
 
 def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:

@@ -99,7 +99,12 @@ class SourceFrame:
         """What comes out of a chain of filters, and its first plane."""
         made = self._scaled.get(chain)
         if made is None:
-            chain.source.push(self._frame)
+            # FFmpeg refuses some values ("reserved", logarithmic). The pixels depend on none of
+            # them: primaries and transfer are not converted, the matrix is told to each filter.
+            source, space = self._frame, self.format[3]
+            source.color_primaries = source.color_trc = source.colorspace = _UNSPECIFIED
+            chain.source.push(source)
+            source.colorspace = space  # a clip may be made of the same frame again
             frame = cast(VideoFrame, chain.sink.pull())
             made = self._scaled[chain] = frame, frame.planes[0]
         return made
@@ -132,7 +137,7 @@ def _steps(
     range_ = 2 if format_.startswith("yuvj") else told or 1
     shape = f"video_size={width}x{height}:pix_fmt={format_}:time_base=1/1:pixel_aspect=1/1"
     steps: list[tuple[str, str] | tuple[str]] = [
-        ("buffer", f"{shape}:colorspace={space}:range={told}")
+        ("buffer", f"{shape}:colorspace={_UNSPECIFIED}:range={told}")
     ]
 
     def scale(
@@ -164,6 +169,7 @@ def _steps(
 # AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
 # range.
 _MATRICES = {1: "bt709", 4: "fcc", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
+_UNSPECIFIED = 2
 _RANGES = {"rgb24": 2, "gray": 2, "yuv420p": 1}
 
 

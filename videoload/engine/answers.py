@@ -152,15 +152,12 @@ class Answers:
             return
         stream_id, _, _, rows = place
         stream = self._streams[stream_id]
-        frames = _as_frames(result.frames, rows, stream.spec)
-        if len(result.rates) not in (0, rows):
-            raise ProtocolError(f"{len(result.rates)} frame rates for {rows} clips")
+        frames = _as_frames(result, rows, stream.spec)
         work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
         videos = self._table.videos(peer, result.lease)
         stream.meter.worked(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
         self._meter.worked(worker.name, work, (), now)
         if worker.is_child or not stream.spec.files:
-            stream.note_rates(videos, result.rates)
             self._commands.extend(self._table.result(peer, result.lease, frames, result.decode_s))
             return
         if len(result.files) != rows:
@@ -177,8 +174,15 @@ def _waited_s(result: Result) -> float:
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
-def _as_frames(frames: list[list[int]], rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
+    """The ordinals of each clip's frames, then the bits of their times: what the lease table
+    carries to the reader."""
     length = math.prod(spec.frames_shape)
-    if len(frames) != rows or any(len(row) != length for row in frames):
-        raise ProtocolError(f"the lease has {rows} clips of {length} frames, the answer does not")
-    return np.array(frames, np.int64)
+    for told in (result.frames, result.times):
+        if len(told) != rows or any(len(row) != length for row in told):
+            raise ProtocolError(
+                f"the lease has {rows} clips of {length} frames, the answer does not"
+            )
+    frames = np.array(result.frames, np.int64).reshape(rows, length)
+    times = np.array(result.times, np.float64).reshape(rows, length)
+    return np.hstack((frames, times.view(np.int64)))

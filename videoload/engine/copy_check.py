@@ -131,7 +131,6 @@ class CopyCheck:
             elif None in verdicts:
                 self._waiting.append(answer)
             else:
-                stream.note_rates(videos, result.rates)
                 self._commands.extend(
                     self._table.result(peer, result.lease, frames, result.decode_s)
                 )

@@ -264,7 +264,7 @@ class Engine:
         self._streams[stream.id] = stream
         self._table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=math.prod(stream.spec.frames_shape),
+            clip_frames=2 * math.prod(stream.spec.frames_shape),  # and their times
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
@@ -603,7 +603,7 @@ class Engine:
         place = stream.place(grant.slot, grant.first) if self._workers[peer].is_child else None
         if place is None or not SHARED:
             # In a message, at most, with the rate.
-            frames_bytes = 9 * (math.prod(stream.spec.frames_shape) + 1)
+            frames_bytes = 18 * (math.prod(stream.spec.frames_shape) + 1)
             answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         lease = stream.lease(grant.lease, grant.samples, place)

@@ -63,12 +63,9 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
     error: VideoloadError | None = None
     step: int = -1  # that was taken last, by any reader
-    # Frames per second of each video's file, as it was told with clips of it; 0 before that.
-    rates: npt.NDArray[np.float64] = field(init=False)
     clip_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rates = np.zeros(len(self.catalog))
         self.clip_bytes = self.spec.clip_bytes
 
     def record(
@@ -92,11 +89,6 @@ class OpenStream:
     def place(self, slot: int, row: int) -> Place:
         """Where the clips from ``row`` of a slot are."""
         return Place(self.id, slot * self.arena.stride + row * self.clip_bytes)
-
-    def note_rates(self, videos: Sequence[int], rates: Sequence[float]) -> None:
-        """The frame rate of the file of each of these videos was told; no rates: it was not."""
-        if rates:
-            self.rates[list(videos)] = rates
 
     def lease(self, number: int, samples: Sequence[Sample], place: Place | None) -> Lease:
         """A lease of these samples."""

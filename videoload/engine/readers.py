@@ -222,11 +222,13 @@ class Readers:
             source.loans[slot] = Loan(batch, weakref.ref(rows.base))
         queue.handed_over()
         videos = np.array([sample.video for sample in batch.samples], np.int64)
-        frames = batch.frames.reshape(len(videos), *source.spec.frames_shape)
+        pairs = batch.frames.reshape(len(videos), 2, *source.spec.frames_shape)
+        frames, times = np.ascontiguousarray(pairs.swapaxes(0, 1))
         clips, targets = source.spec.arrays(rows), source.catalog.targets_of(videos, frames)
         if not info:
             return clips, targets
-        told = batch_info(batch.step, batch.samples, source.catalog, frames, source.rates[videos])
+        shown = times.view(np.float64)
+        told = batch_info(batch.step, batch.samples, source.catalog, frames, shown)
         return clips, targets, told
 
     def _held(self) -> int:

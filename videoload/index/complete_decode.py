@@ -32,14 +32,15 @@ from videoload.index.index import (
     Tick,
     VideoIndex,
     checksum,
-    frame_rate,
+    orientation_of,
     pixel_aspect,
-    turns_of,
 )
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from videoload.index.containers import VideoPacket
 
 Ints = npt.NDArray[np.int64]
 
@@ -94,15 +95,16 @@ def decode_index(
     """
     threads = host.cores() if threads is None else threads
     opened = OpenedVideo(file, strict=False)
-    size, turns, pixels = (0, 0), 0, ""
+    size, turned, pixels = (0, 0), (0, False), ""
     frames: list[_Frame] = []
+    shown: list[int | None] = []  # when each packet is
     repaired = 0
     began = time.monotonic()
     try:
-        for mark, frame in decode_all(opened, tick):
+        for mark, frame in decode_all(opened, tick, _noted(opened, shown)):
             if not frames:
                 size, pixels = (frame.width, frame.height), frame.format.name
-                turns = turns_of(opened, frame)
+                turned = orientation_of(opened, frame)
             frames.append(_Frame.of(mark or _UNMARKED, frame))
             repaired += frame.is_corrupt
             del frame
@@ -111,7 +113,8 @@ def decode_index(
                 in_parts = _in_parts(opened, threads, tick) if sound else None
                 threads = 1  # there is one try
                 if in_parts is not None:
-                    frames, opened.taken = in_parts
+                    frames, shown = in_parts
+                    opened.taken = len(shown)
                     break
         if not frames:
             raise UnreadableError("has no frame that can be decoded")
@@ -119,7 +122,10 @@ def decode_index(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
             opened.taken, len(frames), opened.refused, repaired,
         )  # fmt: skip
-        info = VideoInfo(len(frames), frame_rate(opened), *size, turns, pixel_aspect(opened))
+        known = [shown[frame.packet] if frame.packet >= 0 else None for frame in frames]
+        rate, times = opened.timing(known)
+        turns, mirrored = turned
+        info = VideoInfo(len(frames), rate, *size, turns, pixel_aspect(opened), mirrored, times)
     finally:
         opened.close()
     keyframes = [
@@ -132,12 +138,13 @@ def decode_index(
 
 
 class _Packets(NamedTuple):
-    """Of each packet of a file its position (-1: unknown), its dts, and whether it is flagged as a
-    key frame."""
+    """Of each packet of a file its position (-1: unknown), its dts, whether it is flagged as a key
+    frame, and when it is shown."""
 
     positions: Ints
     times: Ints
     keys: npt.NDArray[np.bool_]
+    shown: list[int | None]
 
     def mark(self, number: int) -> PacketMark:
         """As `PacketMark.of` makes it in a pass over the file: after a seek, dts may be others, or
@@ -151,21 +158,33 @@ class _Packets(NamedTuple):
 def _read_packets(file: VideoFile, tick: Tick) -> _Packets:
     opened = OpenedVideo(file)
     rows: list[tuple[int, int, bool]] = []
+    shown: list[int | None] = []
     try:
         for packet in opened.packets:
             if packet.size:
                 position = -1 if packet.pos is None or packet.dts is None else packet.pos
                 rows.append((position, packet.dts or 0, packet.is_keyframe))
+                shown.append(opened.display_time(packet))
                 tick()
     finally:
         opened.close()
     positions, times, keys = np.array(rows, np.int64).reshape(-1, 3).T.copy()
-    return _Packets(positions, times, keys == 1)
+    return _Packets(positions, times, keys == 1, shown)
 
 
-def _in_parts(opened: OpenedVideo, threads: int, tick: Tick) -> tuple[list[_Frame], int] | None:
-    """All frames of a file, and how many packets it has; None if it cannot be decoded in parts.
-    ``opened`` has decoded for `_TRIAL_S`."""
+def _noted(opened: OpenedVideo, shown: list[int | None]) -> Iterator[VideoPacket]:
+    """The packets of a file, after a note when each is shown."""
+    for packet in opened.packets:
+        if packet.size:
+            shown.append(opened.display_time(packet))
+        yield packet
+
+
+def _in_parts(
+    opened: OpenedVideo, threads: int, tick: Tick
+) -> tuple[list[_Frame], list[int | None]] | None:
+    """All frames of a file, and when each of its packets is shown; None if it cannot be decoded in
+    parts. ``opened`` has decoded for `_TRIAL_S`."""
     from concurrent.futures import ThreadPoolExecutor  # few processes need it
 
     table = _read_packets(opened.file, tick)
@@ -199,7 +218,7 @@ def _in_parts(opened: OpenedVideo, threads: int, tick: Tick) -> tuple[list[_Fram
         if [frame.checksum for frame in told[: len(shared)]] != [f.checksum for f in shared]:
             return None
         frames = frames[: len(frames) - len(shared)] + told
-    return frames, packets
+    return frames, table.shown
 
 
 class _Counted:

@@ -8,7 +8,7 @@ changes the pixels.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
@@ -18,6 +18,7 @@ from av.codec import Codec
 from av.codec.context import Flags
 from av.container import InputContainer
 from av.packet import Packet
+from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -26,6 +27,7 @@ from cachetools import LRUCache
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.bitstreams.proofs import jpeg_header
 from videoload.index.stopwatch import Stopwatch
+from videoload.index.timing import Timing, timing_of
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
@@ -36,8 +38,10 @@ _TOLERANT = {"max_pixels": str(8192 * 8192)}
 _STRICT = {**_TOLERANT, "err_detect": "explode"}
 _FLAGS = int(Flags.bitexact | Flags.copy_opaque)  # a frame has the mark of its packet
 _TOLD_BY_CONTAINER = (
-    "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample",
+    "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample", "colorspace",
+    "color_range", "color_primaries", "color_trc",
 )  # fmt: skip
+_DEFAULT_WEIGHT = 5_000_000  # pixels: ffmpeg prefers a stream that is flagged as the default one
 _OPEN_BYTES = 64 << 20  # what open files may take, by a guess at what their decoders hold
 _MAX_OPEN = 64
 _FRAMES_IN_DECODER = 6
@@ -201,6 +205,17 @@ class OpenedVideo:
         except UnicodeDecodeError:
             return None
 
+    def display_time(self, packet: VideoPacket) -> int | None:
+        """When the picture of a packet is shown, in units of the stream's time base. An AVI has no
+        times of display (FFmpeg guesses some), so its decoding times stand for them."""
+        is_avi = self.container.format.name == "avi"
+        return packet.dts if is_avi or packet.pts is None else packet.pts
+
+    def timing(self, shown: Sequence[int | None]) -> Timing:
+        """The timing of pictures that are shown then, by `display_time`."""
+        stream = self.stream
+        return timing_of(shown, stream.time_base, (stream.average_rate, stream.guessed_rate))
+
     def reopen(self) -> None:
         """Back to the beginning, where seeking does not lead. Raises UnreadableError."""
         self.close()
@@ -325,14 +340,25 @@ def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
 
 
 def _video_stream(container: InputContainer, *, strict: bool) -> VideoStream:
-    if not container.streams.video:
+    """The stream that the ffmpeg command would take. Raises UnreadableError."""
+    covers = Disposition.attached_pic | Disposition.timed_thumbnails
+    streams = [stream for stream in container.streams.video if not stream.disposition & covers]
+    if not streams:
         raise UnreadableError("has no video stream")
-    stream = container.streams.video[0]
+    stream = max(streams, key=_weight)
     context = stream.codec_context
     if context is None:
         raise UnreadableError("has a video codec that FFmpeg does not know")
     _set_up(context, strict=strict)
     return stream
+
+
+def _weight(stream: VideoStream) -> tuple[bool, int]:
+    context = stream.codec_context
+    if context is None:
+        return False, 0
+    is_default = bool(stream.disposition & Disposition.default)
+    return True, context.width * context.height + _DEFAULT_WEIGHT * is_default
 
 
 def new_decoder(codec: Codec, told: Mapping[str, Any], *, strict: bool) -> VideoCodecContext:

@@ -12,13 +12,15 @@ An index is a function of the file's bytes alone.
 
 from __future__ import annotations
 
+import math
 import struct
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from fractions import Fraction
 from functools import cache
-from typing import cast
+from typing import Any, cast
 from zlib import crc32
 
 import av
@@ -41,7 +43,7 @@ from videoload.storage.spans import Range
 Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
 
-_HEADER = struct.Struct("<QQQIIIIIQ")
+_HEADER = struct.Struct("<QQQIIIIIQQ")
 _TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
 _SQUARE = Fraction(1)
 _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few packets of sound
@@ -133,7 +135,8 @@ class VideoIndex:
     @property
     def memory_bytes(self) -> int:
         """What it costs to keep, with what Python adds."""
-        arrays = (self.keyframes, self.ordinals, self.sums)
+        times = None if self.info.times is None else np.frombuffer(self.info.times)
+        arrays = (self.keyframes, self.ordinals, self.sums, times)
         return 1000 + 8 * len(self._starts) + sum(a.nbytes for a in arrays if a is not None)
 
     def to_bytes(self) -> bytes:
@@ -143,27 +146,32 @@ class VideoIndex:
         info = self.info
         header = _HEADER.pack(
             info.frames, info.fps.numerator, info.fps.denominator, info.width, info.height,
-            info.turns, info.aspect.numerator, info.aspect.denominator, len(self.keyframes),
+            info.turns | info.mirrored << 2, info.aspect.numerator, info.aspect.denominator,
+            len(self.keyframes), len(info.times or ()),
         )  # fmt: skip
-        return header + self.keyframes.tobytes() + self.sums.astype(np.uint32).tobytes()
+        sums, times = self.sums.astype(np.uint32).tobytes(), array("d", info.times or ()).tobytes()
+        return header + self.keyframes.tobytes() + sums + times
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoIndex:
         """Raises ValueError for what `to_bytes` cannot have made."""
         try:
             (
-                frames, rate, scale, width, height, turns, across, down, count
+                frames, rate, scale, width, height, turns, across, down, count, timed
             ) = _HEADER.unpack_from(data)  # fmt: skip
         except struct.error as error:
             raise ValueError(f"not an index: {error}") from None
         ends = _HEADER.size + 32 * count
-        sound = frames and scale and width and height and across and down and turns < 4
-        if not sound or len(data) != ends + 4 * frames:
+        sound = frames and scale and width and height and across and down and turns < 8
+        if not sound or timed not in (0, frames) or len(data) != ends + 4 * frames + 8 * timed:
             raise ValueError("not an index: its lengths do not add up")
         keyframes = np.frombuffer(data, np.int64, 4 * count, _HEADER.size).reshape(count, 4)
         sums = np.frombuffer(data, np.uint32, frames, ends).astype(np.int64)
         aspect = Fraction(across, down)
-        info = VideoInfo(frames, Fraction(rate, scale), width, height, turns, aspect)
+        times = array("d", data[ends + 4 * frames :]) if timed else None
+        info = VideoInfo(
+            frames, Fraction(rate, scale), width, height, turns & 3, aspect, turns > 3, times
+        )
         return cls(info, keyframes, sums=sums)
 
 
@@ -185,8 +193,10 @@ def find_index(
     with closing(Content(file)) as content:
         if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
             header, avi, table = plain
-            video, frames = header.video, table.pictures.frames
-            info = VideoInfo(frames, video.rate, *video.size, 0, _aspect(video.aspect))
+            video, (rate, times) = header.video, table.timing
+            info = VideoInfo(
+                table.pictures.frames, rate, *video.size, 0, _aspect(video.aspect), times=times
+            )
             # No decoder yet: the memory of one that waits for its turn is cold when that comes.
             return _index(table, info, avi), None
         watch = watch or Stopwatch()
@@ -205,9 +215,10 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     table = read_packets(opened, content, tick)
     if table is None:
         return None
+    turns, mirrored = _orientation(opened, tick)
     info = VideoInfo(
-        table.pictures.frames, frame_rate(opened), codec.width, codec.height,
-        _turns(opened, tick), pixel_aspect(opened),
+        table.pictures.frames, table.timing.rate, codec.width, codec.height, turns,
+        pixel_aspect(opened), mirrored, table.timing.times,
     )  # fmt: skip
     return _index(table, info)
 
@@ -218,11 +229,6 @@ def _index(table: PacketTable, info: VideoInfo, avi: PlainAvi | None = None) -> 
     ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
     rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T
     return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi)
-
-
-def frame_rate(opened: OpenedVideo) -> Fraction:
-    """Frames a second, as the container says; 0 if it does not."""
-    return opened.stream.average_rate or opened.stream.guessed_rate or Fraction()
 
 
 def pixel_aspect(opened: OpenedVideo) -> Fraction:
@@ -237,24 +243,28 @@ def _aspect(told: Fraction | None) -> Fraction:
     return aspect if 1 <= max(aspect, 1 / aspect) <= MAX_STRETCHED else _SQUARE
 
 
-def turns_of(opened: OpenedVideo, frame: VideoFrame) -> int:
-    """How many times a frame is to be turned by 90 degrees, clockwise, as the container says."""
-    if not opened.container.format.name.startswith(_TURNS):
-        return 0
-    return round(-frame.rotation / 90) % 4  # which counts degrees the other way round
+def orientation_of(opened: OpenedVideo, frame: VideoFrame) -> tuple[int, bool]:
+    """How to show the frames of a file, as its container says: turned clockwise so many times by 90
+    degrees, and then whether mirrored left to right."""
+    matrix: Any = None
+    if opened.container.format.name.startswith(_TURNS):
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return 0, False
+    a, b, _, c, d, *_ = np.frombuffer(matrix, np.int32).astype(float)
+    turns = round(math.degrees(math.atan2(b, a)) / 90)
+    mirrored = a * d < b * c
+    return (2 - turns if mirrored else turns) % 4, mirrored
 
 
-def _turns(opened: OpenedVideo, tick: Tick) -> int:
-    """The same of the first frame, through which alone it can be asked."""
-    if not opened.container.format.name.startswith(_TURNS):
-        return 0  # nothing is decoded for it
-    fresh = OpenedVideo(opened.file, strict=False)
-    try:
-        for _, frame in decode_all(fresh, tick):
-            return turns_of(fresh, frame)
-    finally:
-        fresh.close()
-    return 0
+def _orientation(opened: OpenedVideo, tick: Tick) -> tuple[int, bool]:
+    """The same of the first frame, since only frames tell it."""
+    if opened.container.format.name.startswith(_TURNS):
+        fresh = OpenedVideo(opened.file, strict=False)
+        with closing(fresh):
+            for _, frame in decode_all(fresh, tick):
+                return orientation_of(fresh, frame)
+    return 0, False
 
 
 def checksum(frame: VideoFrame) -> int:

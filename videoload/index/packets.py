@@ -35,6 +35,7 @@ from videoload.index.avi_index import (
 )  # fmt: skip
 from videoload.index.avi_index import HEADER_BYTES as AVI_HEADER_BYTES
 from videoload.index.containers import OpenedVideo
+from videoload.index.timing import Timing, timing_of
 from videoload.storage.content import Content
 
 _PASS_BYTES = 64 << 20  # of whole packets, that a pass keeps
@@ -52,6 +53,7 @@ class PacketTable(NamedTuple):
     positions: Ints
     times: Ints
     pictures: Pictures
+    timing: Timing
 
 
 class PlainAvi(NamedTuple):
@@ -115,7 +117,22 @@ def read_packets(
     if table is None:
         return _by_pass(opened, content, tick)
     positions, times, pictures = table
-    return None if pictures is None else PacketTable(positions, times, pictures)
+    if pictures is None:
+        return None
+    timing = opened.timing(_shown(times.tolist(), pictures))
+    # These are decoding times. If they are even, so are the times of display; an AVI has no others.
+    is_avi = opened.container.format.name == "avi"
+    if timing.times is not None and opened.codec.has_b_frames and not is_avi:
+        return _by_pass(opened, content, tick)
+    return PacketTable(positions, times, pictures, timing)
+
+
+def _shown(times: list[int | None], pictures: Pictures) -> list[int | None]:
+    """The times of packets that give a picture."""
+    if pictures.ordinals is None:
+        return times
+    ordinals = pictures.ordinals.tolist()
+    return [time for time, ordinal in zip(times, ordinals, strict=True) if ordinal >= 0]
 
 
 def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] | None:
@@ -146,7 +163,10 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PlainAvi, PacketTable] 
     if pictures is None:
         return None
     end = positions.item(-1) + lines.item(-1, 3)
-    return header, PlainAvi(settings, header.stream, end), PacketTable(positions, times, pictures)
+    rate = header.video.rate
+    timing = timing_of(_shown(times.tolist(), pictures), 1 / rate, [rate])
+    table = PacketTable(positions, times, pictures, timing)
+    return header, PlainAvi(settings, header.stream, end), table
 
 
 def _from_index(opened: OpenedVideo, content: Content) -> tuple[Ints, Ints, Pictures | None] | None:
@@ -227,7 +247,7 @@ def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
     if not entries:
         return None
     positions, sizes, times, flags = np.array(entries, np.int64).T.copy()
-    if (flags > 1).any() or positions.min() < 0:  # some are to be discarded
+    if (flags & 2).any() or positions.min() < 0:  # some are to be discarded
         return None
     return _Entries(positions, sizes, times, flags * _IDX1_KEY)
 
@@ -288,6 +308,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
     opened.used = True
     indexed = [(e.pos + CHUNK_BYTES, e.timestamp) for e in opened.stream.index_entries]
     places: list[tuple[int, int]] = []
+    shown: list[int | None] = []
     sizes: list[int] = []
     kept: list[bytes] = []
     kept_bytes = 0
@@ -299,6 +320,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
             return None  # it is for the decoder alone
         sizes.append(packet.size)
         places.append((_UNKNOWN if packet.pos is None else packet.pos, packet.dts or 0))
+        shown.append(opened.display_time(packet))
         enough = DATA_BYTES if packet.is_keyframe else HEAD_BYTES
         kept.append(bytes(memoryview(packet)[: None if kept_bytes < _PASS_BYTES else enough]))
         kept_bytes += len(kept[-1])
@@ -323,7 +345,7 @@ def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) ->
     if stream.avi and places[: len(indexed)] == indexed:
         sure = _that_can_be_sought(content, stream.avi, positions, lengths, times)
     positions[sure:] = _UNKNOWN
-    return PacketTable(positions, times, pictures)
+    return PacketTable(positions, times, pictures, opened.timing(_shown(shown, pictures)))
 
 
 def _that_can_be_sought(

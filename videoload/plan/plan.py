@@ -68,9 +68,8 @@ class BatchInfo(NamedTuple):
         path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
-        times: When a player shows each of ``frames``, in seconds from the video's first frame, by
-            the rate that the file declares: float64, shaped like ``frames``. NaN if the file
-            declares none.
+        times: When a player shows each of ``frames``, in seconds from the video's first frame:
+            float64, shaped like ``frames``. NaN if the file does not say.
         digest: 64 bits of SHA-256 over clips and labels, in hex: the same in every run. Default "":
             not computed.
     """
@@ -90,15 +89,14 @@ def batch_info(
     samples: Sequence[Sample],
     catalog: Catalog,
     frames: Ints,
-    rates: npt.NDArray[np.float64],
+    times: npt.NDArray[np.float64],
 ) -> BatchInfo:
-    """Where a batch came from. ``rates``: frames per second of each sample's file, 0 if unknown."""
+    """Where a batch came from."""
     rows = [(sample.video, sample.clip, sample.crop) for sample in samples]
     video, clip, crop = np.array(rows, np.int64).T.copy()
     paths = catalog._table.paths
     path = np.array([paths[sample.video] for sample in samples], object)
-    rate = np.where(rates > 0, rates, np.nan).reshape(-1, *[1] * (frames.ndim - 1))
-    return BatchInfo(step, video, frames, path, clip, crop, frames / rate)
+    return BatchInfo(step, video, frames, path, clip, crop, times)
 
 
 Clips = npt.NDArray[np.uint8]  # [B, *clip.shape], or what an ItemSpec says

@@ -136,7 +136,7 @@ def _batches(
         planned = quarantine.kept(plan[step])
         clips = np.empty((len(planned), clip.clip_bytes), np.uint8)
         frames = np.empty((len(planned), math.prod(clip.frames_shape)), np.int64)
-        rates = np.zeros(len(planned))
+        times = np.empty(frames.shape)
         taken: list[Sample] = []
         for first in planned:
             sample, row = quarantine.replace(first), len(taken)
@@ -148,7 +148,7 @@ def _batches(
                     spec = clip_of(catalog, clip, sample.video)
                     prepared = decoder.prepare(video.path, spec, [request], out)
                     frames[row] = decoder.decode_prepared(prepared)[0]
-                    rates[row] = prepared.rate
+                    times[row] = prepared.times_of(frames[row])
                     taken.append(sample)
                 except VideoError as error:
                     quarantine.add(
@@ -165,6 +165,6 @@ def _batches(
         if taken:
             n = len(taken)
             shown = frames[:n].reshape(n, *clip.frames_shape)
-            info = batch_info(step, taken, catalog, shown, rates[:n])
+            info = batch_info(step, taken, catalog, shown, times[:n].reshape(shown.shape))
             batch = clip.arrays(clips[:n]), catalog.targets_of(info.video, info.frames)
             yield with_digest((*batch, info)) if with_info else batch

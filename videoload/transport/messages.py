@@ -49,8 +49,8 @@ _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
 _Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-_Rate = Annotated[float, msgspec.Meta(ge=0)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]
+_Times = Annotated[list[float], msgspec.Meta(max_length=MAX_FRAMES)]
 
 
 class _Message(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -214,8 +214,8 @@ class Result(_Message, tag="result"):
     files: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []
     spent: Spent = Spent()
     clip_s: Annotated[list[_Seconds], msgspec.Meta(max_length=4096)] = []  # seconds of each clip
-    # Frames per second of each clip's file, 0 if it declares none.
-    rates: Annotated[list[_Rate], msgspec.Meta(max_length=4096)] = []
+    # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
+    times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     apart: Id | None = None  # the data connection that brings the pixels
 
 

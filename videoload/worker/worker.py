@@ -163,7 +163,7 @@ class Worker:
         began = time.perf_counter()
         idle_s, imported_s = time.monotonic() - self._worked, 0.0
         frames: list[list[int]] = []
-        rates: list[float] = []
+        times: list[list[float]] = []
         files: list[int] = []
         clip_s: list[float] = []
         at = 0
@@ -177,9 +177,9 @@ class Worker:
             for (at, last), prepared_s in zip(list(ready), took, strict=True):
                 since = time.perf_counter()
                 # Popped, so that it and its file go as soon as it is done.
-                rows, rate = self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
-                frames += rows
-                rates += [rate] * (last - at)
+                rows, row_times = self._decode(decoder, lease, out, at, last, ready.pop((at, last)))
+                frames += rows.tolist()
+                times += row_times.tolist()
                 run_s = prepared_s + time.perf_counter() - since
                 clip_s += [run_s / (last - at)] * (last - at)
                 if lease.place is None and lease.asked.files:
@@ -201,7 +201,7 @@ class Worker:
             )
             self._counters.add("clips", len(lease.clips))
             self._counters.add("decode_seconds", seconds)
-            result = Result(lease.lease, frames, seconds, files, spent, clip_s, rates)
+            result = Result(lease.lease, frames, seconds, files, spent, clip_s, times)
             trainer.answer(result, None if shared else out)
         finally:
             self._counters.lease = 0
@@ -267,19 +267,19 @@ class Worker:
         first: int,
         last: int,
         prepared: _Prepared | None = None,
-    ) -> tuple[list[list[int]], float]:
-        """Decode the clips [first, last) of the lease, all of one video, in one pass over it; their
-        frames, and the rate of that video."""
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Decode the clips [first, last) of the lease, all of one video, in one pass over it.
+        Returns their frames, and the times of these."""
         try:
             prepared = prepared or self._prepare(decoder, lease, out, first, last)
-            frames: list[list[int]] = decoder.decode_prepared(prepared, self._tick).tolist()
+            frames = decoder.decode_prepared(prepared, self._tick)
         except VideoError as error:
             if last - first == 1:
                 raise ClipError(first, error) from None
             # Which of them is it? One at a time tells.
             each = [self._decode(decoder, lease, out, at, at + 1) for at in range(first, last)]
-            return [row for rows, _ in each for row in rows], each[0][1]
-        return frames, prepared.rate
+            return np.vstack([rows for rows, _ in each]), np.vstack([rows for _, rows in each])
+        return frames, prepared.times_of(frames)
 
     def _place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
         """The decoder and the array for the lease's clips, and whether the trainer shares it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -729,3 +730,91 @@ def test_a_region_of_square_pixels_is_as_wide_in_those_that_are_stored() -> None
     for seed in range(20):
         _, _, width, height = clip_params(made, facts, seed).region
         assert abs(width * 4 / 3 - height) <= 2
+
+
+@patient
+@given(
+    turns=st.integers(0, 3),
+    crop=st.sampled_from(["center", "random", "resized", "multiscale", "three", "five"]),
+    seed=KEYS, number=st.integers(0, 4),
+)  # fmt: skip
+def test_mirrored_frames_are_cut_where_they_are_shown(
+    turns: int, crop: str, seed: int, number: int
+) -> None:
+    """A picture of its own coordinates: the mirrored video shows the same part of it."""
+    resize = None if crop in ("resized", "multiscale") else 24
+    made = spec(resize=resize, size=(20, 16), crop=crop)
+    size = (64, 48) if turns % 2 else (48, 64)
+    plain = VideoInfo(9, Fraction(25), *size, turns)
+    shown = [
+        clip_params(made, facts, seed, crop=number % made.crops)
+        for facts in (plain, plain._replace(mirrored=True))
+    ]
+    assert shown[0].flip != shown[1].flip
+    y, x = np.mgrid[0 : size[1], 0 : size[0]]
+    boxes = []
+    for params in shown:
+        # Where the upright picture is cut, of a stored one that is mirrored or not.
+        stored = np.stack((x, y), -1)
+        if resize is None:
+            left, top, width, height = params.region
+        else:
+            scale = size[0] / params.scaled[0]
+            left, top, width, height = (round(v * scale) for v in (*params.corner, *params.size))
+        upright = np.rot90(stored[top : top + height, left : left + width], -turns)
+        boxes.append(upright[:, ::-1] if params.flip else upright)
+    seen = [np.stack((b[..., 0], b[..., 1]), -1) for b in boxes]
+    across = np.rot90(np.stack((x, y), -1), -turns)
+    where = {tuple(at): (column, row) for row, line in enumerate(across.tolist())
+             for column, at in enumerate(line)}  # fmt: skip
+    width = across.shape[1]
+    first, mirrored = (
+        [where[tuple(box[row, column])] for row, column in ((0, 0), (-1, -1))] for box in seen
+    )
+    for (one, low), (other, down) in zip(first, mirrored, strict=True):
+        assert abs(one - (width - 1 - other)) <= 4  # rounded to even pixels, before and after
+        assert abs(low - down) <= 4
+
+
+# Times
+
+
+UNEVEN = VideoInfo(
+    8, Fraction(4), 64, 48, times=array("d", [0.0, 0.1, 0.2, 0.3, 1.0, 1.1, 1.2, 2.0])
+)
+
+
+@pytest.mark.parametrize(
+    ("frames", "fps", "short", "expected"),
+    [
+        (5, 10.0, "loop", [0, 1, 2, 3, 3]),
+        (3, 1.0, "loop", [0, 4, 7]),
+        (4, 1.0, "hold", [0, 4, 7, 7]),
+        (4, 1.0, "loop", [0, 4, 7, 3]),  # it begins again after 2.29 s
+        (5, 4.0, "loop", [0, 2, 3, 3, 4]),
+    ],
+)
+def test_frames_at_uneven_distances_are_taken_by_their_times(
+    frames: int, fps: float, short: str, expected: list[int]
+) -> None:
+    made = spec(frames=frames, fps=fps, short=short, sampling="uniform", clips_per_video=2)
+    assert clip_params(made, UNEVEN, 0).frames.tolist() == expected
+
+
+def test_a_clip_starts_only_where_its_time_fits() -> None:
+    made = spec(frames=2, fps=1.0, sampling="random")
+    starts = {clip_params(made, UNEVEN, seed).frames[0] for seed in range(200)}
+    assert starts == {0, 1, 2, 3, 4}
+    made = spec(frames=3, fps=1.0, short="error")
+    assert clip_params(made, UNEVEN, 0, start=0).frames.tolist() == [0, 4, 7]
+    with pytest.raises(UnfitError, match=r"lasts 1.9 s, a clip 2 s"):
+        clip_params(made, UNEVEN, 0, start=1)
+    one = clip_params(spec(frames=3, fps=1.0), UNEVEN, 0, start=2, end=3)
+    assert one.frames.tolist() == [2, 2, 2]
+
+
+def test_the_time_of_a_frame_is_its_own_or_follows_from_the_rate() -> None:
+    frames = np.array([[0, 4], [7, 7]])
+    assert UNEVEN.times_of(frames).tolist() == [[0.0, 1.0], [2.0, 2.0]]
+    assert UNEVEN._replace(times=None).times_of(frames).tolist() == [[0.0, 1.0], [1.75, 1.75]]
+    assert np.isnan(VideoInfo(9, Fraction(0), 64, 48).times_of(frames)).all()

@@ -23,6 +23,7 @@ FORMATS = (
 )  # fmt: skip
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
 INFO = VideoInfo(100, Fraction(25), 320, 240)
+SMALL = INFO._replace(width=96, height=64)
 
 
 def picture(width: int, height: int) -> Buffer:
@@ -196,3 +197,18 @@ def test_what_ffmpeg_cannot_scale_is_named() -> None:
     scaler = Scaler(spec, facts, clip_params(spec, INFO, 0), Chains())
     with pytest.raises(UnreadableError, match="cannot be scaled"):
         scaler.write(SourceFrame(frame), np.empty(spec.shape[1:], np.uint8))
+
+
+@pytest.mark.parametrize("name", ["yuv420p", "yuv444p10le", "gbrp", "gray"])
+def test_colours_that_ffmpeg_refuses_change_no_pixel(name: str) -> None:
+    """Reserved and logarithmic values, and matrices that its scaler does not know."""
+    for matrix in range(18):
+        known = matrix if matrix in (1, 4, 7, 9) else 9 if matrix == 10 else 5
+        expected = write(frame_of(picture(96, 64), name, known), spec_of("rgb24"), SMALL)
+        for primaries, transfer in ((2, 2), (0, 0), (3, 3), (22, 9), (255, 255)):
+            frame = frame_of(picture(96, 64), name, 1 if known == 1 else 2)
+            frame.colorspace = matrix
+            frame.color_primaries, frame.color_trc = primaries, transfer
+            got = write(frame, spec_of("rgb24"), SMALL)
+            assert np.array_equal(got, expected), (matrix, primaries)
+            assert frame.colorspace == matrix

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from array import array
 from fractions import Fraction
 from pathlib import Path
 
@@ -60,10 +61,12 @@ def same(one: VideoIndex | None, other: VideoIndex) -> bool:
 def test_what_was_decoded_can_be_kept(
     frames: int, keyframes: int, size: int, fps: Fraction, data: st.DataObject
 ) -> None:
+    uneven = array("d", range(frames)) if data.draw(st.booleans()) else None
     rows = data.draw(st.lists(st.tuples(*[st.integers(0, 2**62)] * 4), max_size=keyframes))
     sums = data.draw(st.lists(st.integers(0, 2**32 - 1), min_size=frames, max_size=frames))
     index = VideoIndex(
-        VideoInfo(frames, fps, size, 2 * size), np.array(rows, np.int64).reshape(-1, 4),
+        VideoInfo(frames, fps, size, 2 * size, 3, mirrored=data.draw(st.booleans()), times=uneven),
+        np.array(rows, np.int64).reshape(-1, 4),
         sums=np.array(sums, np.int64),
     )  # fmt: skip
     again = VideoIndex.from_bytes(index.to_bytes())
