@@ -1,1 +1,1 @@
-"""A stream as TensorFlow and Keras want it."""
+"""Adapters that give a stream to TensorFlow and Keras."""

@@ -1,1 +1,1 @@
-"""The training side: the streams, which worker decodes what, and what TensorFlow gets."""
+"""The trainer's side: clients, streams, and what users call on them."""

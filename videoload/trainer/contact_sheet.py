@@ -1,7 +1,7 @@
-"""A picture of batches, for a person: each clip a row of its frames, or all of them moving.
+"""A picture of batches, for people: each clip is a row of its frames, or all clips move.
 
-Pixels are those of the batch, one to one. Only what would be wider than a screen can show is made
-smaller, by a whole number, and the sheet says so.
+It shows the pixels of the batch one to one. Rows that are wider than a screen are made smaller,
+by a whole number, and the title says so.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _PAPER, _INK, _GREY = (255, 255, 255), (20, 20, 20), (120, 120, 120)
 _MARGIN, _GAP, _LINE, _FONT = 8, 2, 15, 12
-_TEXT = 260  # pixels, for label and file beside a row
-_TILE = 120  # ... and below a tile of an animation, at least
-_WIDEST = 4096  # of all frames of a row; above, they are made smaller
-_RATE = 25.0  # frames per second of a source whose rate the batch does not tell
+_TEXT = 260  # Pixels for the label and file beside a row.
+_TILE = 120  # The least width of a clip in an animation, with label and file below it.
+_WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
+_RATE = 25.0  # Frames per second that are assumed of the source.
 
 
 class Row(NamedTuple):
-    """A clip to be drawn: uint8 ``pictures`` [T, H, W, 3], and what stands beside them."""
+    """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them."""
 
     pictures: npt.NDArray[np.uint8]
     label: str
@@ -45,8 +45,8 @@ class Row(NamedTuple):
 
 
 def check(path: str | Path, spec: Spec) -> ClipSpec:
-    """The spec, if clips of it can be drawn into ``path``. Raises SpecError, and VideoloadError
-    where Pillow is missing."""
+    """The spec, if its clips can be drawn into ``path``. Raises SpecError, or VideoloadError if
+    Pillow is missing."""
     if not isinstance(spec, ClipSpec):
         raise SpecError("a preview is of clips, and these are items")
     if spec.output is not None and (spec.dtype != "uint8" or spec.clip_shape[-1:] != (3,)):
@@ -66,8 +66,8 @@ def check(path: str | Path, spec: Spec) -> ClipSpec:
 def save(
     path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: ClipSpec
 ) -> int:
-    """Draw ``batches`` into a file: a contact sheet (.png), or an animation (.webp). Returns how
-    many clips it shows. Raises VideoloadError where it cannot be written."""
+    """Draw ``batches`` into a file: a contact sheet (.png) or an animation (.webp). Returns the
+    number of clips. Raises VideoloadError if the file cannot be written."""
     rows = [row for batch in batches for row in rows_of(batch, catalog, spec)]
     if not rows:
         raise VideoloadError("there is no batch to show")
@@ -87,9 +87,9 @@ def save(
 
 
 def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec) -> Iterator[Row]:
-    """The rows of a batch: one for each clip, several of a sample that has several views."""
+    """The rows of a batch: one for each clip, and for each view of a clip."""
     clips, labels, info = batch
-    one = 3 if spec.pixels == "yuv420p" else 4  # dimensions of a clip
+    one = 3 if spec.pixels == "yuv420p" else 4  # The dimensions of a clip.
     flat = clips.reshape(-1, *clips.shape[-one:])
     frames = np.asarray(info.frames).reshape(-1, flat.shape[1])
     views = len(flat) // len(info.video)
@@ -106,7 +106,7 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec) -> Iterator[
 
 
 def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
-    """What a sample is: the name of its class, or its targets in short."""
+    """The name of a sample's class, or its targets in short."""
     if isinstance(labels, dict):
         return ", ".join(
             f"{name} {label_text(values, sample, ())}" for name, values in labels.items()
@@ -124,20 +124,19 @@ def title(rows: Sequence[Row], spec: ClipSpec) -> str:
         f"{count(len(rows), 'clip')} of {count(spec.frames, 'frame')}",
         f"{width}x{height} {spec.pixels}",
     ]
-    shrunk = _shrink(rows)
+    shrunk = _size(rows)[0]
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
 
 
 def frame_ms(spec: ClipSpec) -> int:
-    """How long an animation shows a frame, in milliseconds."""
+    """The milliseconds that an animation shows a frame."""
     return max(10, round(1000 / (spec.fps or _RATE / spec.stride)))
 
 
 def sheet(rows: Sequence[Row], head: str) -> Image:
-    """The contact sheet: label and file beside each row, the number of each source frame above
-    it."""
-    shrunk = _shrink(rows)
-    frames, height, width = _size(rows, shrunk)
+    """The contact sheet: the label and file beside each row, the source frame's number above each
+    picture."""
+    shrunk, frames, height, width = _size(rows)
     tall = max(_LINE + height, max(len(_lines(row)) for row in rows) * _LINE) + 3 * _GAP
     image, draw, font = _paper(
         2 * _MARGIN + _TEXT + frames * (width + _GAP), 2 * _MARGIN + 2 * _LINE + len(rows) * tall
@@ -155,9 +154,8 @@ def sheet(rows: Sequence[Row], head: str) -> Image:
 
 
 def animation(rows: Sequence[Row], head: str) -> Iterator[Image]:
-    """All clips side by side, moving: an image for each frame."""
-    shrunk = _shrink(rows)
-    frames, height, width = _size(rows, shrunk)
+    """All clips side by side, an image for each frame."""
+    shrunk, frames, height, width = _size(rows)
     across = math.ceil(math.sqrt(len(rows)))
     wide, tall = max(width, _TILE) + 2 * _GAP, height + 3 * _LINE
     for at in range(frames):
@@ -176,7 +174,7 @@ def animation(rows: Sequence[Row], head: str) -> Iterator[Image]:
 
 
 def _lines(row: Row) -> list[str]:
-    """Label, file and place, no line of them wider than the column."""
+    """Label, file and place, each line no wider than the column."""
     return [_cut(row.label, _TEXT), *_fold(row.path, _TEXT), row.place]
 
 
@@ -191,17 +189,12 @@ def _fold(path: str, pixels: int) -> list[str]:
 
 
 def _cut(text: str, pixels: int) -> str:
-    """As much of ``text`` as fits, with its middle left out where it does not: both ends tell."""
-    if _width(text) <= pixels - _MARGIN:
-        return text
-    keep = len(text) - 1
-    while keep > 2 and _width(_elided(text, keep)) > pixels - _MARGIN:
-        keep -= 1
-    return _elided(text, keep)
-
-
-def _elided(text: str, keep: int) -> str:
-    return text[: keep // 2] + "…" + text[len(text) - (keep - keep // 2) :]
+    """As much of ``text`` as fits. Its middle is left out, since both ends tell."""
+    cut, left, right = text, text[: len(text) // 2], text[len(text) // 2 :]
+    while _width(cut) > pixels - _MARGIN:
+        left, right = left[:-1], right[1:]
+        cut = f"{left}…{right}"
+    return cut
 
 
 def _width(text: str) -> float:
@@ -215,15 +208,11 @@ def _font() -> Any:
     return ImageFont.load_default(_FONT)
 
 
-def _size(rows: Sequence[Row], shrunk: int) -> tuple[int, int, int]:
-    """Frames of a clip, height and width of each as it is drawn."""
+def _size(rows: Sequence[Row]) -> tuple[int, int, int, int]:
+    """By what pictures are divided; then frames of a clip, height and width as they are drawn."""
     frames, height, width, _ = rows[0].pictures.shape
-    return frames, -(-height // shrunk), -(-width // shrunk)
-
-
-def _shrink(rows: Sequence[Row]) -> int:
-    frames, _, width, _ = rows[0].pictures.shape
-    return max(1, -(-int(frames * width) // _WIDEST))
+    shrunk = max(1, -(-int(frames * width) // _WIDEST))
+    return shrunk, frames, -(-height // shrunk), -(-width // shrunk)
 
 
 def _picture(pixels: npt.NDArray[np.uint8], shrunk: int) -> Image:
@@ -246,7 +235,7 @@ def _write(draw: ImageDraw, font: Any, at: tuple[int, int], lines: Sequence[str]
 
 
 def _rgb(clip: npt.NDArray[np.uint8], pixels: str) -> npt.NDArray[np.uint8]:
-    """A clip as red, green and blue: uint8 [T, H, W, 3]."""
+    """A clip in red, green and blue: uint8 [T, H, W, 3]."""
     if pixels == "gray":
         return np.repeat(clip, 3, axis=-1)
     if pixels == "rgb24":

@@ -1,7 +1,7 @@
-"""A test by many clips and crops of each video, averaged by video. Pure but for the loop.
+"""A test on many clips and crops of each video, averaged by video.
 
-The usual protocols (10 clips x 3 crops of Wang et al. 2018, Non-local Neural Networks) score a
-video by the mean of what the model says of its clips.
+The usual protocols score a video by the mean of its clips' scores (10 clips x 3 crops: Wang et al.
+2018, Non-local Neural Networks).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Floats = npt.NDArray[np.float64]
 
 
 class Evaluation(NamedTuple):
-    """What a model says of each video.
+    """The scores of each video.
 
     Attributes:
-        video: Index in the catalog of each video of which a clip was decoded, int64 [V], rising.
+        video: Index in the catalog of each video that has a clip, int64 [V], rising.
         scores: Mean of its clips' scores, float64 [V, classes].
-        labels: Label of each, int64 [V].
-        clips: How many of its clips (times crops) are in the mean, int64 [V].
+        labels: Label of each video, int64 [V].
+        clips: Number of its clips (times crops) in the mean, int64 [V].
     """
 
     video: npt.NDArray[np.int64]
@@ -37,10 +37,10 @@ class Evaluation(NamedTuple):
         """Share of the videos whose label is among the classes with the ``top`` highest scores.
 
         Args:
-            top: How many count. Default 1.
+            top: The number of classes that count. Default 1.
 
         Returns:
-            0 to 1. Of equal scores, the class with the lower number is the higher.
+            0 to 1. If scores are equal, the class with the lower number comes first.
         """
         best = np.argsort(-self.scores, axis=1, kind="stable")[:, :top]
         return float((best == self.labels[:, None]).any(axis=1).mean())
@@ -62,15 +62,15 @@ def evaluate(
     Args:
         predict: Called with the clips of a batch, [B, *clip.shape]; returns the scores (logits or
             probabilities) of each, [B, classes]: ``model.predict_on_batch`` of a Keras model.
-        stream: Of all clips of each video: ``drop_remainder=False``, ``on_error`` "skip" or
-            "raise", and of all ranks.
-        average: What is averaged: ``"scores"``, the default, as they are; ``"softmax"`` of them.
+        stream: It must give each clip once: ``drop_remainder=False``, ``on_error`` "skip" or
+            "raise", and no ``shard``.
+        average: What to average: ``"scores"``, the default, or their ``"softmax"``.
 
     Returns:
         The mean scores of each video.
 
     Raises:
-        SpecError: The stream would leave out clips or take others, or ``average`` is none of these.
+        SpecError: The stream would leave out clips or replace them, or ``average`` is not valid.
         VideoloadError: What reading the stream raises.
     """
     options = stream.options
@@ -98,7 +98,7 @@ class VideoMeans:
         self._clips = np.zeros(videos, np.int64)
 
     def add(self, video: npt.NDArray[np.int64], scores: Floats) -> None:
-        """Scores [B, classes] of clips of these videos, int64 [B]. Raises SpecError."""
+        """Add the scores [B, classes] of clips of these videos, int64 [B]. Raises SpecError."""
         if scores.ndim != 2 or len(scores) != len(video):
             raise SpecError(
                 f"predict returned {list(scores.shape)} for {len(video)} clips, not "
@@ -110,7 +110,7 @@ class VideoMeans:
         np.add.at(self._clips, video, 1)
 
     def read(self, labels: npt.NDArray[np.int64]) -> Evaluation:
-        """The means of those videos that have clips."""
+        """The means of all videos that have clips."""
         video = np.flatnonzero(self._clips)
         clips = self._clips[video]
         return Evaluation(video, self._sums[video] / clips[:, None], labels[video], clips)

@@ -1,4 +1,4 @@
-"""What the trainer could do if loading cost nothing."""
+"""How fast the trainer would be if loading cost nothing."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from videoload.trainer.stream import Stream
 
 
 def head_room(stream: Stream, train: Callable[[Any, Any], object], steps: int = 20) -> float:
-    """Measure the trainer's own ceiling: how many steps a second it takes on one batch, over and
+    """Measure the trainer's own ceiling: how many steps it takes per second on one batch, over and
     over, while nothing is decoded.
 
-    From then on, `Stream.stats` compares with that. Without it, the ceiling is told from the steps
-    of the training itself, between which workers may take cores from the trainer.
+    `Stream.stats` compares with it from then on. Without it, the ceiling is estimated from the
+    training's own steps, during which workers may take cores from the trainer.
 
         vl.head_room(stream, model.train_on_batch)
 
-    The model is trained by these steps: measure before its weights are loaded or saved, or with a
-    copy of it.
+    These steps train the model. So measure before its weights are loaded or saved, or use a copy.
 
     Args:
-        stream: The first batch of it is taken; where the stream is read, does not change.
-        train: Called with (clips, labels), returns when the step is done. Once more in the
-            beginning, which does not count.
+        stream: Its first batch is used. It is read from the same place afterwards.
+        train: Called with (clips, labels), returns when the step is done. The first call is not
+            timed.
         steps: How many steps to time, at least 1. Default 20.
 
     Returns:

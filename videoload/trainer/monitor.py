@@ -1,4 +1,4 @@
-"""What a stream does, in Keras's logs: beside the loss in its history, in TensorBoard, in a CSV."""
+"""The figures of a stream in Keras's logs: beside the loss in its history, TensorBoard or a CSV."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 class StreamMonitor(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
     """A Keras callback that logs, for each epoch, whether loading held the training back.
 
-    It adds to the epoch's logs ``wait_share``, the share of the epoch's time that the trainer
-    waited for batches, 0 to 1; ``clips_per_s``; and ``bad_videos``, how many could not be decoded
-    so far. Whatever shows logs shows them: ``fit``'s own line and history, and the callbacks that
-    come after it.
+    It adds three figures to the epoch's logs: ``wait_share``, the share of its time, 0 to 1, that
+    the trainer waited for batches; ``clips_per_s``; and ``bad_videos``, the number of videos that
+    could not be decoded so far. ``fit`` shows them in its line and history, and so do the callbacks
+    that come after this one.
 
         callbacks = [StreamMonitor(stream), keras.callbacks.TensorBoard("runs/first")]
         model.fit(stream.dataset(epochs=10), epochs=10, callbacks=callbacks)
 
     Args:
-        stream: The stream that the model is trained on; or one that it is validated on, with
+        stream: The stream that the model is trained on. For a validation stream, use
             ``prefix="val_"``.
-        prefix: Before each of the names. Default "".
+        prefix: Put before each name. Default "".
     """
 
     def __init__(self, stream: Stream, prefix: str = "") -> None:
@@ -40,7 +40,7 @@ class StreamMonitor(keras.callbacks.Callback):  # type: ignore[misc]  # Keras co
         self._began = time.monotonic()
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """The epoch's figures begin here."""
+        """Begin the epoch's figures."""
         self._began = time.monotonic()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Resume with Keras's ``fit``: model and position in one folder, saved and found together.
+"""Resume with Keras's ``fit``: model and position in one folder, saved and loaded together.
 
-The stream is a pure function of its arguments, so the number of batches trained on is all there is
-to resume. But it is right only together with the weights of the same moment, and only for the same
-stream, so a `Position` keeps the three of them: the model, the number, and what stream it counts.
+The stream is a pure function of its arguments, so to resume, the number of batches trained on is
+enough. But it is right only with the weights of the same moment, and only for the same stream. So a
+`Position` saves all three: the model, the number, and the identity of the stream.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes without types
     """A Keras callback that saves where a training is, and finds it again.
 
-    The model and the number of batches that it was trained on are saved every ``every`` batches and
-    at the end of a ``fit``. The file with the number is replaced last and in one step: whenever the
-    process is killed, it names a complete model.
+    It saves the model and the number of batches that it was trained on, every ``every`` batches and
+    at the end of a ``fit``. The file with the number is replaced last and in one step, so at any
+    moment it names a complete model. While a position exists, no other process can use its folder.
 
         position = vl.Position("runs/first", stream, every=50)
         model = position.load_model() if position.batches else build_model()
@@ -45,18 +45,18 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             model.fit(**part, callbacks=[position])
 
     Args:
-        folder: Where ``position.json`` and the model are kept. Made if it is not there.
+        folder: Folder of ``position.json`` and the model. It is made if it does not exist.
         stream: The stream that the model is trained on.
         every: Batches from one saving to the next. Default 100.
-        stop: Once it is set, the training ends with the batch at hand and is saved. Default None:
+        stop: Once it is set, the training ends after the current batch and is saved. Default None:
             nothing stops it.
 
     Attributes:
         batches: How many batches the model was trained on so far.
 
     Raises:
-        VideoloadError: ``folder`` holds the position of another stream: of other videos, another
-            clip or other options; or it cannot be used.
+        VideoloadError: ``folder`` belongs to a stream of other videos, another clip spec or other
+            options; or another process uses it; or it cannot be made.
         SpecError: The stream leaves out bad clips or has no order, so that batches have no number.
     """
 
@@ -84,7 +84,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             saved = _content(self._file)
         except OSError as error:
             raise VideoloadError(f"{error.filename or folder}: {error.strerror}") from None
-        self._known = [saved]  # the file is as this position knows it, or another training's
+        self._known = [saved]  # Any other content was saved by another position.
         if saved is not None:
             self.batches = _read(self._file, saved, self._identity)
         self._saved = self._epoch_began = self._fitted = self.batches
@@ -95,8 +95,9 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         return self._model_after(self._saved)
 
     def load_model(self, **options: Any) -> Any:
-        """The model that was saved, with its optimizer. What was trained since then is not counted:
-        `remaining` goes on after the batches of this model.
+        """The model that was saved last, with its optimizer.
+
+        `remaining` continues after the batches of this model, whatever was trained since.
 
         Args:
             **options: As in ``keras.saving.load_model``, for example ``custom_objects``.
@@ -105,24 +106,24 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             The compiled ``keras.Model``.
 
         Raises:
-            VideoloadError: None was saved yet, or its file is gone or damaged.
+            VideoloadError: No model was saved yet, or its file is missing or damaged.
         """
         if not self._file.exists():
             raise VideoloadError(f"no model was saved in {self._folder} yet")
         if not zipfile.is_zipfile(self.model_file):
             raise VideoloadError(f"{self.model_file} is missing or damaged: use another folder")
         model = keras.saving.load_model(self.model_file, **options)
-        self.batches = self._saved  # a fit that goes on meanwhile counts by itself
+        self.batches = self._saved  # A fit that runs meanwhile has its own count.
         return model
 
     def remaining(self, epochs: int) -> Iterator[dict[str, Any]]:
         """What is left of a training, as arguments of ``fit``.
 
-        There are two parts at most: the rest of an epoch that was broken off, and the whole epochs
-        after it. Call ``fit`` with each, and with this callback, before the next is asked for.
+        There are two parts at most: the rest of an interrupted epoch, and the whole epochs after
+        it. Call ``fit`` with each part, and with this callback, before you take the next one.
 
         Args:
-            epochs: Epochs in all, those trained before included.
+            epochs: Epochs in all, including those trained before.
 
         Yields:
             ``x``, ``steps_per_epoch``, ``initial_epoch``, ``epochs`` and ``shuffle`` of ``fit``.
@@ -141,14 +142,14 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
                     "no batch was trained on since the last part: give the position to fit, in "
                     "callbacks=[...], and all that remaining() yields"
                 )
-            if self.model.stop_training:  # as EarlyStopping does
+            if self.model.stop_training:  # EarlyStopping sets it.
                 return
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Refuse what would train on other batches than are counted."""
+        """Refuse a ``fit`` that would train on other batches than are counted."""
         at_once = getattr(self.model, "steps_per_execution", 1)
         steps = (self.params or {}).get("steps") or len(self._stream)
-        if steps % at_once:  # Keras takes them from the next epoch
+        if steps % at_once:  # Keras would take the missing ones from the next epoch.
             raise SpecError(
                 f"steps_per_execution={at_once} does not divide the {steps} batches to train on: "
                 "compile the model with another one"
@@ -156,7 +157,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._fitted = self.batches
         try:
             with TemporaryFile(dir=self._folder):
-                pass  # whether it can be written is told now, not after the first batches
+                pass  # An error comes now, not after the first batches.
         except OSError as error:
             raise VideoloadError(f"{self._folder}: {error.strerror}") from None
 
@@ -165,7 +166,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._epoch_began = self._fitted
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Count what was trained on, and save it when it is time."""
+        """Count the batch, and save when it is time."""
         self.batches = self._fitted = self._epoch_began + batch + 1
         if self._stop.is_set():
             self.model.stop_training = True
@@ -173,13 +174,13 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             self._save()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Save what was trained since the last saving."""
+        """Save if any batch was trained on since the last saving."""
         self.batches = self._fitted
-        if self.batches != self._saved:  # the model that was saved is the one of that batch
+        if self.batches != self._saved:  # Otherwise this model is saved already.
             self._save()
 
     def _save(self) -> None:
-        # Under another name first: a file that is called a model is a whole one.
+        # The file gets the name of a model only when it is complete.
         told = self._unfinished.with_suffix(".json")
         content = (
             json.dumps({"batches": self.batches, "stream": self._identity.settings}).encode()
@@ -197,14 +198,12 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
             names = {self._unfinished: self._model_after(self.batches), told: self._file}
             for file, name in names.items():
                 with file.open("rb") as written:
-                    os.fsync(written.fileno())  # else a power failure may leave it empty
+                    os.fsync(written.fileno())  # Otherwise a power failure may leave it empty.
                 file.replace(name)
         except OSError as error:
             with suppress(OSError):
-                self._unfinished.unlink()  # the disk may be full
+                self._unfinished.unlink()  # The disk may be full.
             why = error.strerror or error
-            if isinstance(error, FileNotFoundError):
-                why = f"{why}: does another training use this folder?"
             raise VideoloadError(f"{self._folder}: the model cannot be saved: {why}") from None
         self._saved = self.batches
         for other in self._folder.glob("model-*.keras"):

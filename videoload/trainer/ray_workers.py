@@ -1,4 +1,4 @@
-"""`RayWorkers`: workers of a client on the nodes of a Ray cluster, as many as its streams need."""
+"""`RayWorkers`: workers of a client on the nodes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from videoload.transport.sockets import check_dial
 
 _log = logging.getLogger(__name__)
 
-_AT_FIRST = 2  # with "auto", until it is known what a worker does
+_AT_FIRST = 2  # With "auto", until the speed of a worker is known.
 _ANY_HOST = ("0.0.0.0", "::", "*")
 
 
 class RayWorkers:
     """Worker processes on a Ray cluster that decode for a client.
 
-    Each is an actor with a CPU of its own. Ray spreads them over its nodes, starts them again
-    elsewhere when a node goes, and asks for more nodes where it has an autoscaler and some find no
-    place. Batches do not depend on any of that. The nodes need videoload and the videos.
+    Each is an actor with a CPU of its own. Ray spreads the actors over its nodes and starts them
+    again elsewhere if a node fails. If Ray has an autoscaler, it adds nodes for actors that have no
+    place. Batches do not depend on any of this. The nodes need videoload and the videos.
 
     Use it in a ``with`` statement, or call `close`: it ends the workers. They also end with the
     trainer's process, however that ends.
@@ -46,24 +46,24 @@ class RayWorkers:
 
     Args:
         client: Made with ``listen=``: an address that the cluster's nodes can reach.
-        workers: Workers to have, 0 or more. ``"auto"``, the default: as many as keep the client's
-            streams from waiting, a quarter to spare; the log says so (INFO).
-        root: Where the videos are on the nodes: an absolute path, or a URL as of a catalog's root.
-        connect: Addresses at which workers reach the client. None, the default: those that it
-            listens at, with this node's address where it listens at all of them.
+        workers: Number of workers, 0 or more. ``"auto"``, the default: a quarter more than keep the
+            client's streams from waiting; each change is logged (INFO).
+        root: Where the videos are on the nodes: an absolute path, or a URL as for a catalog's root.
+        connect: Addresses at which workers reach the client. None, the default: the client's own,
+            with this node's address in the place of a wildcard.
         keys: Folder of this host with a worker's CURVE keys, as made by ``videoload keygen``. They
             reach the nodes through Ray's own store. None, the default: no keys.
         insecure: Dial other hosts without keys. Default False.
         allow: Python modules whose functions a spec may name as ``transform`` or ``load``. Default:
             none.
-        cache: Folder of the nodes in which indexes of videos are kept. None, the default, or False:
-            as of `Client`.
-        keep: Folder of the nodes in which files from below a URL are kept. None, the default: none.
-        keep_gb: What may be kept on each node, in GB. None, the default: as of `Client`.
-        most: Workers to have at most with ``"auto"``. Default 64.
+        cache: Folder on the nodes that keeps indexes of videos. None, the default, or False: as for
+            `Client`.
+        keep: Folder on the nodes that keeps files from below a URL. None, the default: none.
+        keep_gb: Limit of ``keep`` on each node, in GB. None, the default: as for `Client`.
+        most: Maximum number of workers with ``"auto"``. Default 64.
         cluster: Address of the cluster, if this process is not connected to one. None, the default:
             ``$RAY_ADDRESS``, or a cluster on this host.
-        options: Further options of each actor, as ``ray.remote`` takes them: ``{"num_cpus": 2}``,
+        options: Further options of each actor, for ``ray.remote``: ``{"num_cpus": 2}``,
             ``{"resources": {"decoder": 1}}``, ``{"runtime_env": ...}``. Default: none.
 
     Raises:
@@ -123,23 +123,23 @@ class RayWorkers:
 
     @property
     def count(self) -> int:
-        """Workers that there are to be; those that Ray has found a place for are ``placed``."""
+        """The number of workers asked for. Some may have no place yet: see ``placed``."""
         return self._fleet.count
 
     @property
     def placed(self) -> int:
-        """Workers that Ray has found a place for."""
+        """The number of workers that Ray has found a place for."""
         return self._fleet.placed
 
     def scale(self, workers: int) -> None:
-        """Have so many workers from now on. Those that are too many hand back what they are at.
+        """Change the number of workers. Workers that are stopped hand back their leases.
 
         Args:
-            workers: 0 or more.
+            workers: Their number, 0 or more.
 
         Raises:
             SpecError: ``workers`` is not a count.
-            ClosedError: These workers were closed.
+            ClosedError: These workers are closed.
         """
         workers = whole("workers", workers, 0)
         if not self._finalizer.alive:
@@ -161,7 +161,7 @@ class RayWorkers:
 
 
 def _addresses(client: Client, here: str) -> list[str]:
-    """Where workers of other hosts reach a client. ``here``: this one's address."""
+    """The addresses at which workers of other hosts reach a client. ``here``: this host's one."""
     found = []
     for endpoint in client.endpoints:
         parts = urlsplit(endpoint)
@@ -171,7 +171,7 @@ def _addresses(client: Client, here: str) -> list[str]:
 
 
 def _follow(client: weakref.ref[Client], fleet: Fleet, most: int, stop: threading.Event) -> None:
-    """Have as many workers as the streams need. It is but advice: a defect in it ends it alone."""
+    """Have as many workers as the streams need. An error here ends only this thread."""
     auto = AutoWorkers(most)
     try:
         while not stop.wait(LOOK_S) and (owner := client()) is not None:
