@@ -92,21 +92,11 @@ class Readers:
     ) -> Generator[Any, None, None]:
         """Read the batches of ``steps``, with their BatchInfo if ``info``.
 
-        Args:
-            steps: Which batches.
-            idle: Called every 50 ms of a wait, and at its beginning if a worker waits for a lease.
-            reader: The number of a reader that calls the meter itself.
-            counts: Without it, the batches are not metered, and `on_batch` does not see them.
-            info: Yield (clips, labels, info).
-            pauses: Yield None every 50 ms of a wait.
-            taken: Called with each step, just before its batch is yielded. It is also called for a
-                batch that is empty and therefore not yielded.
-
-        Yields:
-            (clips, labels), with ``info`` (clips, labels, info).
-
-        Raises:
-            VideoloadError: What ended the stream or the client.
+        ``idle`` is called every 50 ms of a wait, and at its beginning if a worker waits for a slot.
+        A ``reader`` with a number notes by itself in the meter when it waits. Unless it ``counts``,
+        the reading is in no figures, and `on_batch` does not see its batches. With ``pauses``, None
+        is yielded every 50 ms of a wait. ``taken`` is called with each step before its batch is
+        yielded, also for an empty batch, which is not. Raises what ended the stream.
         """
         engine, source, queue = self._engine, self._source, ReaderQueue()
         number = self.new_reader() if reader is None else reader

@@ -1,8 +1,7 @@
 """`Client`: the trainer's end of the workers.
 
-A `Client` owns the workers that it started and the addresses that others dial. Its streams share
-them: any number of streams, each made of a catalog, a clip spec and the options of
-`videoload.plan.plan.StreamOptions`.
+A client owns the workers that it started and the addresses that other workers dial. Any number of
+streams share them.
 """
 
 from __future__ import annotations
@@ -44,66 +43,63 @@ from videoload.transport.metrics_port import Metric, MetricsPort
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 
-# One is trained on, tf.data behind a dataset may run a few ahead, and workers fill the others.
+# The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
 _SLOTS = 8
-_CLIPS, _FETCHED_CLIPS = 4, 16  # ahead of a worker, by slots; where files come from another host
-_MAX_BYTES = 2 << 30  # of slots that were not asked for
-_FEWEST = 4
-_SHARE = 0.75  # of the memory that is left, for slots that were not asked for
-_HEALTHY_S = 5.0  # its I/O thread takes a turn within milliseconds
-_MAX_SHARE = 0.9  # ... even where slots= says so: with 0.98 of 3 GB the kernel killed the trainer
+_CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
+_HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.
+# Without slots=, the limits of their memory: bytes, share of what is left, and number.
+_MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
+_MAX_SHARE = 0.9  # The limit with slots=. With 0.98 of 3 GB, the kernel killed the trainer.
 
 
 class Client:
     """Starts workers on this host, admits those of other hosts, and makes streams.
 
-    Use it in a ``with`` statement, or call `close`: it ends the workers. They also end with the
-    trainer's process, however that ends.
+    Use it in a ``with`` statement, or call `close`, which ends the workers. They also end with the
+    trainer's process, however it ends.
 
         with vl.Client(workers=2) as client:
             stream = client.stream(catalog, clip, batch_size=8)
 
-    With ``listen``, malloc is set for the whole process when the first batch is asked for: it keeps
-    the pages of large buffers, because libzmq allocates each message anew and the page faults cost
-    a third of a millisecond per clip. ``videoload.native.switch_off("malloc")`` before that leaves
-    malloc as it is.
+    With ``listen``, the first batch changes malloc for the whole process: it keeps the pages of
+    large buffers. libzmq allocates each message anew, and the page faults cost a third of a
+    millisecond per clip. ``videoload.native.switch_off("malloc")`` before that prevents it.
 
     Args:
         workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
-            core that this process may use, by its affinity and its cgroup's CPU quota; those that
-            the trainer leaves idle for some seconds are given back, and started again where it
-            comes to need them. The log says so (INFO).
+            core that this process may use (affinity and cgroup quota). Workers that are idle for
+            some seconds are stopped, and started again if the trainer needs them; each change is
+            logged (INFO).
         listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
-            ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no others.
+            ``"tcp://0.0.0.0:*"`` takes a free port. None, the default: no other hosts.
         keys: Folder with the trainer's CURVE keys, as made by ``videoload keygen``. An address that
             other hosts can reach needs them. None, the default: no keys.
-        insecure: Listen there without keys: whoever reaches the port may then send pixels. Default
+        insecure: Listen there without keys: anybody who reaches the port may send pixels. Default
             False.
-        any_software: Admit workers of other hosts also where their FFmpeg or their processor gives
-            other pixels than this host's would; batches then depend on who decoded them. Default
+        any_software: Admit workers of other hosts even if their FFmpeg or processor gives other
+            pixels than this host's. Batches then depend on which worker decoded them. Default
             False: such a worker is refused, and both logs say why.
         receivers: Processes on this host that take pixels from workers of other hosts, straight
-            into the batch, at the port after that of ``listen`` (at a free one for ``:*``). Where
-            there are none, the default 0, or a worker does not reach that port, pixels come by
-            ``listen`` as well, which takes this process a copy more: 5 GB/s at most, or 1 GB/s with
-            keys. Two receivers took 8 and 5 GB/s of the same two cores. Linux only: elsewhere
-            there are none.
+            into the batch, at the port after the one of ``listen`` (for ``:*`` at a free one).
+            Without them, the default 0, or for a worker that does not reach that port, pixels come
+            through ``listen``. This costs this process one more copy: 5 GB/s at most, 1 GB/s with
+            keys. Two receivers took 8 and 5 GB/s of the same two cores. Linux only.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
-            replaced. Heartbeats are sent between two packets of a video, so it must be longer than
-            the slowest packet or transform takes. Default 10. (Of a worker on another host that is
-            silent, the leases go to others after 2 s.)
+            replaced. Heartbeats are sent between two packets of a video, so this must be longer
+            than the slowest packet or transform takes. Default 10. (The leases of a silent worker
+            on another host go to other workers after 2 s.)
         cache: Folder in which the workers of this host keep the indexes of videos from one training
             to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
             False: nothing is kept.
-        keep: Folder on a disk of this host in which its workers keep files from below a URL, of up
-            to 32 MB each: a later epoch or training reads them there, after each worker has asked,
-            once, whether they are still the same. All trainings of a host may share it, and anybody
-            may delete it at any time. None, the default: each epoch fetches anew.
-        keep_gb: What may be kept there, in GB; of what does not fit, each epoch fetches anew. None,
-            the default: until only a fifth of the disk is free.
-        metrics_port: TCP port at which Prometheus finds ``/metrics``, and a probe ``/healthz``; 0
-            takes a free one. Whoever reaches it can read counts and host names, no paths. Needs the
-            extra ``[metrics]``. None, the default: no port.
+        keep: Folder on a disk of this host in which its workers keep files of up to 32 MB from
+            below a URL. Later epochs and trainings read them there, after each worker has asked
+            once whether they are unchanged. All trainings of a host may share it, and it may be
+            deleted at any time. None, the default: each epoch fetches the files again.
+        keep_gb: Limit of ``keep`` in GB. Files beyond it are fetched in each epoch. None, the
+            default: until only a fifth of the disk is free.
+        metrics_port: TCP port of ``/metrics`` for Prometheus and of the probe ``/healthz``; 0 takes
+            a free one. It shows counts and host names, no paths. Needs the extra ``[metrics]``.
+            None, the default: no port.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
@@ -112,7 +108,7 @@ class Client:
 
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
-            ``keep``, which cannot be made or written to.
+            ``keep``; ``keep`` cannot be made or written to.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
     """
@@ -134,8 +130,8 @@ class Client:
     ) -> None:
         if native.is_worker:
             raise SpecError(
-                "a client is made in a worker: the module of a transform runs in workers, so what "
-                "trains stands behind if __name__ == '__main__', or in another module"
+                "a client is made in a worker: workers import the module of a transform, so put "
+                "the training below if __name__ == '__main__', or into another module"
             )
         auto = isinstance(workers, str) and workers == "auto"
         count = cores() if auto else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
@@ -164,7 +160,7 @@ class Client:
         if metrics_port is not None:
             scrapes = _serve_metrics(metrics_port, self._engine, self._open)
         self.metrics_port: int | None = None if scrapes is None else scrapes.port
-        # Also runs when the interpreter ends, so that no worker outlives a script without `with`.
+        # It also runs when the interpreter ends, so no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
         self._streams = itertools.count()
         try:
@@ -184,17 +180,17 @@ class Client:
     ) -> Stream:
         """Make a stream: the clips of a catalog in batches.
 
-        Which clips are in which batch, and their pixels, follow from the arguments alone: not from
-        the number of workers, their hosts, their speed or their end. Nothing is decoded before the
-        stream is read, but for the size of a first video where ``clip.size`` is None.
+        The clips of each batch and their pixels follow from the arguments alone: not from the
+        number of workers, their hosts, their speed or their end. Nothing is decoded before the
+        stream is read; only if ``clip.size`` is None, a first video is opened for its size.
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
             clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind.
             batch_size: Clips in a batch (B), at least 1.
-            slots: Batches in memory at most, 2 or more. None, the default: 8, and more where the
-                workers that are connected by now need them; but no more than 2 GB hold, or three
-                quarters of the memory that is left, or 4.
+            slots: Batches in memory at most, 2 or more. None, the default: 8, and more if the
+                workers that are connected now need them; but at most what 2 GB or three quarters of
+                the free memory hold, and at least 4.
             shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
                 catalog's order.
             seed: Of the order, the windows, the crops, the flips and the transform's generator; any
@@ -205,19 +201,18 @@ class Client:
                 Default True.
             ordered: Batches come in the order of their steps. False: as they get ready; the same
                 batches, but their order depends on the workers. Default True.
-            on_error: What becomes of a clip that cannot be decoded. ``"substitute"``, the default:
-                another clip, drawn from ``seed``, takes its place, and the video is listed in
-                `Stream.quarantine`. ``"skip"``, for evaluation: it is left out, so that its batch
-                is smaller, and the video is listed; a batch of which nothing is left does not come,
-                so that an epoch may have fewer than ``len(stream)`` batches. ``"raise"``: the
-                stream ends with VideoError.
+            on_error: What to do about a clip that cannot be decoded. ``"substitute"``, the default:
+                another clip, drawn from ``seed``, replaces it, and the video is listed in
+                `Stream.quarantine`. ``"skip"``, for evaluation: it is left out, so its batch is
+                smaller, and the video is listed. An empty batch does not come, so an epoch may have
+                fewer than ``len(stream)`` batches. ``"raise"``: the stream ends with VideoError.
             max_bad: Share of the catalog's files, 0 to 1, that may be bad before the stream ends
-                with TooManyBadVideos; 3 files always may. Default 0.01. It ends with the batch that
-                it would be too many with in `decode_serially`, whatever was decoded ahead.
-            balance: ``"class"``: every class equally often in an epoch, to within two clips where
-                batches do not come out even. An epoch is about as long as without: of a small class
-                all clips come several times, of a large one so many as there is room for, each
-                class in passes over all its clips that go on in the next epoch. Default None.
+                with TooManyBadVideos; 3 files always may. Default 0.01. The stream ends at the same
+                batch as `decode_serially`, whatever was decoded ahead.
+            balance: ``"class"``: every class equally often in an epoch, to within two clips. An
+                epoch is about as long as without it: all clips of a small class come several times,
+                and a part of a large one. Each class goes through all its clips before it repeats
+                one, also across epochs. Default None.
 
         Returns:
             The stream, which shares the client's workers with its other streams.
@@ -225,11 +220,11 @@ class Client:
         Raises:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
             VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
-            WorkerError: ``clip.size`` is None, and no process can be started to look it up.
+            WorkerError: ``clip.size`` is None, and no process can be started to find it.
             MemoryError: There is no shared memory for the slots, or they need more than nine
-                tenths of what is left on this host or below the limit of its container.
+                tenths of what is left on this host or within the limit of its container.
             ClosedError: The client is closed.
-            VideoloadError: What ended the client's I/O thread, if it has ended.
+            VideoloadError: The client's I/O thread has ended with this error.
         """
         self._engine.check()
         told = StreamOptions.of(batch_size, options)
@@ -270,16 +265,16 @@ class Client:
 
     @property
     def workers(self) -> tuple[WorkerStats, ...]:
-        """The workers that are connected now, those of this host and of others."""
+        """The workers of this host and of others that are connected now."""
         return self._engine.worker_stats()
 
     def wait_for_workers(self, count: int, timeout_s: float = 60.0) -> None:
         """Wait until ``count`` workers are connected.
 
-        A stream needs no such wait: it starts with the first worker that comes.
+        A stream does not need this: it starts with the first worker.
 
         Args:
-            count: Workers of this host and of others, together.
+            count: Number of workers, of this host and of others together.
             timeout_s: Seconds to wait at most. Default 60.
 
         Raises:
@@ -300,8 +295,8 @@ class Client:
         """End the workers of this host and all streams; workers of other hosts look for another
         trainer.
 
-        May be called more than once. It takes two seconds at most. Batches that were handed over
-        stay valid.
+        It may be called more than once, and takes two seconds at most. Batches that were handed
+        over stay valid.
         """
         self._finalizer()
         for each in list(self._open):
@@ -320,7 +315,7 @@ class Client:
 
 
 def _serve_metrics(port: int, engine: Engine, open_: list[weakref.ref[Readers]]) -> MetricsPort:
-    """Serve the figures of a client, which it does not hold."""
+    """Serve the figures of a client, without a reference to it."""
 
     def collect() -> Iterable[Metric]:
         found = [readers for each in list(open_) if (readers := each()) is not None]
@@ -351,9 +346,8 @@ def _end(engine: Engine, scrapes: MetricsPort | None) -> None:
 
 
 def _slots(asked: int | None, wanted: int, batch_bytes: int, left: int | None) -> int:
-    """How many batches to hold, of ``left`` bytes of memory: ``wanted``, if it is not said. Raises
-    MemoryError where they are more than that: the kernel would kill this process without a word.
-    """
+    """The number of batches to hold: ``wanted`` if none was ``asked`` for. Raises MemoryError if
+    they need more than the memory that is ``left``: the kernel would kill this process."""
     if asked is not None:
         slots = whole("slots", asked, 2)
     else:

@@ -1,7 +1,6 @@
 """The reference: a stream decoded in this process, one clip after the other.
 
-Short and obviously right. Whatever workers, sockets and shared memory do, a stream's batches must
-equal these byte for byte.
+It is short and obviously right. The batches of any stream must equal these byte for byte.
 """
 
 from __future__ import annotations
@@ -76,35 +75,29 @@ def decode_serially(
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
     The reference: ``client.stream(...).batches(start_step, epochs, info=info)`` with the same
-    arguments gives the same bytes in the same order. Nothing is decoded before it is asked for.
+    arguments gives the same bytes in the same order. Each clip is decoded when its batch is taken.
 
     Args:
-        catalog: Which videos, which labels; it needs its ``root``.
+        catalog: Which videos, which labels. It needs its ``root``.
         clip: How clips are cut from a video; or an ItemSpec, for items of any kind.
         batch_size: Clips in a batch (B), at least 1.
         start_step: First batch, counted over all epochs from 0. Default 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
         info: Say where each batch came from. Default False.
-        shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
-            catalog's order.
-        seed: Of the order, the windows, the crops, the flips and the transform's generator; any
-            int. Default 0.
-        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Default
-            (0, 1): all of it.
-        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
-            Default True.
-        ordered: Without effect here: batches are always in the order of their steps. Default True.
-        on_error: ``"substitute"``, the default: another clip, drawn from ``seed``, takes the place
-            of one that cannot be decoded. ``"skip"``: it is left out, so that its batch is smaller;
-            a batch of which nothing is left does not come. ``"raise"``: VideoError.
-        max_bad: Share of the catalog's files, 0 to 1, that may be bad before TooManyBadVideos; 3
-            files always may. Default 0.01.
-        balance: ``"class"``: every class equally often; see `Client.stream`. Default None.
+        shuffle: As in `Client.stream`, like all that follow. Default False.
+        seed: Of everything that is drawn. Default 0.
+        shard: (rank, world): this trainer's share. Default (0, 1).
+        drop_remainder: Leave out a smaller last batch. Default True.
+        ordered: Without effect here: batches come in the order of their steps. Default True.
+        on_error: ``"substitute"`` a clip that is bad, ``"skip"`` it, or ``"raise"``. Default
+            ``"substitute"``.
+        max_bad: Share of the files that may be bad. Default 0.01.
+        balance: ``"class"``: every class equally often. Default None.
 
     Yields:
         (clips, labels): uint8 [B, *clip.shape] and int64 [B]; with ``info`` (clips, labels,
         BatchInfo). With an ItemSpec, ``clips`` is an array [B, *shape] of its dtype, or a dict of
-        them. The arrays are the caller's.
+        them.
 
     Raises:
         SpecError: The arguments contradict each other, or the catalog cannot give such clips.

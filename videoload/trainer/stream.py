@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 class Stream:
     """An endless sequence of batches, ``len(stream)`` per epoch. Made by `Client.stream`.
 
-    ``for clips, labels in stream`` reads one epoch, the next loop the next one. ``clips`` is uint8
-    [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; ``labels`` is int64 [B], indices into
-    ``catalog.classes``, or the targets that `Catalog.with_targets` was given. B is ``batch_size``,
-    or less in the last batch of an epoch without ``drop_remainder`` and where ``on_error="skip"``
-    leaves clips out. With an `ItemSpec`, ``clips``
-    is an array [B, *shape] of its dtype, or a dict of them.
+    ``for clips, labels in stream`` reads one epoch, and the next loop the next epoch. ``clips`` is
+    uint8 [B, *clip.shape], [B, T, H, W, 3] for ``pixels="rgb24"``; with an `ItemSpec` it is an
+    array [B, *shape] of its dtype, or a dict of arrays. ``labels`` is int64 [B], indices into
+    ``catalog.classes``, or the targets of `Catalog.with_targets`. B is ``batch_size``. It is
+    smaller in the last batch of an epoch without ``drop_remainder``, and where ``on_error="skip"``
+    leaves clips out.
 
-    Both arrays are the caller's and stay valid for as long as they are referenced, also after the
-    client is closed. While they are, their slot is not filled anew: who keeps nearly all slots gets
-    copies from then on, a warning says so once, and the stream goes on.
+    The arrays stay valid for as long as they are referenced, also after the client is closed. Until
+    then their slot is not filled again. A consumer that keeps nearly all slots gets copies from
+    then on; a warning says so once, and the stream goes on.
 
     Attributes:
-        options: What the stream was asked for: `StreamOptions`.
+        options: Its options: `StreamOptions`.
         catalog: Its videos and labels: `Catalog`.
-        clip: Its clips: `ClipSpec`, with the native size where ``size`` was None; or `ItemSpec`.
+        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or `ItemSpec`.
         readers: What adapters to other frameworks read it by. Their interface may change.
     """
 
@@ -62,32 +62,27 @@ class Stream:
         """Batches per epoch.
 
         Returns:
-            The same number on every rank of ``shard``.
+            A number that is equal on all ranks of ``shard``.
         """
         return len(self.readers)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Read one epoch: the one after the last that a loop read to its end.
+        """Read one epoch: the first one that no loop has read to its end.
 
-        A loop that is left before it got the last batch does not count: the next one reads the same
-        epoch again.
+        A loop that is left before its last batch does not count. The next loop reads the same epoch
+        again.
 
         Yields:
             (clips, labels): uint8 [B, *clip.shape] and int64 [B].
 
         Raises:
-            VideoError: A clip cannot be decoded, with ``on_error="raise"``.
-            TooManyBadVideos: More videos are bad than ``max_bad`` allows.
-            TransformError: The transform, or the load function, cannot be imported, is not allowed,
-                or failed.
-            WorkerError: The workers of this host end as soon as they are started.
-            ClosedError: The client is closed.
+            VideoloadError: As in `batches`.
         """
         epoch = self._epoch
         steps = range(epoch * len(self), (epoch + 1) * len(self))
 
         def taken(step: int) -> None:
-            if step == steps[-1]:  # `zip`, and who counts, asks for no more
+            if step == steps[-1]:  # The caller may not ask for one more, like `zip`.
                 self._epoch = max(self._epoch, epoch + 1)
 
         yield from self.readers.read(steps, taken=taken)
@@ -113,8 +108,8 @@ class Stream:
         """Read from any step to the end of any epoch.
 
         To resume, pass the number of batches already trained on as ``start_step``: nothing before
-        it is decoded. With ``on_error="skip"`` some have no batch: pass ``info.step + 1`` of the
-        last one.
+        it is decoded. With ``on_error="skip"``, pass ``info.step + 1`` of the last batch, since
+        some steps have none.
 
         Args:
             start_step: First batch to read, counted over all epochs from 0. Default 0.
@@ -134,11 +129,11 @@ class Stream:
             TooManyBadVideos: More videos are bad than ``max_bad`` allows.
             TransformError: The transform, or the load function, cannot be imported, is not allowed,
                 or failed.
-            WorkerError: The workers of this host end as soon as they are started.
+            WorkerError: The workers of this host end at their start.
             ClosedError: The client is closed.
         """
         batches = self.readers.read(self.readers.steps(start_step, epochs), info=info)
-        # Mapped, not looped over: a variable here would hold on to the batch's slot.
+        # `map`, since the variable of a loop here would keep the batch's slot.
         return map(with_digest, batches) if info else batches
 
     def dataset(
@@ -147,9 +142,9 @@ class Stream:
         """The stream as a ``tf.data.Dataset``, without copying a batch.
 
         Its cardinality is known, it prefetches by itself, and auto-sharding is off, since the
-        stream has its own ``shard``. Each iteration goes on where the last complete one ended, so
-        that epochs differ; an iterator that was left early does not count. What goes wrong arrives
-        as TensorFlow's error; `error` is the original.
+        stream has its own ``shard``. Each iteration continues where the last complete one ended, so
+        that epochs differ. An iterator that was left early does not count. An error arrives as
+        TensorFlow's; `error` is the original.
 
         Args:
             start_step: First batch, counted over all epochs from 0: the number of batches already
@@ -158,10 +153,10 @@ class Stream:
             info: Say where each batch came from. Default False.
 
         Returns:
-            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]; with an
-            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict; of a catalog with targets,
-            ``labels`` are those (text is tf.string). With ``info`` (clips, labels, dict): the
-            fields of `BatchInfo` but ``step``. B is static with ``drop_remainder``, else None. With
+            A dataset of (clips, labels): tf.uint8 [B, *clip.shape] and tf.int64 [B]. With an
+            `ItemSpec`, ``clips`` is [B, *shape] of its dtype, or a dict. With targets, ``labels``
+            are the targets; text is tf.string. With ``info`` (clips, labels, dict): the fields of
+            `BatchInfo` but ``step``. B is static with ``drop_remainder``, else None. With
             ``on_error="skip"``, neither B nor the number of batches is known.
 
         Raises:
@@ -175,12 +170,12 @@ class Stream:
     def sequence(self) -> StreamSequence:
         """One epoch of the stream as a ``keras.utils.PyDataset``: ``len(it)`` batches, ``it[i]``.
 
-        ``it[i]`` is step i of the epoch, in whatever order it is asked for; each Keras epoch takes
-        the stream's next one. In order, batches are made ahead; another number is a seek, which
-        nothing is made ahead of. So leave the shuffling to the stream: ``fit(it, shuffle=False)``.
+        ``it[i]`` is step i of the epoch, whenever it is asked for. Each Keras epoch takes the
+        stream's next one. Batches are made ahead if they are asked for in order; another number is
+        a seek. So leave the shuffling to the stream: ``fit(it, shuffle=False)``.
 
         Returns:
-            A sequence whose items are (clips, labels), as those of a loop.
+            A sequence whose items are (clips, labels), as in a loop.
 
         Raises:
             SpecError: ``on_error="skip"`` or ``ordered=False``: batches have no number.
@@ -191,18 +186,17 @@ class Stream:
         return StreamSequence(self.readers)
 
     def keep_receipts(self, path: str | os.PathLike[str]) -> None:
-        """Keep a line of each batch that is handed over from now on: its step and a digest.
+        """Write a line for each batch that is handed over from now on: its step and a digest.
 
         With them, ``videoload replay`` makes any past batch again and says whether it is the same.
-        The file also holds what the stream was asked for and its list of videos; where it is there
-        already, it goes on. The digest takes about 1 ms per MB, ahead of the trainer behind
-        `dataset`.
+        The file also holds the stream's settings and its list of videos. A file that exists is
+        continued. The digest takes about 1 ms per MB; behind `dataset`, ahead of the trainer.
 
         Args:
-            path: The file, JSON lines. Its folder is made if it is not there.
+            path: The file, JSON lines. Its folder is made if it does not exist.
 
         Raises:
-            VideoloadError: It is another stream's, or cannot be written.
+            VideoloadError: It belongs to another stream, or cannot be written.
         """
         receipts = Receipts(os.fspath(path), self.catalog, self.clip, self.options)
         self.readers.on_batch = receipts.add
@@ -212,18 +206,18 @@ class Stream:
     ) -> None:
         """Draw batches as the trainer gets them: a contact sheet, or an animation.
 
-        In a sheet, each clip is a row of its frames, with the number of the source frame above
-        each and the class and the file beside it. In an animation, all clips move, side by side.
-        Nothing of it counts in `stats`, nor as an epoch. Needs the extra ``[preview]``.
+        In a sheet, each clip is a row of its frames. The number of the source frame is above each
+        frame, the class and the file are beside the row. In an animation, all clips move, side by
+        side. These batches count neither in `stats` nor as an epoch. Needs the extra ``[preview]``.
 
         Args:
             path: The file to write: ``.png`` for a sheet, ``.webp`` for an animation.
             batches: How many to show, at least 1. Default 1.
-            start_step: The first of them, counted over all epochs from 0. Default 0.
+            start_step: The first one, counted over all epochs from 0. Default 0.
 
         Raises:
-            SpecError: Another kind of file, or items that are no clips.
-            VideoloadError: Pillow is not installed, or the file cannot be written; or what ends
+            SpecError: The file is of another kind, or the items are no clips.
+            VideoloadError: Pillow is not installed, or the file cannot be written; or an error of
                 the stream, as in `batches`.
         """
         from videoload.trainer import contact_sheet
@@ -236,40 +230,39 @@ class Stream:
 
     @property
     def fingerprint(self) -> str:
-        """What this stream is, 64 bits in hex. It is equal on all ranks that agree: on the videos
-        and labels, on the clip spec and on every option but ``shard``."""
+        """64 bits in hex that are equal on all ranks that agree on the videos, the labels, the clip
+        spec and every option but ``shard``."""
         return Identity.of(self.catalog, self.clip, self.options).fingerprint
 
     @property
     def quarantine(self) -> list[BadVideo]:
-        """The videos that could not be decoded so far, each once, as `BadVideo` (path, reason)."""
+        """The videos that could not be decoded so far, each once: `BadVideo` (path, reason)."""
         return self.readers.quarantine.videos
 
     @property
     def error(self) -> VideoloadError | None:
-        """What ended the last reading of this stream, or None.
+        """The error that ended the last reading of this stream, or None.
 
-        Behind a dataset an error arrives as one of TensorFlow's, with pages around its text. This
-        is the error itself:
+        Behind a dataset, an error arrives as one of TensorFlow's, with pages around its text. This
+        is the original:
 
             try:
                 model.fit(stream.dataset())
             except Exception as error:
                 raise stream.error or error from None
         """
-        return copy.copy(self.readers.error)  # one that was raised holds its consumer's frames
+        return copy.copy(self.readers.error)  # A raised error keeps the frames of its consumer.
 
     def stats(self, window_s: float | None = None, *, since_last: bool = False) -> StreamStats:
         """What the stream did so far.
 
         Args:
-            window_s: Count only what was handed over in the last so many seconds. None, the
-                default: all that was.
-            since_last: Count only what was since the last call with this. Default False.
+            window_s: Count only the last seconds, this many. None, the default: all.
+            since_last: Count only what came after the last call with this. Default False.
 
         Returns:
             Clips per second, the share of the time that the trainer waited, the workers, the bad
-            videos, and one sentence on what that means. ``print`` shows it in one line.
+            videos, and one sentence on what this means. ``print`` shows it in one line.
 
         Raises:
             SpecError: ``window_s`` is not a positive number.
