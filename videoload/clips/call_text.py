@@ -1,8 +1,7 @@
-"""Keyword arguments as a person writes them in Python, for command lines and for files.
+"""Keyword arguments in Python's syntax, for command lines and files.
 
-``frames=16, size=(112, 112), crop="random"`` is what stands in the training script, so it can be
-copied from there. Only literals are taken: nothing is evaluated. A shell takes the quotes away, so
-a bare word is a text.
+``frames=16, size=(112, 112), crop="random"`` can be copied from the training script. Only literals
+are allowed, and nothing is evaluated. A shell removes quotes, so a bare word is a string.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from videoload.errors import SpecError
 
 
 def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
-    """The arguments in ``text``, whose names have to be ``known``. Raises SpecError, which begins
-    with ``where``."""
+    """The arguments in ``text``. Raises SpecError, which begins with ``where``, if it cannot be
+    parsed or a name is not ``known``."""
     wrong = f"{where}: {text!r} is not like: frames=16, size=(112, 112), crop=random"
     try:
         call = ast.parse(f"f({text}\n)", mode="eval").body
@@ -32,7 +31,7 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
         if name not in known:
             raise SpecError(f"{where}: {name} is not one of {', '.join(known)}")
         if name in found:
-            raise SpecError(f"{where}: {name} stands there twice")
+            raise SpecError(f"{where}: {name} comes twice")
         try:
             found[name] = _value(keyword.value)
         except (ValueError, TypeError, RecursionError, MemoryError):
@@ -41,7 +40,7 @@ def parse(text: str, known: Collection[str], where: str) -> dict[str, Any]:
 
 
 def write(arguments: Mapping[str, object]) -> str:
-    """What `parse` reads."""
+    """The text for `parse`."""
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 

@@ -1,10 +1,9 @@
 """Which frames of a video a clip shows, and which part of them.
 
-A clip has to be the same whichever worker decodes it, so every choice is a pure function of the
-spec, the properties of the video (frame count, rate, size) and one integer seed, which the plan
-derives from (seed, epoch, clip). The draws are made in one fixed order, whatever the spec uses of
-them, so that switching the flip on does not move the windows; further views, and the frames of
-``span="video"``, have a generator of their own.
+A clip must be the same on every worker. So each choice is a pure function of the spec, the video
+(frame count, rate, size) and one integer seed, which the plan derives from (seed, epoch, clip). The
+draws have one fixed order, even if the spec does not use them all: switching the flip on does not
+move the windows. Further views, and the frames of ``span="video"``, have their own generators.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from videoload.clips.regions import (
     turned_back,
 )
 
-# Seeds have 64 bits; what is above them tells one generator from another.
+# Seeds have 64 bits. The bits above them select a generator.
 _VIEW, _PARTS = 1 << 64, 1 << 128
 _ROUNDING_S = 1e-6  # times this close are the same
 
 
 class ClipParams(NamedTuple):
-    """One clip, decided.
+    """What a clip shows.
 
-    ``frames`` are ordinals of source frames, int64 [T]. ``region`` (x, y, width, height) of the
-    source frame is scaled to ``scaled`` (width, height); from that, ``size`` (width, height) is cut
-    at ``corner`` (x, y), turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``.
-    ``seed`` is the transform's.
+    ``frames`` are the numbers of its source frames, int64 [T]. ``region`` (x, y, width, height) of
+    each is scaled to ``scaled`` (width, height). From that, ``size`` (width, height) is cut at
+    ``corner`` (x, y), turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``.
+    ``seed`` is for the transform.
     """
 
     frames: npt.NDArray[np.int64]
@@ -64,10 +63,10 @@ def clip_params(
     *,
     view: int = 0,
 ) -> ClipParams:
-    """Decide clip number ``clip`` of the segment [start, end) of a video, from ``seed`` alone.
-    ``crop``: which one of several, ``view``: which one of a sample.
+    """Decide clip number ``clip`` of the segment [start, end) of a video. ``crop`` is the number of
+    the crop if there are several, ``view`` the number of the view in its sample.
 
-    Raises UnfitError where the video cannot give such a clip.
+    Raises UnfitError if the video cannot give this clip.
     """
     last = video.frames if end is None else min(end, video.frames)
     if start >= last:
@@ -110,13 +109,13 @@ def clip_params(
 
 
 def _generator(seed: int, *, draws: bool = True) -> Draw:
-    # Random.random() gives the same numbers in every version of Python; its other methods may not.
+    # Only Random.random() gives the same numbers in every version of Python.
     return random.Random(seed).random if draws else float  # float() is 0.0
 
 
 def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
-    """A region of a frame that has square pixels, where the spec makes them so, as one of the frame
-    that is stored. It begins at even pixels: a chroma sample spans two each way."""
+    """A region of the shown frame, which may have square pixels, as a region of the stored one. It
+    begins at even pixels, because a chroma sample spans two each way."""
     x, y, width, height = region
     if spec.square_pixels:
         shown = video.shown_size(spec)[video.turns % 2 if spec.rotate else 0]
@@ -128,7 +127,7 @@ def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
 def _corner(
     spec: ClipSpec, scaled: Size, size: Size, number: int, across: float, down: float
 ) -> Size:
-    """Where the crop begins in a scaled frame. Raises UnfitError where it does not fit into it."""
+    """Where the crop begins in a scaled frame. Raises UnfitError if it does not fit."""
     free_x, free_y = scaled[0] - size[0], scaled[1] - size[1]
     if spec.crop == "none" and (free_x or free_y):
         raise UnfitError(
@@ -148,11 +147,11 @@ def _corner(
 def _frames(
     spec: ClipSpec, frames: int, fps: Fraction, clip: int, seed: int, at: float
 ) -> npt.NDArray[np.int64]:
-    """Ordinals of the clip's frames in a video of ``frames`` frames; ``at`` in [0, 1) is drawn."""
+    """The clip's frame numbers in a video of ``frames`` frames; ``at`` in [0, 1) is random."""
     if spec.span == "video":
         return _of_parts(spec, frames, clip, seed)
     if spec.fps is not None and fps <= 0:
-        raise UnfitError("does not say its frame rate; give stride instead of fps")
+        raise UnfitError("has no frame rate; give stride instead of fps")
     offsets, span = _offsets(spec.frames, spec.stride if spec.fps is None else _step(spec.fps, fps))
     if frames >= span:
         counted = spec.frames * spec.stride if spec.span == "strides" else span
@@ -182,7 +181,7 @@ def _at_times(
 
 
 def _check_length(spec: ClipSpec, frames: int, span: int) -> None:
-    """Raises UnfitError where the spec wants no video that is shorter than a clip."""
+    """Raises UnfitError if the spec refuses videos that are shorter than a clip."""
     if spec.short in ("drop", "error"):
         reason = f"has {frames} frames, a clip spans {span}"
         raise UnfitError(reason, dropped=spec.short == "drop")
@@ -196,14 +195,14 @@ def _step(wanted: float, fps: Fraction) -> Fraction:
 
 @lru_cache(256)
 def _offsets(frames: int, step: int | Fraction) -> tuple[npt.NDArray[np.int64], int]:
-    """Frames of a clip, counted from its first; and how many source frames it spans."""
+    """A clip's frame numbers, counted from its first, and the source frames that it spans."""
     offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
     offsets.flags.writeable = False
     return offsets, int(offsets[-1]) + 1
 
 
 def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
-    """First frame of the window: one of 0..free."""
+    """First frame of the window, from 0 to ``free``."""
     match spec.sampling:
         case "random":
             return int(at * (free + 1))
@@ -218,8 +217,8 @@ def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
 
 
 def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> npt.NDArray[np.int64]:
-    """A frame of each of as many equal parts as the clip has frames. Of a video that has fewer,
-    some are shown more than once."""
+    """A frame of each of ``spec.frames`` equal parts of the video. If it has fewer frames, some
+    repeat."""
     if frames < spec.frames:
         _check_length(spec, frames, spec.frames)
     parts = range(spec.frames)
@@ -227,7 +226,7 @@ def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> npt.NDArray[
         case "random":
             draw = _generator(seed + _PARTS)
             found = [min(int((i + draw()) * frames / spec.frames), frames - 1) for i in parts]
-        case "uniform":  # in float64 and to the nearest even number, as those who publish it
+        case "uniform":  # in float64, rounded to even, as in UniFormerV2's code
             part = (frames - 1) / spec.frames
             within = int(part / (spec.clips_per_video + 1) * (clip + 1))
             found = [round(part * i) + within for i in parts]

@@ -1,7 +1,6 @@
-"""What a clip is: what a spec may say of it, and what follows from that alone.
+"""What a clip is: the fields of a spec, and what follows from them alone.
 
-Which frames and which part of them a clip shows, of a video that is known, is `clip_params`' to
-decide.
+`clip_params` decides which frames and which part of them a clip of a known video shows.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import re
 from array import array
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -27,23 +26,19 @@ Pixels = Literal["rgb24", "gray", "yuv420p"]
 Span = Literal["window", "strides", "video"]
 ViewsShare = Literal["nothing", "window"]
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "crop": ("center", "random", "resized", "three", "five", "multiscale", "none"),
-    "sampling": ("random", "center", "uniform", "dense"),
-    "short": ("loop", "hold", "drop", "error"),
-    "pixels": ("rgb24", "gray", "yuv420p"),
-    "span": ("window", "strides", "video"),
-    "views_share": ("nothing", "window"),
-}
-_CROPS = {"three": 3, "five": 5}  # of one clip
-_MAX_COUNT = 2**31 - 1  # of frames and the like: products of two are numbers of 64 bits
-_MAX_SIDE = 16_384  # a frame of 16:9 has a gigabyte then, and a worker four
+_CHOICES = {
+    "crop": Crop, "sampling": Sampling, "short": Short, "pixels": Pixels, "span": Span,
+    "views_share": ViewsShare,
+}  # fmt: skip
+_CROPS = {"three": 3, "five": 5}  # rows that each clip makes
+_MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64
+_MAX_SIDE = 16_384  # a frame of 16:9 then takes a gigabyte, and a worker may take four
 _DRAWN_CROPS = ("random", "resized", "multiscale")
 _FROM_SOURCE = ("resized", "multiscale")  # crops that scale a part of the source frame to size
 
 FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
-TRIED_FOR_SIZE = 20  # videos of a catalog looked at to find the native size
+TRIED_FOR_SIZE = 20  # videos to look at for the native size
 
 # The usual random resized crop (Szegedy et al. 2015).
 _AREA = (0.08, 1.0)
@@ -52,68 +47,68 @@ _RATIO = (3 / 4, 4 / 3)
 
 @dataclass(frozen=True, slots=True)
 class ClipSpec:
-    """How a clip is cut from a video: which frames, which part of them, which pixels.
+    """How to cut a clip from a video: which frames, which part of them, which pixels.
 
-    Everything that is random is drawn from the stream's seed, the epoch and the clip's number in
-    it, so a clip is the same on every worker and in every run.
+    Everything random depends only on the stream's seed, the epoch and the clip's number in it. So a
+    clip is the same on every worker and in every run.
 
     Attributes:
         frames: Frames in a clip (T), at least 1.
         stride: Source frames from one frame of the clip to the next, at least 1. Default 1.
-        fps: In place of ``stride``: frames per second of the clip, at least 0.001. Each of its
-            frames is the one that a player shows at that time. Default None.
-        resize: Length in pixels, even, to which the short side is scaled before the crop; the long
+        fps: Frames per second of the clip, at least 0.001, instead of ``stride``. Each frame is the
+            one that a player shows at its time. Default None.
+        resize: Even length in pixels to which the short side is scaled before the crop. The long
             side keeps the ratio, to the nearest even length. Default None: not scaled.
-        size: (height, width) of the clip in pixels. Default None: whole frames, of the size that
-            the catalog's first good video has (after ``resize``); videos of another size are bad.
-        crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out
-            of the resized frame. ``"resized"`` scales a random region to ``size``: 8 to 100 % of
-            the source frame's area, 3:4 to 4:3 in shape (Szegedy et al. 2015); ``resize`` is not
-            used; ``area`` and ``ratio`` set other ranges. ``"multiscale"`` does that with a region
-            at a corner or in the middle whose sides are 1, 0.875, 0.75 or 0.66 of the short side,
-            at most one step apart (Wang et al. 2016, Temporal Segment Networks). ``"three"`` cuts
-            ``size`` at both ends and in the middle of the long side, ``"five"`` in the corners and
-            in the middle: each clip is so many rows of the stream, one after the other.
-            ``"none"``: a video whose frames are not of that size is bad.
-        flip: Mirror left to right with probability 1/2, all frames of a clip alike. Default False.
-        sampling: Where in the video, or in its segment, the clip starts. ``"center"``, the default:
-            in the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` of
-            them evenly from the first possible start to the last, as clips are taken for testing
-            (Wang et al. 2018, Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames
-            apart; the catalog has to know frame counts.
-        clips_per_video: Clips of each video in an epoch, at least 1. Default 1; it stays 1 with
+        size: (height, width) of the clip in pixels. Default None: whole frames, in the size of the
+            catalog's first good video (after ``resize``); videos of another size are bad.
+        crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out of
+            the resized frame. ``"resized"`` scales a random region of the source frame to ``size``,
+            without ``resize``: 8 to 100 % of its area, 3:4 to 4:3 in shape, or as ``area`` and
+            ``ratio`` say (Szegedy et al. 2015). ``"multiscale"`` scales a region at a corner or in
+            the middle, with sides of 1, 0.875, 0.75 or 0.66 of the short side, at most one step
+            apart (Wang et al. 2016, Temporal Segment Networks). ``"three"`` cuts ``size`` at both
+            ends and in the middle of the long side, ``"five"`` at the corners and in the middle;
+            each clip then makes three or five rows of the stream. ``"none"``: videos whose frames
+            do not have this size are bad.
+        flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
+        sampling: Where the clip starts in the video or its segment. ``"center"``, the default: in
+            the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts,
+            evenly from the first possible to the last, as usual for testing (Wang et al. 2018,
+            Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames apart; the catalog
+            must know frame counts.
+        clips_per_video: Clips of each video in an epoch, at least 1. Default 1. It stays 1 with
             ``"dense"``, which takes all windows.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
-            ``frames * stride``, so that windows do not overlap.
-        short: What becomes of a video that is shorter than a clip. ``"loop"``, the default: it is
-            played again from its start. ``"hold"``: its last frame is repeated. ``"drop"``: another
-            clip takes its place, and it is not counted as bad. ``"error"``: it is bad.
+            ``frames * stride``, so windows do not overlap.
+        short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
+            its start. ``"hold"``: repeat its last frame. ``"drop"``: take another clip, without
+            counting it as bad. ``"error"``: it is bad.
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"yuv420p"``: [T, H * 3 // 2, W], the planes Y, U and V one after the
             other, with an even size.
-        transform: ``"package.module:function"``, called on the worker with each clip and a
-            numpy.random.Generator seeded for it; returns a clip of the same shape and type, or
-            what ``output`` says. Workers that dial in must allow the module (``--allow``). Default
-            None.
+        transform: ``"package.module:function"``. The worker calls it with each clip and a
+            numpy.random.Generator seeded for the clip. It returns a clip of the same shape and
+            type, or what ``output`` says. Workers that dial in must allow the module (``--allow``).
+            Default None.
         span: What the frames of a clip are spread over. ``"window"``, the default: the source
-            frames from its first to its last. ``"strides"``: ``frames * stride`` of them, and
-            ``"uniform"`` starts are rounded to the nearest frame, as mmaction2 counts.
-            ``"video"``: all of the video, or of its segment, in ``frames`` equal parts, and of
-            each part a frame (Wang et al. 2016): ``sampling="random"`` draws it, ``"center"`` takes
-            the middle one, and ``"uniform"`` those that divide the part evenly, one for each of
-            ``clips_per_video`` (Li et al. 2022, UniFormerV2). Without stride and fps.
-        views: Clips of one video in each sample (k), at least 1: k > 1 gives [k, T, H, W, C].
+            frames from its first to its last. ``"strides"``: ``frames * stride`` source frames,
+            with ``"uniform"`` starts rounded to the nearest frame, as mmaction2 counts.
+            ``"video"``: the whole video or segment in ``frames`` equal parts, with a frame from
+            each (Wang et al. 2016). ``sampling="random"`` draws that frame, ``"center"`` takes the
+            middle one, and ``"uniform"`` takes evenly spaced ones for its ``clips_per_video`` clips
+            (Li et al. 2022, UniFormerV2). Without stride and fps.
+        views: Clips of one video in each sample (k), at least 1. k > 1 gives [k, T, H, W, C].
             Default 1.
-        views_share: ``"nothing"``, the default: each view is drawn for itself. ``"window"``: all
+        views_share: ``"nothing"``, the default: each view is drawn by itself. ``"window"``: all
             views of a sample show the same frames; crop, flip and transform differ.
-        area: (least, most) share of the frame that ``crop="resized"`` takes. Default (0.08, 1).
-        ratio: (least, most) ratio of width to height of ``"resized"``. Default (3/4, 4/3).
-        rotate: Turn frames as their file says that they are to be shown, by multiples of 90
-            degrees, as players do. Default True; False: as they are stored.
-        square_pixels: Stretch frames whose pixels are not square to the width at which players
-            show them. Default False: a pixel stays a pixel.
-        output: (shape, type) of what ``transform`` returns for a clip, where that is not a clip
-            as above: ``((16, 112, 112, 3), "float32")``. Default None.
+        area: (least, most) share of the frame for ``crop="resized"``. Default (0.08, 1).
+        ratio: (least, most) ratio of width to height for ``"resized"``. Default (3/4, 4/3).
+        rotate: Turn frames by multiples of 90 degrees if their file says so, as players do. Default
+            True. False: as they are stored.
+        square_pixels: Stretch frames whose pixels are not square to the width that players show.
+            Default False: one pixel stays one pixel.
+        output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
+            above: ``((16, 112, 112, 3), "float32")``. Default None.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -144,11 +139,10 @@ class ClipSpec:
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
             object.__setattr__(self, name, whole(name, getattr(self, name), most=_MAX_COUNT))
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise SpecError(
-                    f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}"
-                )
+        for name, choices in _CHOICES.items():
+            allowed, given = get_args(choices), getattr(self, name)
+            if given not in allowed:
+                raise SpecError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
         for name in ("flip", "rotate", "square_pixels"):
             if not isinstance(getattr(self, name), bool):
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -164,13 +158,8 @@ class ClipSpec:
         self._check_ranges()
         self._check_dense()
         self._check_span()
-        if self.transform is not None and not (
-            isinstance(self.transform, str) and FUNCTION.fullmatch(self.transform)
-        ):
-            raise SpecError(
-                f'transform must be "package.module:function", got {self.transform!r}'
-                " (a function of the main script cannot be imported by a worker)"
-            )
+        if self.transform is not None:
+            check_function("transform", self.transform)
         self._check_output()
         self._check_views()
 
@@ -185,7 +174,7 @@ class ClipSpec:
         object.__setattr__(self, "size", size)
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
-        # The short side is resized: the long one may be as long as the video makes it.
+        # Only the short side has the length resize; the long side depends on the video.
         scales = self.resize is not None and self.crop not in _FROM_SOURCE
         if scales and min(self.size) > (self.resize or 0):
             raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
@@ -217,7 +206,7 @@ class ClipSpec:
 
     def _check_span(self) -> None:
         if self.span == "video" and (self.stride != 1 or self.fps is not None):
-            raise SpecError('span="video" takes a frame of each part: leave stride and fps out')
+            raise SpecError('span="video" takes a frame from each part: leave stride and fps out')
         if self.span == "strides" and self.fps is not None:
             raise SpecError('span="strides" counts source frames: give stride, not fps')
 
@@ -240,8 +229,8 @@ class ClipSpec:
         drawn = self.flip or self.crop in _DRAWN_CROPS or self.transform is not None
         if not drawn and (self.views_share == "window" or self.sampling != "random"):
             raise SpecError(
-                f"the {self.views} views of a sample would all be the same: draw crop, flip or "
-                "window, or give a transform"
+                f"the {self.views} views of a sample would all be the same: make crop, flip or "
+                "window random, or give a transform"
             )
 
     @property
@@ -256,30 +245,30 @@ class ClipSpec:
 
     def _known_size(self) -> tuple[int, int]:
         if self.size is None:
-            raise SpecError("size=None: known once the stream has looked at its first video")
+            raise SpecError("size=None: the stream finds it in its first video")
         return self.size
 
     def at_native_size(self, width: int, height: int) -> ClipSpec:
         """This spec for whole frames of one size.
 
         Args:
-            width: Of the source frames, in pixels.
-            height: Of the source frames, in pixels.
+            width: Width of the source frames in pixels.
+            height: Height of the source frames in pixels.
 
         Returns:
-            The spec with ``size`` set, and ``crop="none"``: videos of another size are bad.
+            The spec with ``size`` and ``crop="none"``: videos of another size are bad.
         """
         across, down = scaled_size(width, height, self.resize)
         return replace(self, size=(down, across), crop="none")
 
     def windows(self, frames: int) -> int:
-        """How many clips ``"dense"`` takes from a video.
+        """Number of clips that ``"dense"`` takes from a video.
 
         Args:
-            frames: Source frames of the video, or of its segment.
+            frames: Source frames of the video or its segment.
 
         Returns:
-            1 for a video that is shorter than a clip, or 0 with ``short="drop"``.
+            The number of windows. A video shorter than a clip has 1, or 0 with ``short="drop"``.
         """
         span = (self.frames - 1) * self.stride + 1
         if frames < span:
@@ -293,19 +282,15 @@ class ClipSpec:
 
     @property
     def crops(self) -> int:
-        """Rows of the stream that each clip makes: 3 for ``"three"``, 5 for ``"five"``, else 1."""
+        """Rows of the stream per clip: 3 for ``"three"``, 5 for ``"five"``, else 1."""
         return _CROPS.get(self.crop, 1)
 
     @property
     def decoded_shape(self) -> tuple[int, ...]:
-        """Shape of one clip as it is decoded, uint8. Raises SpecError while ``size`` is None."""
-        match self.pixels:
-            case "rgb24":
-                return (self.frames, self.height, self.width, 3)
-            case "gray":
-                return (self.frames, self.height, self.width, 1)
-            case "yuv420p":
-                return (self.frames, self.height * 3 // 2, self.width)
+        """Shape of one decoded clip, uint8. Raises SpecError while ``size`` is None."""
+        if self.pixels == "yuv420p":
+            return (self.frames, self.height * 3 // 2, self.width)
+        return (self.frames, self.height, self.width, 3 if self.pixels == "rgb24" else 1)
 
     @property
     def clip_shape(self) -> tuple[int, ...]:
@@ -319,24 +304,24 @@ class ClipSpec:
 
     @property
     def frames_shape(self) -> tuple[int, ...]:
-        """Shape of the ordinals of a sample's source frames: (T,), or (k, T) of several views."""
+        """Shape of a sample's frame numbers: (T,), or (k, T) for several views."""
         return (self.frames,) if self.views == 1 else (self.views, self.frames)
 
     @property
     def dtype(self) -> str:
-        """Type of a sample's array, as NumPy names it."""
+        """NumPy's name of a sample's type."""
         return "uint8" if self.output is None else self.output[1]
 
     @property
     def files(self) -> bool:
-        """That the catalog's paths are files."""
+        """True: the catalog's paths are files."""
         return True
 
     def arrays(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
         """The arrays of samples, as a view.
 
         Args:
-            rows: Their bytes, uint8 [..., clip_bytes], contiguous.
+            rows: The bytes of the samples, uint8 [..., clip_bytes], contiguous.
 
         Returns:
             [..., *shape] of ``dtype``.
@@ -345,7 +330,7 @@ class ClipSpec:
 
     @property
     def draws(self) -> bool:
-        """Whether the window, the crop or the flip is drawn at random."""
+        """Whether the window, the crop or the flip is random."""
         return self.flip or self.sampling == "random" or self.crop in _DRAWN_CROPS
 
     @property
@@ -354,8 +339,17 @@ class ClipSpec:
         return array_bytes(self.shape, self.dtype)
 
 
+def check_function(name: str, function: object) -> None:
+    """Raises SpecError if ``function`` does not name a function that a worker can import."""
+    if not (isinstance(function, str) and FUNCTION.fullmatch(function)):
+        raise SpecError(
+            f'{name} must be "package.module:function", got {function!r}'
+            " (a worker cannot import a function of the main script)"
+        )
+
+
 class UnfitError(Exception):
-    """The video cannot give such a clip. ``dropped``: it is short, and the spec says "drop"."""
+    """The video cannot give this clip. ``dropped``: it is short, and the spec says "drop"."""
 
     def __init__(self, reason: str, *, dropped: bool = False) -> None:
         super().__init__(reason)
@@ -389,7 +383,7 @@ class VideoInfo(NamedTuple):
         return frames / (float(self.fps) or np.nan)
 
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
-        """(width, height) of the frames as the spec takes them."""
+        """(width, height) of the frames that the spec crops."""
         width = self.width
         if spec.square_pixels:
             width = max(1, round(width * self.aspect))

@@ -1,8 +1,8 @@
-"""What an item is, where it is no clip: whatever a function makes of a file, or of a name.
+"""What an item is: the arrays that a function makes from a file or a name.
 
-An `ItemSpec` stands wherever a `ClipSpec` may. What both have in common is all that plan, leases,
-slots and transport know of a sample: how many bytes it has, and how arrays look into them. In a
-slot, and in a message, the samples of a lease are rows of bytes, one after the other.
+An `ItemSpec` can be used wherever a `ClipSpec` can. Plan, leases, slots and transport only know
+what both have in common: the bytes of a sample, and how arrays view them. In a slot and in a
+message, the samples of a lease are rows of bytes, one after the other.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import FUNCTION, ClipSpec
+from videoload.clips.clip_spec import ClipSpec, check_function
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True)
 class ItemSpec:
-    """Items of any kind: a function of yours makes the arrays of each from a file, or from a name.
+    """Items of any kind: your function makes the arrays of each from a file or a name.
 
         def load(path, rng):
             return np.load(path)
@@ -29,29 +29,29 @@ class ItemSpec:
         item = vl.ItemSpec(load="mydata:load", shape=(28, 28, 1), dtype="float32")
         stream = client.stream(catalog, item, batch_size=32, shuffle=True)
 
-    It is called in the workers, which import its module; those that dial in must allow that
-    (``--allow``). What it draws from ``rng``, a numpy.random.Generator made of the stream's seed,
-    the epoch and the item's number in it, is the same on every worker and in every run.
+    The workers import the module and call the function. Workers that dial in must allow the module
+    (``--allow``). ``rng`` is a numpy.random.Generator, seeded by the stream's seed, the epoch and
+    the item's number in it, so its values are the same on every worker and in every run.
 
-    An item is bad, as a video may be, if the function raises an exception on it, exits, returns
-    another shape or dtype, or ends or hangs its worker. What can only be a mistake in the function
-    itself (NameError, AttributeError, TypeError, ImportError, a value that is no array) ends the
-    stream with TransformError, and the text of the worker's traceback stands in it.
+    An item is bad, like a video, if the function raises an exception, exits, returns another shape
+    or dtype, or ends or hangs its worker. A mistake in the function itself (NameError,
+    AttributeError, TypeError, ImportError, a value that is no array) ends the stream with
+    TransformError, which has the worker's traceback.
 
     Attributes:
-        load: ``"package.module:function"``, called with (path, rng): the file's absolute path, a
-            str. Where a catalog has segments, it is not told of them.
-        shape: Of the array that it returns, each length at least 1; ``()`` is a number. For several
-            arrays, which it returns as a dict, a dict of their shapes. In batches of a dict, each
-            array is a view with gaps, which TensorFlow copies.
-        dtype: Of the array: the name of a NumPy type (or what numpy.dtype takes) of booleans,
+        load: ``"package.module:function"``, called with (path, rng); path is the file's absolute
+            path, a str. It does not get a catalog's segments.
+        shape: Shape of the array that it returns, each length at least 1; ``()`` is a number. If it
+            returns a dict of arrays, a dict of their shapes. In batches of a dict, each array is a
+            view with gaps, which TensorFlow copies.
+        dtype: Type of the array: the name of a NumPy type (or what numpy.dtype takes) of booleans,
             integers, floats or complex numbers. For several arrays, a dict with the same names.
-        files: False: the catalog's paths are names, numbers for example, and no file is looked at.
-            The function is called with the name; the catalog needs no ``root``. Workers that dial
-            in take no name with a ``/`` in it, or that is a file's. Default True.
+        files: False: the catalog's paths are names, such as numbers, and not files. The function
+            gets the name, and the catalog needs no ``root``. Workers that dial in refuse names with
+            a ``/`` and names of existing files. Default True.
 
     Raises:
-        SpecError: A value is not as described.
+        SpecError: A value is not like this.
     """
 
     load: str
@@ -60,11 +60,7 @@ class ItemSpec:
     files: bool = True
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.load, str) and FUNCTION.fullmatch(self.load)):
-            raise SpecError(
-                f'load must be "package.module:function", got {self.load!r}'
-                " (a function of the main script cannot be imported by a worker)"
-            )
+        check_function("load", self.load)
         if not isinstance(self.files, bool):
             raise SpecError(f"files must be True or False, got {self.files!r}")
         shape: Any = self.shape
@@ -87,11 +83,11 @@ class ItemSpec:
             object.__setattr__(self, "dtype", type_of("dtype", dtype))
 
     def __hash__(self) -> int:
-        return hash((self.load, self.files))  # a dict has none
+        return hash((self.load, self.files))  # a dict cannot be hashed
 
     @property
     def frames_shape(self) -> tuple[int, ...]:
-        """Shape of the ordinals of an item's source frames: there are none."""
+        """Shape of an item's frame numbers: it has none."""
         return (0,)
 
     @property
@@ -106,7 +102,7 @@ class ItemSpec:
         """The arrays of items, as views.
 
         Args:
-            rows: Their bytes, uint8 [..., clip_bytes], contiguous.
+            rows: The bytes of the items, uint8 [..., clip_bytes], contiguous.
 
         Returns:
             An array [..., *shape], or a dict of them.
@@ -121,7 +117,7 @@ class ItemSpec:
 Spec = ClipSpec | ItemSpec
 
 
-@lru_cache(maxsize=64)  # asked for several times an item
+@lru_cache(maxsize=64)  # used several times per item
 def _record(spec: ItemSpec) -> np.dtype[Any]:
     """Several arrays, one after the other."""
     shapes, types = spec.shape, spec.dtype

@@ -1,6 +1,6 @@
-"""What an array of a sample looks like: its shape and its type, as a spec tells them.
+"""The shape and type of a sample's array.
 
-In a slot, and in a message, samples are rows of bytes, one after the other; an array is a view of
+In a slot and in a message, samples are rows of bytes, one after the other. An array is a view of
 them.
 """
 
@@ -29,7 +29,7 @@ def type_of(name: str, dtype: Any) -> str:
     """The name of what numpy.dtype takes as a type of numbers. Raises SpecError."""
     try:
         found = np.dtype(dtype)
-    except Exception:  # it parses strings, and not all that it raises is a TypeError
+    except Exception:  # it parses strings, and does not only raise TypeError
         found = None
     if found is None or found.kind not in _KINDS or not found.isnative or dtype is None:
         raise SpecError(
@@ -45,6 +45,5 @@ def array_bytes(shape: tuple[int, ...], dtype: str) -> int:
 
 
 def as_arrays(rows: npt.NDArray[np.uint8], shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
-    """Rows of bytes, uint8 [..., bytes] and contiguous, as arrays [..., *shape] that look into
-    them."""
+    """A view of rows of bytes, uint8 [..., bytes] and contiguous, as arrays [..., *shape]."""
     return rows.view(dtype).reshape((*rows.shape[:-1], *shape))

@@ -1,6 +1,7 @@
-"""Which part of a frame a clip shows: sizes and places in pixels, in numbers alone.
+"""Which part of a frame a clip shows: sizes and places in pixels.
 
-A rectangle is (x, y, width, height), a size (width, height). ``draw()`` gives a number in [0, 1).
+A rectangle is (x, y, width, height), a size (width, height). ``draw()`` returns a random number in
+[0, 1).
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ Rectangle = tuple[int, int, int, int]
 Draw = Callable[[], float]
 
 _CROP_ATTEMPTS = 10
-# Wang et al. 2016, Temporal Segment Networks: 256, 224, 192 and 168 of a short side of 256. As in
+# Wang et al. 2016, Temporal Segment Networks: 256, 224, 192 and 168 for a short side of 256. As in
 # the authors' code, width and height are at most one step apart.
 _SCALES = (1.0, 0.875, 0.75, 0.66)
 _SIDES = [(i, j) for i in range(4) for j in range(4) if abs(i - j) <= 1]
 
 
 def scaled_size(width: int, height: int, resize: int | None) -> Size:
-    """(width, height) after the short side became ``resize``, the other the nearest even length."""
+    """(width, height) with the short side ``resize`` and the other the nearest even length."""
     if resize is None:
         return width, height
     if width <= height:
@@ -30,9 +31,9 @@ def scaled_size(width: int, height: int, resize: int | None) -> Size:
 def resized_region(
     frame: Size, area: tuple[float, float], ratio: tuple[float, float], draw: Draw
 ) -> Rectangle:
-    """A region whose share of the frame and whose ratio of width to height lie in these ranges,
-    drawn by the usual rule (Szegedy et al. 2015). A draw that does not fit into the frame is
-    repeated; after ten, the largest region in the middle with an allowed ratio."""
+    """A random region with its share of the frame in ``area``, and its ratio of width to height in
+    ``ratio`` (Szegedy et al. 2015). If ten draws do not fit into the frame, it is the largest
+    region in the middle with an allowed ratio."""
     width, height = frame
     for _ in range(_CROP_ATTEMPTS):
         pixels = width * height * (area[0] + (area[1] - area[0]) * draw())
@@ -47,8 +48,7 @@ def resized_region(
 
 
 def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
-    """A region at one of four corners or in the middle, its sides drawn of four scales of the short
-    side."""
+    """A region at a random corner or in the middle, with random scales of the short side."""
     width, height = frame
     across, down = _SIDES[int(draw() * len(_SIDES))]
     w, h = (max(1, int(min(frame) * _SCALES[step])) for step in (across, down))
@@ -58,20 +58,19 @@ def multiscale_region(frame: Size, draw: Draw) -> Rectangle:
 
 
 def corner(crop: str, frame: Size, size: Size, number: int) -> Size:
-    """Where crop ``number`` of "three" or "five", of that size, begins in a frame; any other crop's
-    place is the middle."""
+    """Where crop ``number`` of "three" or "five" begins. Other crops are in the middle."""
     free_x, free_y = frame[0] - size[0], frame[1] - size[1]
     if crop == "five" and number < 4:  # the corners, line by line
         return number % 2 * free_x, number // 2 * free_y
     x, y = free_x // 2, free_y // 2
-    if crop == "three":  # along the long side, the middle one at the same distance from both
+    if crop == "three":  # along the long side, evenly spaced
         return (number * x, y) if frame[0] >= frame[1] else (x, number * y)
     return x, y
 
 
 def turned_back(part: Rectangle, whole: Size, turns: int) -> Rectangle:
-    """Where a part of a frame lies in the frame that, turned clockwise so many times by 90 degrees,
-    is of size ``whole``."""
+    """Where a part of a turned frame lies in the frame before its clockwise turns by 90 degrees.
+    ``whole`` is the size of the turned frame."""
     for _ in range(turns):
         (x, y, width, height), (across, down) = part, whole
         part, whole = (y, across - x - width, height, width), (down, across)

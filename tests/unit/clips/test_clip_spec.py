@@ -104,8 +104,11 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"sampling": "dense", "hop": 0}, "hop must be a whole number of at least 1, got 0"),
         ({"hop": 4}, 'hop is for sampling="dense"'),
         ({"span": "all"}, "span must be one of window, strides, video, got 'all'"),
-        ({"span": "video", "stride": 2}, 'span="video" takes a frame of each part: leave stride'),
-        ({"span": "video", "fps": 5}, 'span="video" takes a frame of each part: leave stride and'),
+        ({"span": "video", "stride": 2}, 'span="video" takes a frame from each part: leave stride'),
+        (
+            {"span": "video", "fps": 5},
+            'span="video" takes a frame from each part: leave stride and',
+        ),
         ({"span": "video", "sampling": "dense"}, 'takes windows: leave span="video" out'),
         ({"span": "strides", "sampling": "dense"}, 'takes windows: leave span="strides" out'),
         ({"span": "strides", "fps": 5}, 'span="strides" counts source frames: give stride'),
@@ -140,9 +143,9 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"transform": "a b:c"}, 'transform must be "package.module:function"'),
         ({"transform": "../a:c"}, 'transform must be "package.module:function"'),
         ({"transform": "a:b.c"}, 'transform must be "package.module:function"'),
-        ({"transform": "__main__.a:f"}, "a function of the main script cannot be imported"),
+        ({"transform": "__main__.a:f"}, "cannot import a function of the main script"),
         ({"transform": "augment"}, 'transform must be "package.module:function", got'),
-        ({"transform": "__main__:f"}, "a function of the main script cannot be imported"),
+        ({"transform": "__main__:f"}, "cannot import a function of the main script"),
         ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
     ],
 )
@@ -194,7 +197,7 @@ def test_a_size_given_as_a_list_becomes_a_tuple() -> None:
 def test_without_a_size_a_clip_has_no_shape_yet() -> None:
     made = spec(size=None)
     for name in ("height", "width", "shape", "clip_bytes"):
-        with pytest.raises(SpecError, match="known once the stream has looked at its first video"):
+        with pytest.raises(SpecError, match="the stream finds it in its first video"):
             getattr(made, name)
 
 

@@ -87,7 +87,7 @@ def test_what_numpy_takes_as_a_type_is_kept_by_its_name() -> None:
     ("fields", "words"),
     [
         ({"load": "function"}, 'load must be "package.module:function"'),
-        ({"load": "__main__:f"}, "main script cannot be imported"),
+        ({"load": "__main__:f"}, "cannot import a function of the main script"),
         ({"load": None}, "load must be"),
         ({"shape": 3}, "shape must be a tuple of lengths, got 3"),
         ({"shape": (2, 0)}, "shape must be a whole number of at least 1, got 0"),
