@@ -144,10 +144,10 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--loader", action="append", choices=LOADERS, metavar="NAME", help=", ".join(LOADERS))
     add("--rounds", type=int, default=5)
     add("--processes", type=int, default=cores(), help="decoding processes or threads")
-    add("--clips", type=int, help="a run; by default what takes about 6 s on two cores")
+    add("--clips", type=int, help="clips a run; by default about 6 s of work on two cores")
     add("--folder", type=Path, default=work.FOLDER, help="where the AVI files are kept")
     add("--out", type=Path, default=Path("benchmark-results"), help="for results.json and PNGs")
-    add("--check-only", action="store_true", help="look at the frames, time nothing")
+    add("--check-only", action="store_true", help="compare the frames, time nothing")
     add("--plot", type=Path, metavar="JSON", help="tables and plots of earlier results")
     return parser.parse_args(arguments)
 

@@ -29,7 +29,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--clips", type=int, default=100, help="a round, each way")
+    parser.add_argument("--clips", type=int, default=100, help="clips a round and way")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     given = parser.parse_args()
     work = load("ucf", given.folder)

@@ -57,7 +57,7 @@ def rate(folder: Path, paths: list[str], spec: vl.ClipSpec, seconds: float) -> f
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
-    made.add_argument("--seconds", type=float, default=4.0, help="of each measurement")
+    made.add_argument("--seconds", type=float, default=4.0, help="length of each measurement")
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the files are kept")
     given = made.parse_args()
     rows: list[Row] = []

@@ -100,7 +100,7 @@ def main() -> None:
     made.add_argument("--workers", type=int, default=2)
     made.add_argument("--batch", type=int, default=8)
     made.add_argument("--rounds", type=int, default=9)
-    made.add_argument("--videos", type=Path, metavar="DIR", help="instead of making some")
+    made.add_argument("--videos", type=Path, metavar="DIR", help="your own videos")
     made.add_argument("--imports", action="store_true", help="only list the worker's imports")
     given = made.parse_args()
     if given.imports:

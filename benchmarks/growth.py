@@ -187,7 +187,9 @@ def plot(file: Path, rows: Sequence[Row]) -> None:
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
-    made.add_argument("--most", type=int, default=7, help="up to 10 to the power of this")
+    made.add_argument(
+        "--most", type=int, default=7, help="the largest number of videos is 10 to this power"
+    )
     made.add_argument("--what", choices=MEASURES, action="append", help="only this one")
     given = made.parse_args()
     rows: list[Row] = []

@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     made.add_argument("--work", choices=WORKS, action="append", help="only this one")
-    made.add_argument("--rounds", type=int, default=20, help="through 32 files")
+    made.add_argument("--rounds", type=int, default=20, help="rounds through 32 files")
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the files are kept")
     given = made.parse_args(arguments)
     given.folder.mkdir(parents=True, exist_ok=True)

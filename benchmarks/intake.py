@@ -69,7 +69,7 @@ def intake(size: int, seconds: float, *, has_keys: bool, receivers: int = 0) -> 
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
-    made.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement")
     made.add_argument("--rounds", type=int, default=3)
     given = made.parse_args()
     rows = []

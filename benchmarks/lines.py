@@ -134,10 +134,17 @@ def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     made.add_argument("--only", action="append", choices=("far", "full", "cut"))
-    made.add_argument("--workers", type=int, action="append", help="at the full line")
-    made.add_argument("--far-workers", type=int, default=32, help="far away, and cut off")
+    made.add_argument(
+        "--workers",
+        type=int,
+        action="append",
+        help="numbers of workers at the full line; may be repeated",
+    )
+    made.add_argument(
+        "--far-workers", type=int, default=32, help="number of workers for the tables far and cut"
+    )
     made.add_argument("--cut-s", type=float, default=30.0, help="how long they are cut off")
-    made.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    made.add_argument("--seconds", type=float, default=8.0, help="length of each measurement")
     given = made.parse_args()
     given.only = given.only or ["far", "full", "cut"]
     measured = []

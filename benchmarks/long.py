@@ -215,7 +215,9 @@ def main() -> None:
     made.add_argument("--file", choices=RECORDINGS, action="append", help="only this one")
     made.add_argument("--frames", type=int, default=FRAMES)
     made.add_argument("--rounds", type=int, default=5)
-    made.add_argument("--seconds", type=float, default=8.0, help="of random clips, in each round")
+    made.add_argument(
+        "--seconds", type=float, default=8.0, help="seconds of random clips in each round"
+    )
     made.add_argument("--processes", type=int, default=cores())
     made.add_argument("--folder", type=Path, default=FOLDER / "long", help="where files are kept")
     given = made.parse_args()

@@ -208,15 +208,15 @@ def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     made.add_argument("--workers", type=int, default=2)
-    made.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
-    made.add_argument("--rounds", type=int, default=3, help="of which the median is told")
+    made.add_argument("--seconds", type=float, default=1.0, help="length of each measurement")
+    made.add_argument("--rounds", type=int, default=3, help="rounds; the median is printed")
     made.add_argument("--size", type=int, default=8, help="side of a clip in pixels")
-    made.add_argument("--packets", type=int, default=_PACKETS, help="a clip is decoded from")
     made.add_argument(
-        "--way", choices=WAYS, action="append", help="only this one (again and again)"
+        "--packets", type=int, default=_PACKETS, help="packets that a clip is decoded from"
     )
+    made.add_argument("--way", choices=WAYS, action="append", help="only this one; may be repeated")
     made.add_argument("--lease", type=int, choices=LEASES, action="append", help="only this size")
-    made.add_argument("--profile", choices=("client", "worker"), help="say where the time goes")
+    made.add_argument("--profile", choices=("client", "worker"), help="print where the time goes")
     arguments = made.parse_args()
     ways, leases = arguments.way or WAYS, arguments.lease or LEASES
     if arguments.profile:

@@ -205,7 +205,9 @@ def measure(root: Path, number: int, *, local: bool, times: int) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--times", type=int, default=50, help="signals of each kind")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all seconds here")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write all measured seconds to this file"
+    )
     asked = parser.parse_args()
     logging.getLogger("videoload").setLevel(logging.ERROR)  # each death is reported
     table = Table(title="until the clips of the victim's lease came from another")

@@ -136,7 +136,7 @@ def main() -> None:
     """The process that `line` starts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("target", metavar="tcp://HOST:PORT")
-    parser.add_argument("away_s", type=float, help="there and back")
+    parser.add_argument("away_s", type=float, help="round trip in seconds")
     parser.add_argument("bytes_per_s", type=float, help="towards the target")
     given = parser.parse_args()
     relay = _Relay(given.target, given.away_s, given.bytes_per_s)

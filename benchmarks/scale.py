@@ -160,12 +160,20 @@ def plot(file: Path, rows: Sequence[Row], given: argparse.Namespace) -> None:
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
-    made.add_argument("--workers", type=int, action="append", help="only so many (again and again)")
-    made.add_argument("--clip-s", type=float, default=0.05, help="to decode a clip")
-    made.add_argument("--spread", type=float, default=0.2, help="give or take this share of it")
+    made.add_argument(
+        "--workers", type=int, action="append", help="only this number; may be repeated"
+    )
+    made.add_argument(
+        "--clip-s", type=float, default=0.05, help="seconds that a worker takes for a clip"
+    )
+    made.add_argument(
+        "--spread", type=float, default=0.2, help="random share that is added or subtracted"
+    )
     made.add_argument("--batch", type=int, default=32, help="clips in a batch")
-    made.add_argument("--slots", type=int, help="of the stream; by default enough for them all")
-    made.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    made.add_argument(
+        "--slots", type=int, help="slots of the stream; by default enough for all workers"
+    )
+    made.add_argument("--seconds", type=float, default=5.0, help="length of each measurement")
     given = made.parse_args()
     counts = given.workers or WORKERS
     # Two leases of one clip are granted to each worker, and as many clips again wait.

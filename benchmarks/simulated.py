@@ -184,9 +184,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("endpoint", metavar="tcp://HOST:PORT")
     parser.add_argument("workers", type=int)
-    parser.add_argument("--clip-s", type=float, default=0.05, help="to decode a clip")
-    parser.add_argument("--spread", type=float, default=0.2, help="give or take this share of it")
-    parser.add_argument("--keys", help="of a worker")
+    parser.add_argument(
+        "--clip-s", type=float, default=0.05, help="seconds that a worker takes for a clip"
+    )
+    parser.add_argument(
+        "--spread", type=float, default=0.2, help="random share that is added or subtracted"
+    )
+    parser.add_argument("--keys", help="folder of a worker's keys")
     given = parser.parse_args()
     Crowd(given.endpoint, given.workers, given.clip_s, given.spread, given.keys).run()
 

@@ -219,11 +219,13 @@ def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     here = "cuda" if torch.cuda.is_available() else "cpu"
-    made.add_argument("--workers", type=int, action="append", help="only so many (again and again)")
-    made.add_argument("--device", default=here, help="of PyTorch")
+    made.add_argument(
+        "--workers", type=int, action="append", help="only this number; may be repeated"
+    )
+    made.add_argument("--device", default=here, help="device of PyTorch")
     made.add_argument("--width", type=int, help="channels; 64 on a GPU, 2 without one")
     made.add_argument("--batch", type=int, default=8, help="clips in a batch")
-    made.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
+    made.add_argument("--seconds", type=float, default=6.0, help="length of each measurement")
     made.add_argument("--rounds", type=int, default=5)
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     given = made.parse_args()

@@ -40,7 +40,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--videos", type=int, default=96, help="of each run of a round")
+    parser.add_argument("--videos", type=int, default=96, help="videos in each run of a round")
     parser.add_argument("--processes", type=int, default=cores())
     parser.add_argument("--without-torch", action="store_true")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 1 if a recipe failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.recipes", description=__doc__)
     parser.add_argument("--recipe", choices=NAMES, action="append", help="only this one")
-    parser.add_argument("--steps", type=int, help="of runner, in the place of its 100")
+    parser.add_argument("--steps", type=int, help="steps of the recipe runner, 100 by default")
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the plot and the rows")
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)  # a child: one recipe
     told = parser.parse_args(arguments)
