@@ -98,7 +98,7 @@ def make(folder: Path) -> vl.Catalog:
 
 
 def fit(data: Any, epochs: int, **more: Any) -> float:
-    """Seconds of so many epochs of Keras."""
+    """Seconds of this many epochs of Keras."""
     model = Sleeper()
     model.compile(run_eagerly=True)
     began = time.perf_counter()

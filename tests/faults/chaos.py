@@ -5,13 +5,13 @@
     python -m tests.faults.chaos --only "lying worker"
     python -m tests.faults.chaos --receivers 2                     # pixels through receivers
 
-Two local workers and three that dial in (one straight, one through a proxy, one through a proxy
-under CURVE keys) decode shuffled epochs of small videos, some of them bad. A script that follows
-from the seed alone says what happens, to whom, and after which batch; a fault whose target is not
-there waits for it. Others come of their own: workers whose root is the wrong one, or empty, or
-copied by half; a worker that lies; strangers with messages that are malformed or never end; and
-everybody's storage stands still for a while. The batches must equal those of `decode_serially`,
-byte for byte; at the end nothing may be left over: descriptors, threads, processes, memory.
+Two local workers and three that dial in (one directly, one through a proxy, one through a proxy
+under CURVE keys) decode shuffled epochs of small videos; some of the videos are bad. The seed alone
+decides which fault happens, to whom, and after which batch; a fault whose target is missing waits
+for it. Other faults come from outside: workers with a wrong, empty or half-copied root, a lying
+worker, strangers with malformed or endless messages, and storage that stands still for everybody.
+The batches must equal those of `decode_serially`, byte for byte. At the end no descriptor, thread,
+process or memory may be left over.
 
 Exit status 0, or 1 if anything differs.
 """

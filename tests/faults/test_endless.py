@@ -73,7 +73,7 @@ ENDLESS = """
             made.sendall(part if what == "handshake" else frame(1, part))
             sent += 4
     except ConnectionError:
-        print("hung up on after", sent, flush=True)
+        print("disconnected after", sent, flush=True)
     else:
         print("all was taken", flush=True)
         while made.recv(1000):
@@ -133,7 +133,7 @@ def test_a_sender_of_an_endless_message_is_disconnected(
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         stranger = programs.script(ENDLESS, port_of(client), mechanism, what, "0", str(SENT_MB))
         stranger.wait_for("\n", 30 * SECOND)
-        assert stranger.out.startswith("hung up on after ")
+        assert stranger.out.startswith("disconnected after ")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
         grown_mb = grown()
@@ -154,7 +154,7 @@ def test_the_private_address_accepts_only_this_trainers_own_children(
         (name,) = private_sockets(descriptors())  # as anybody can read it in /proc/net/unix
         stranger = programs.script(ENDLESS, name, "NULL", "a stranger", str(user), str(SENT_MB))
         stranger.wait_for("\n", 30 * SECOND)
-        assert stranger.out.startswith("hung up on after ")
+        assert stranger.out.startswith("disconnected after ")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
         grown_mb = grown()
@@ -175,7 +175,7 @@ def test_a_peer_that_never_says_hello_makes_room_for_others(
         stranger = programs.script(ENDLESS, port_of(client), "NULL", "as a stranger", "0", "0")
         stranger.wait_for("all was taken", 20 * SECOND)
         before = len(descriptors())
-        wait_until(lambda: len(descriptors()) < before, 10 * SECOND, "it is hung up on")
+        wait_until(lambda: len(descriptors()) < before, 10 * SECOND, "it is disconnected")
         stream = client.stream(videos.catalog, CLIP, BATCH, shuffle=True)
         assert digests(stream.batches(info=True)) == serial
         assert len(client.workers) == 1, "and a worker is not"

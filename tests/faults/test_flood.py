@@ -92,7 +92,7 @@ def test_ten_thousand_connections_leave_nothing_behind_and_silent_ones_are_close
                     while caller.recv(1000):  # its greeting, then the end
                         pass
                 caller.close()
-            assert epochs() > before_epochs, "the stream goes on meanwhile"
+            assert epochs() > before_epochs, "the stream continues meanwhile"
             wait_until(
                 lambda: len(descriptors()) <= before_fds, 5 * SECOND, "descriptors come back"
             )
@@ -147,9 +147,9 @@ def test_a_flood_of_messages_starves_nobody_and_fills_no_log(
             for flood in floods:
                 flood.wait_for("it floods", 10 * SECOND)
                 flood.wait_for("it has sent twelve thousand", 20 * SECOND)
-            wait_until(lambda: len(refused()) >= 3, 10 * SECOND, "it is told of, now and then")
+            wait_until(lambda: len(refused()) >= 3, 10 * SECOND, "it is logged at a limited rate")
             # Ticks are sent as well; otherwise the worker would seem silent and lose its leases.
-            wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream goes on")
+            wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream continues")
             assert all(flood.process.poll() is None for flood in floods)
             for flood in floods:
                 flood.end()

@@ -145,4 +145,4 @@ def test_as_many_workers_serve_as_there_are_descriptors_and_files_can_still_be_o
         assert "the most" not in trainer.err
     else:
         assert "have dialled in, and that is the most that this trainer takes" in trainer.err
-        assert len(trainer.err.splitlines()) < 100, "it is told of, now and then"
+        assert len(trainer.err.splitlines()) < 100, "it is logged at a limited rate"

@@ -1,4 +1,4 @@
-"""The native size is looked up in a process of its own: no file takes the trainer along."""
+"""The native size is looked up in a process of its own, so that no file can crash the trainer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def catalog(tmp_path: Path) -> Catalog:
 
 @contextmanager
 def held(path: Path, opened: Callable[[], None]) -> Iterator[None]:
-    """Whoever opens the file waits for it, as on a storage that does not answer; ``opened`` is
-    called in the main thread when somebody does."""
+    """A process that opens the file waits for it, as for storage that does not answer. ``opened``
+    is called in the main thread when that happens."""
     before = signal.signal(signal.SIGIO, lambda *_: opened())
     file = os.open(path, os.O_RDWR)
     try:

@@ -1,5 +1,5 @@
 """Receivers that are killed or hang, workers that break their data connection or lie on it, and
-strangers at that port: no byte of a stream changes, and it goes on."""
+strangers at that port: no byte of a stream changes, and the stream continues."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def receivers_of(client: Client) -> Receivers:
 
 
 def adopted(client: Client) -> int:
-    """How many workers' pixels go by a receiver now."""
+    """The number of workers that send their pixels to a receiver now."""
     return sum(len(receiver.connections) for receiver in receivers_of(client)._receivers)
 
 
@@ -122,7 +122,7 @@ def test_a_worker_that_came_before_any_receiver_worked_has_its_connection_later(
 def test_the_end_of_a_receiver_is_noticed_even_if_somebody_else_holds_its_channel(
     videos: Videos, programs: Programs, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[socket.socket] = []  # as by a process that was forked just then
+    held: list[socket.socket] = []  # as if by a process that was forked just then
 
     def start(module: str, end: socket.socket) -> ChildProcess:
         held.append(end.dup())
@@ -148,7 +148,7 @@ def test_a_receiver_does_not_count_as_hung_because_this_process_was_stopped(
 ) -> None:
     monkeypatch.setattr(receivers_module, "_SILENCE_S", 1.0)
     [receiver] = receivers_of(client)._receivers
-    client._engine.post(lambda: time.sleep(3))  # as where another thread holds the GIL
+    client._engine.post(lambda: time.sleep(3))  # as if another thread held the GIL
     ticks: list[float] = []
     monkeypatch.setattr(client._engine, "_take_back_what_is_dead", lambda: ticks.append(0.0))
     wait_until(lambda: len(ticks) > 3, 10 * SECOND)
@@ -160,7 +160,7 @@ def test_a_receiver_does_not_count_as_hung_because_this_process_was_stopped(
 
 
 class OverError(Exception):
-    """The test is."""
+    """The test is over."""
 
 
 class Liar:
@@ -179,7 +179,7 @@ class Liar:
         say(control, Heartbeat(1))
 
     def lease(self, over: threading.Event) -> Lease:
-        """The next lease that it is given. Raises OverError."""
+        """The next lease that it gets. Raises OverError."""
         while not over.is_set():
             if self.control.poll(50):
                 message = unpack_from_trainer(self.control.recv_multipart())
@@ -188,7 +188,7 @@ class Liar:
         raise OverError
 
     def say_done(self, lease: Lease, **replaced: object) -> int:
-        """The words of an answer; returns how many bytes of pixels are due."""
+        """Send the message of an answer; returns how many bytes of pixels are due."""
         length = lease.asked.frames_shape[0]
         result = Result(
             lease.lease, [list(range(length))] * len(lease.clips), 0.01, [1] * len(lease.clips),
@@ -279,7 +279,7 @@ def test_a_worker_that_sends_slowly_is_waited_for_once(
     with liar(client) as lying, in_background(drip):
         programs.worker(client.endpoints[0], videos.catalog.root or "")
         assert digests(batches) == expected
-        assert receivers_of(client)._useless  # none of its answers came: it is offered no other
+        assert receivers_of(client)._useless  # none of its answers came, so it is offered no other
 
 
 def test_a_worker_whose_ticket_no_receiver_could_take_is_offered_another(client: Client) -> None:
@@ -289,11 +289,11 @@ def test_a_worker_whose_ticket_no_receiver_could_take_is_offered_another(client:
         welcome = answer(control)
         assert isinstance(welcome, Welcome)
         assert welcome.data is not None
-        receiver.works = False  # as between its end and the next one's beginning
+        receiver.works = False  # as between the end of one and the beginning of the next
         with socket.create_connection(("127.0.0.1", welcome.data.port), 5 * SECOND) as data:
             data.sendall(welcome.data.ticket)
             assert data.recv(16) == b""
-        again = answer(control)  # it beats, and so works again
+        again = answer(control)  # it sends heartbeats, so it works again
         while not isinstance(again, Welcome):
             again = answer(control)
         assert again.data is not None
@@ -340,7 +340,7 @@ def test_a_worker_that_never_sends_announced_pixels_is_not_asked_for_ever(
         programs.worker(client.endpoints[0], videos.catalog.root or "")
         assert digests(batches) == expected
     assert not stream.quarantine
-    assert 0 < lies <= 60  # it has a pause after some thirty
+    assert 0 < lies <= 60  # it has to pause after some thirty
 
 
 # Strangers

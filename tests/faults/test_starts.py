@@ -1,4 +1,4 @@
-"""Workers that end before they can work: they are not started for ever, and not at once."""
+"""Workers that end before they can work are started again with pauses, and not for ever."""
 
 from __future__ import annotations
 

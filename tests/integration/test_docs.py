@@ -498,7 +498,7 @@ def test_backup_and_restore_does_not_restore_the_dataset(
     assert again.wait(60 * SECOND) == 0, again.err
     first, trained = map(int, again.out.split("saw ")[1].split())
     assert trained > 6, "the model is the one that was saved"
-    assert first == 0, "it goes on with the dataset where it was: mend docs/how-to/resume.md"
+    assert first == 0, "it continues with the dataset where it was: mend docs/how-to/resume.md"
 
 
 ACCUMULATE = """
