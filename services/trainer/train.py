@@ -80,8 +80,8 @@ def main(
     ] = None,
     rank: Annotated[int, Option(min=0, help="Which of them this process is.")] = 0,
     metrics_port: Annotated[
-        int | None,
-        Option(metavar="PORT", min=0, max=65535, help="Serve /metrics for Prometheus here."),
+        str | None,
+        Option(metavar="[HOST:]PORT", help="Serve /metrics for Prometheus here."),
     ] = None,
     verify: Annotated[
         bool, Option("--verify", help="Compare first an epoch with the same, decoded here.")

@@ -14,6 +14,7 @@ import pytest
 from tests.support.digests import digests
 from tests.support.processes import descriptors, resident_mb
 from tests.support.programs import Programs
+from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, SpecError, decode_serially
@@ -171,3 +172,76 @@ def test_leases_are_cut_to_the_size_of_a_message(videos: Videos) -> None:
         pytest.raises(SpecError, match=r"a clip of 1.3 GB: no more than 1.1 are taken"),
     ):
         client.stream(videos.catalog, huge, 1)
+
+
+DIAL = """
+    import itertools
+    import socket
+    import sys
+
+    address = ("127.0.0.1", int(sys.argv[1]))
+    for number in itertools.count():
+        try:
+            socket.create_connection(address, 5).close()
+        except OSError:
+            pass
+        if number == 100:
+            print("it floods", flush=True)
+        if number == int(sys.argv[2]):
+            print("it has dialled", flush=True)
+"""
+
+
+def longest_pause_s(client: Client, over: threading.Event) -> float:
+    """How long the I/O thread took at most to carry out a call, until ``over`` is set."""
+    longest = 0.0
+    while not over.is_set():
+        carried_out = threading.Event()
+        began = time.monotonic()
+        client._engine.post(carried_out.set)
+        assert carried_out.wait(30 * SECOND)
+        longest = max(longest, time.monotonic() - began)
+        over.wait(0.002)
+    return longest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", ["main", "receivers", "metrics"])
+def test_a_flood_of_connections_at_any_port_does_not_stop_the_io_thread(
+    port: str, videos: Videos, serial: list[str], programs: Programs, tell: Callable[[str], None]
+) -> None:
+    if port == "metrics":
+        pytest.importorskip("prometheus_client")
+    options: dict[str, int] = {"receivers": {"receivers": 1}, "metrics": {"metrics_port": 0}}.get(
+        port, {}
+    )
+    with Client(workers=1, listen="tcp://127.0.0.1:*", **options) as client:  # type: ignore[arg-type]
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        [endpoint] = client.endpoints
+        number = {
+            "main": int(endpoint.rpartition(":")[2]),
+            "receivers": client._engine._receivers._ports.numbers.get(endpoint, 0),
+            "metrics": client.metrics_port or 0,
+        }[port]
+        most = 500 if port == "metrics" else 3000  # that port takes its time
+        with reading(client, videos, serial) as epochs:
+            wait_until(epochs, 10 * SECOND)
+            floods = [programs.script(DIAL, str(number), str(most)) for _ in range(2)]
+            for flood in floods:
+                flood.wait_for("it floods", 20 * SECOND)
+            over, before_epochs = threading.Event(), epochs()
+            pauses: list[float] = []
+            thread = threading.Thread(target=lambda: pauses.append(longest_pause_s(client, over)))
+            thread.start()
+            for flood in floods:
+                flood.wait_for("it has dialled", 30 * SECOND)
+            wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream goes on")
+            over.set()
+            thread.join()
+            for flood in floods:
+                flood.end()
+        if port == "metrics":
+            assert get(number, "/healthz") == (200, "ok\n")
+    [longest_s] = pauses
+    tell(f"flood of the {port} port: {longest_s:.3f} s between two turns, at most")
+    assert longest_s < 0.5 * SECOND

@@ -99,13 +99,11 @@ def worker(
         ),
     ] = None,
     metrics_port: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Serve /metrics for Prometheus and /healthz on this port; 0 takes a free one. "
-            "Needs the extra [metrics].",
+            metavar="[HOST:]PORT",
+            help="Serve /metrics for Prometheus and /healthz on this port of loopback, or of HOST "
+            "(0.0.0.0: all addresses); port 0 takes a free one. Needs the extra [metrics].",
         ),
     ] = None,
     allow: Allow = None,

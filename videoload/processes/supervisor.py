@@ -286,7 +286,7 @@ def keep_running(
     settings: WorkerSettings,
     *,
     stall_s: float = STALL_S,
-    metrics_port: int | None = None,
+    metrics_port: int | str | None = None,
 ) -> int:
     """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
 

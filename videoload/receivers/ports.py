@@ -1,8 +1,9 @@
-"""The ports that data connections come in by: who dials one shows a ticket, and then it is the
-caller's, to hand on or to hang up on. Nothing here waits.
+"""The ports of data connections. A worker that dials one shows a ticket, and the connection is then
+handed to the caller. Nothing here waits.
 
-Anybody may dial. Who shows no ticket in time makes room, as do those that are here for longest
-where there are too many.
+Anybody may dial, so everything is bounded. A connection without a ticket is closed after a few
+seconds, and the oldest ones are closed if there are too many. One call accepts and reads a bounded
+number of connections; the others wait in the kernel for the next call.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from urllib.parse import urlsplit
 from videoload.errors import TransportError
 from videoload.receivers.connection import TICKET_BYTES
 
-_TICKET_S = 5.0  # who dials shows its ticket within so long
-_STRANGERS = 64  # connections at once of those that are not expected
+_TICKET_S = 5.0  # the time in which a ticket is to be shown
+_STRANGERS = 64  # connections without a ticket, beyond those that are expected
 _BACKLOG = 1024
+_ACCEPTED = 16  # connections that one call accepts at a port: about 1 ms
 
 
 @dataclass(eq=False, slots=True)
@@ -28,11 +30,11 @@ class _Stranger:
 
 
 class DataPorts:
-    """One for each TCP address that a trainer listens at."""
+    """One port for each TCP address that a trainer listens at."""
 
     def __init__(self, bound: Mapping[str, str]) -> None:
-        """Listen at the port after that of each TCP address, or at a free one where it took a free
-        one. ``bound``: the address that was asked for, by the endpoint that it became. Raises
+        """Listen at the port after each TCP address, or at any free port if the address took any
+        free port. ``bound`` maps endpoints to the addresses that were asked for. Raises
         TransportError."""
         self.numbers: dict[str, int] = {}  # by endpoint
         self._listening: list[socket.socket] = []
@@ -49,48 +51,52 @@ class DataPorts:
             raise
 
     def watched(self) -> list[socket.socket]:
-        """Sockets of which one becomes readable when somebody comes, or shows a ticket."""
+        """Sockets that become readable when there is something for `arrived`."""
         return [*([] if self._is_full else self._listening), *self._strangers]
 
     def arrived(
         self, ready: Collection[object], expected: int
     ) -> Iterator[tuple[bytes, socket.socket]]:
-        """Tickets that were shown, and the connections, which are the caller's from now on; some
-        `watched` sockets were found ``ready`` (their descriptors are in it). ``expected``: tickets
-        that may be shown yet."""
-        for listening in self._listening:
-            while listening.fileno() in ready and self._accept(listening):
-                if len(self._strangers) > expected + _STRANGERS:
-                    first = next(iter(self._strangers))
-                    if (ticket := self._read(first)) is not None:
-                        yield ticket, first
-                    elif first in self._strangers:
-                        self._hang_up(first)
-        for end in list(self._strangers):
+        """Tickets that were shown, and their connections, which belong to the caller from now on.
+
+        ``ready`` holds the descriptors of `watched` sockets that are readable. ``expected`` tickets
+        may still be shown.
+        """
+        for end in [end for end in self._strangers if end.fileno() in ready]:
             if (ticket := self._read(end)) is not None:
                 yield ticket, end
+        for listening in [each for each in self._listening if each.fileno() in ready]:
+            for _ in range(_ACCEPTED):
+                if not self._accept(listening):
+                    break
+                if len(self._strangers) > expected + _STRANGERS:
+                    oldest = next(iter(self._strangers))
+                    if (ticket := self._read(oldest)) is not None:
+                        yield ticket, oldest
+                    elif oldest in self._strangers:
+                        self._hang_up(oldest)
 
     def keep(self, now: float) -> None:
-        """Time passes."""
+        """Close connections that showed no ticket in time."""
         self._is_full = False
         for end, stranger in list(self._strangers.items()):
             if now - stranger.since > _TICKET_S:
                 self._hang_up(end)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening and close all connections that were not handed over."""
         for end in [*self._listening, *self._strangers]:
             end.close()
         self._listening.clear()
         self._strangers.clear()
 
     def _accept(self, listening: socket.socket) -> bool:
-        """Whether there was one."""
+        """Whether there was a connection to accept."""
         try:
             end, _ = listening.accept()
         except BlockingIOError:
             return False
-        except OSError:  # to be asked again at once would take a core
+        except OSError:  # no descriptor is left: not watched until `keep`, or this would spin
             self._is_full = True
             return False
         end.setblocking(False)
@@ -98,6 +104,7 @@ class DataPorts:
         return True
 
     def _read(self, end: socket.socket) -> bytes | None:
+        """The ticket, once all of it has come."""
         shown, got = self._strangers[end].shown, b""
         try:
             got = end.recv(TICKET_BYTES - len(shown))

@@ -98,8 +98,8 @@ class Client:
         keep_gb: Limit of ``keep`` in GB. Files beyond it are fetched in each epoch. None, the
             default: until only a fifth of the disk is free.
         metrics_port: TCP port of ``/metrics`` for Prometheus and of the probe ``/healthz``; 0 takes
-            a free one. It shows counts and host names, no paths. Needs the extra ``[metrics]``.
-            None, the default: no port.
+            a free one. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts. It shows counts
+            and host names, no paths. Needs the extra ``[metrics]``. None, the default: no port.
 
     Attributes:
         endpoints: The addresses that workers can dial, with their ports: tuple of str, empty
@@ -126,7 +126,7 @@ class Client:
         cache: str | os.PathLike[str] | Literal[False] | None = None,
         keep: str | os.PathLike[str] | None = None,
         keep_gb: float | None = None,
-        metrics_port: int | None = None,
+        metrics_port: int | str | None = None,
     ) -> None:
         if native.is_worker:
             raise SpecError(
@@ -314,7 +314,9 @@ class Client:
         return f"Client({', '.join((state, *self.endpoints))})"
 
 
-def _serve_metrics(port: int, engine: Engine, open_: list[weakref.ref[Readers]]) -> MetricsPort:
+def _serve_metrics(
+    port: int | str, engine: Engine, open_: list[weakref.ref[Readers]]
+) -> MetricsPort:
     """Serve the figures of a client, without a reference to it."""
 
     def collect() -> Iterable[Metric]:

@@ -1,11 +1,13 @@
-"""The connections to a trainer's socket, as the kernel knows them: who is there, what came, and the
-end of those that go too far.
+"""The connections to a trainer's socket, as the kernel knows them: who is connected, how many bytes
+came, and the end of those that go too far.
 
-ZeroMQ tells which descriptors it accepts (a socket monitor), not what came by them, and it closes
-them in its own thread: a number may stand for another connection, or another file, by the time it
-is used. So each look is at a duplicate, which cannot change under it, and what it finds counts only
-if it is the very socket (its inode) that was accepted. The duplicates take the place of one
-descriptor that was set aside: none has to be free when all are in use.
+ZeroMQ reports which descriptors it accepts (a socket monitor), but not what comes on them. It
+closes them in its own thread, so a number may stand for another connection, or another file, by
+the time it is used. So each look is at a duplicate, which cannot change, and it counts only if it
+is the socket (by its inode) that was accepted. All duplicates use one descriptor that is set aside,
+so a look needs no free descriptor.
+
+One call handles a bounded number of events and looks.
 """
 
 from __future__ import annotations
@@ -29,14 +31,15 @@ _EVENT = struct.Struct("=hi")  # event and descriptor: zmq_socket_monitor(3)
 _RECEIVED = struct.Struct("=128xQ")  # tcp_info.tcpi_bytes_received
 _CREDENTIALS = struct.Struct("=iII")  # ucred: pid, uid, gid
 _RESET = struct.pack("=ii", 1, 0)  # linger: on, for no time
-# ZeroMQ takes 5 GB/s at most, over all connections: 100 MB between two looks. A look takes 4 us a
-# connection, and no more than a 25th of the time.
+_MAX_EVENTS = 256  # of one call: about 2 ms
+_MAX_LOOKS = 512  # of one call: a look takes 4 us
+# ZeroMQ takes 5 GB/s at most, over all connections: 100 MB between two looks at one connection.
+# Looks take no more than a 25th of the time.
 _LOOK_S, _LOOK_SHARE = 0.02, 25
 
 
 class Connections:
-    """The connections to one socket; made before it is bound. ``children``, for a private address:
-    the processes that may connect; others are hung up on at once."""
+    """The connections to one socket. To be made before the socket is bound."""
 
     def __init__(
         self,
@@ -45,11 +48,15 @@ class Connections:
         limits: Limits,
         children: Callable[[], Collection[int]] | None = None,
     ) -> None:
+        """``children``, for a private address: the processes that may connect. Others are hung up
+        on at once."""
         self.limits = limits
         self.name: int | bytes | None = None  # the port, or the name of a Unix socket
         self._children = children
         self._bound = bound
         self._inodes: dict[int, int] = {}
+        self._unseen: list[int] = []  # connections that this round of looks has still to see
+        self._next_look = 0.0
         self._spare = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # The family says how long a name may be; one of AF_INET fits where AF_INET6 does.
         family = socket.AF_INET6 if children is None else socket.AF_UNIX
@@ -65,8 +72,8 @@ class Connections:
         self.events.connect(where)
 
     def update(self) -> None:
-        """Take note of those that came and went."""
-        while True:
+        """Note connections that came and went."""
+        for _ in range(_MAX_EVENTS):
             try:
                 frames = self.events.recv_multipart(zmq.DONTWAIT)
             except zmq.Again:
@@ -79,29 +86,17 @@ class Connections:
         self._unsee()
 
     def inspect(self, now: float) -> tuple[list[str], float]:
-        """Hang up on those that go too far. Returns why, a line for each, and when to look again
-        (infinity: when someone comes)."""
-        began = time.perf_counter()
+        """Hang up on connections that go too far. Returns a line for each, which says why, and when
+        to look again (infinity: when somebody connects)."""
         self.update()
-        received: dict[int, int] = {}
         if self._children is None:
-            for number, inode in list(self._inodes.items()):
-                if self._see(number) != inode:  # closed; ZeroMQ will say so
-                    continue
-                with suppress(OSError, struct.error):
-                    info = self._look.getsockopt(
-                        socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size
-                    )
-                    (received[number],) = _RECEIVED.unpack(info)
+            received = self._received(now) if now >= self._next_look else {}
             for number, why in self.limits.judge(received, now).items():
                 if self._see(number) == self._inodes[number]:
                     self._hang_up(why)
             self._unsee()
         told, self._told = self._told, []
-        if not received:
-            return told, float("inf")
-        pause_s = max(_LOOK_S, _LOOK_SHARE * (time.perf_counter() - began))
-        return told, now + pause_s
+        return told, self._next_look if self._inodes else float("inf")
 
     def close(self) -> None:
         """See no more."""
@@ -109,6 +104,22 @@ class Connections:
         self.events.close()
         self._look.close()
         self._spare.close()
+
+    def _received(self, now: float) -> dict[int, int]:
+        """The bytes that came on some connections; the next calls look at the others."""
+        began = time.perf_counter()
+        received: dict[int, int] = {}
+        self._unseen = self._unseen or list(self._inodes)
+        looks, self._unseen = self._unseen[:_MAX_LOOKS], self._unseen[_MAX_LOOKS:]
+        for number in looks:
+            if self._see(number) != self._inodes.get(number, 0):  # closed; ZeroMQ will say so
+                continue
+            with suppress(OSError, struct.error):
+                info = self._look.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RECEIVED.size)
+                (received[number],) = _RECEIVED.unpack(info)
+        pause_s = _LOOK_SHARE * (time.perf_counter() - began)
+        self._next_look = now + (pause_s if self._unseen else max(_LOOK_S, pause_s))
+        return received
 
     def _accept(self, number: int, inode: int) -> None:
         with suppress(OSError):
@@ -136,14 +147,14 @@ class Connections:
         return os.fstat(self._look.fileno()).st_ino
 
     def _unsee(self) -> None:
-        """Let go of the last: what ZeroMQ has closed is then at its end."""
+        """Let go of the last socket: when ZeroMQ closes it, the connection ends."""
         os.dup2(self._spare.fileno(), self._look.fileno(), inheritable=False)
 
     def _hang_up(self, why: str) -> None:
         with suppress(OSError):  # it has hung up
             name = self._look.getpeername()
-            # So that ZeroMQ's close resets it: else one that is in the middle of sending would not
-            # notice for a minute.
+            # ZeroMQ's close then resets the connection. Otherwise a peer that is in the middle of
+            # sending would not notice for a minute.
             self._look.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._look.shutdown(socket.SHUT_RDWR)
             who = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "a process of this host"

@@ -1,15 +1,15 @@
-"""What a connection to a trainer's port may cost, and when it is hung up on. Pure: the time, and
-what was read off the connections, are passed in.
+"""What a connection to a trainer's port may cost, and when it is closed. Pure: the time and the
+bytes that came are passed in.
 
-ZeroMQ hands a message over when all its parts have come, and it bounds the size of a part, not
-their number. So a stranger could send one message that never ends, before saying who it is, and all
-of it would stay in the trainer's memory. Three bounds:
+ZeroMQ delivers a message when all of its parts have come. It bounds the size of a part, but not the
+number of parts. So a stranger could send one message that never ends, and all of it would stay in
+the trainer's memory. There are three bounds:
 
-  * bytes: between two messages of a connection, or before the first one, come no more than a
-    stranger's HELLO takes, or, of a worker, the answers to the leases that it was given;
-  * time: who is connected and is no worker says HELLO within `_HELLO_S`, or else makes room;
-  * number: of those who are no workers, the ones that have been here longest make room where there
-    are more connections than this process can have files open.
+  * bytes: what comes on a connection between two messages, or before the first one. A stranger may
+    send a HELLO, a worker the answers to the leases that it holds;
+  * time: whoever connects says HELLO within `_HELLO_S`;
+  * number: if there are more connections than this process can have files open, the oldest ones
+    that are not workers are closed.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from dataclasses import dataclass
 
 _STRANGER_BYTES = 64 << 10  # a handshake and the longest HELLO take 8 kB
 _WORKER_BYTES = 1 << 20  # with heartbeats and COMPARED of ten minutes in which nobody reads
-_HELLO_S = 15.0  # a worker says it at once
+_HELLO_S = 15.0  # a worker says HELLO at once
 
 
 @dataclass(slots=True)
 class _Connection:
-    since: float  # when it came, or its worker left
-    most: int = _STRANGER_BYTES
+    since: float  # when it came, or when its worker left
+    max_bytes: int = _STRANGER_BYTES
     received: int = 0  # bytes by the time when its last message was complete
-    seen: int = 0  # ... and at the last look
-    grew: bool = False  # since `growing` was asked
-    completed: bool = False  # a message, since it was looked at
+    seen: int = 0  # bytes at the last look
+    grew: bool = False  # since the last call of `growing`
+    completed: bool = False  # a message, since the last look
     is_worker: bool = False
     hung_up: bool = False
 
 
 class Limits:
-    """The connections to one address, each by a number that it has while it lasts."""
+    """The connections to one address. Each has a number while it lasts."""
 
-    def __init__(self, most: int) -> None:
-        """``most``: connections at once."""
-        self._most = most
+    def __init__(self, max_connections: int) -> None:
+        self._max_connections = max_connections
         self._connections: dict[int, _Connection] = {}
 
     def __contains__(self, number: int) -> bool:
@@ -49,68 +48,67 @@ class Limits:
         return len(self._connections)
 
     def connected(self, number: int, now: float) -> None:
-        """There is a new one."""
+        """There is a new connection."""
         self._connections[number] = _Connection(now)
 
     def disconnected(self, number: int) -> None:
-        """It has ended."""
+        """The connection has ended."""
         self._connections.pop(number, None)
 
     def completed(self, number: int) -> None:
-        """A message of it was received, all of it."""
+        """A whole message came on this connection."""
         if (connection := self._connections.get(number)) is not None:
             connection.completed = True
 
     def admitted(self, number: int) -> None:
-        """It is a worker's."""
+        """The connection belongs to a worker."""
         if (connection := self._connections.get(number)) is not None:
             connection.is_worker = True
-            connection.most = max(connection.most, _WORKER_BYTES)
+            connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES)
 
     def left(self, number: int, now: float) -> None:
-        """Its worker is none any more. What it was granted may still be on the way."""
+        """Its worker has left. Answers to its leases may still be on the way."""
         if (connection := self._connections.get(number)) is not None:
             connection.is_worker = False
             connection.since = now
 
     def granted(self, number: int, answer_bytes: int, leases: int = 1) -> None:
-        """Its worker was given a lease; the answer has so many bytes. It holds so many ``leases``
-        now; the answer to another one may be on its way."""
+        """Its worker was given a lease with an answer of ``answer_bytes``, and holds ``leases``
+        now. The answer to one more lease may be on its way."""
         if (connection := self._connections.get(number)) is not None:
             answers = (leases + 1) * answer_bytes
-            connection.most = max(connection.most, _WORKER_BYTES + answers)
+            connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES + answers)
 
     def growing(self) -> list[int]:
-        """Those by which something came since this was asked last, be it a part of a message."""
+        """Connections on which something came since the last call, even a part of a message."""
         grew = [number for number, connection in self._connections.items() if connection.grew]
         for number in grew:
             self._connections[number].grew = False
         return grew
 
     def judge(self, received: Mapping[int, int], now: float) -> dict[int, str]:
-        """Those to hang up on, and why; ``received``: the bytes that came by each so far."""
+        """Connections to close, and why. ``received``: the bytes that came so far on each of the
+        connections that were looked at."""
         found: dict[int, str] = {}
-        for number, connection in self._connections.items():
-            if connection.hung_up:
+        for number, count in received.items():
+            connection = self._connections.get(number)
+            if connection is None or connection.hung_up:
                 continue
-            count = received.get(number, connection.received)
             connection.grew |= count > connection.seen
             connection.seen = count
             if connection.completed:
                 connection.received, connection.completed = count, False
             unfinished = count - connection.received
-            if unfinished > connection.most:
+            if unfinished > connection.max_bytes:
                 found[number] = f"{unfinished} bytes came and are no message yet"
             elif not connection.is_worker and now - connection.since > _HELLO_S:
                 found[number] = f"no HELLO came within {_HELLO_S:g} s"
-        strangers = sorted(
-            (connection.since, number)
-            for number, connection in self._connections.items()
-            if not (connection.is_worker or connection.hung_up or number in found)
-        )
-        here = sum(not connection.hung_up for connection in self._connections.values())
-        for _, number in strangers[: max(0, here - len(found) - self._most)]:
-            found[number] = f"{here} connections are more than there is room for"
+        if len(self._connections) > self._max_connections:
+            here = {n: c for n, c in self._connections.items() if not c.hung_up}
+            surplus = max(0, len(here) - len(found) - self._max_connections)
+            strangers = [n for n, c in here.items() if not c.is_worker and n not in found]
+            for number in sorted(strangers, key=lambda n: (here[n].since, n))[:surplus]:
+                found[number] = f"{len(here)} connections are more than there is room for"
         for number in found:
             self._connections[number].hung_up = True
         return found

@@ -1,23 +1,35 @@
-"""Figures for Prometheus, and a health check, over HTTP: ``/metrics`` and ``/healthz``.
+"""Figures for Prometheus and a health check over HTTP: ``/metrics`` and ``/healthz``.
 
-What is told is plain data (`Metric`), made anew for each scrape by whoever owns this. It is read
-only, and holds counts, host names and process ids: no path, no pixel.
+The figures are plain data (`Metric`), made for each scrape. Nothing can be changed here, and there
+are counts, host names and process ids: no path, no pixel. It listens on loopback unless it is told
+another address.
+
+Whoever reaches the port can connect, so what connections cost is bounded: how many there are, how
+long one may be silent, and how many come in a second.
 """
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from socketserver import ThreadingMixIn
+from threading import Thread
 from typing import Any, Literal, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from videoload.arguments import whole
-from videoload.errors import TransportError, VideoloadError
+from videoload.errors import SpecError, TransportError, VideoloadError
 
+_MAX_CONNECTIONS = 64
+_SILENCE_S = 5.0
+_PAUSE_S = 0.005  # after each connection: a thread for each of a flood would take the GIL
 _JOIN_S = 1.0
-_EVERYWHERE = "0.0.0.0"  # Prometheus is elsewhere, as a rule
 
 
 class Metric(NamedTuple):
-    """A figure, for each set of labels. ``name`` ends with its unit, and a counter's with
+    """A figure, for each set of labels. ``name`` ends with its unit, and a counter's name with
     ``_total``."""
 
     name: str
@@ -29,15 +41,16 @@ class Metric(NamedTuple):
 class MetricsPort:
     """Serves ``collect()`` in threads of its own until `close`.
 
-    ``ailment()`` is what is wrong, or "": then ``/healthz`` is 200, else 503 with that line.
+    ``ailment()`` says what is wrong, or "". ``/healthz`` answers 200, or 503 with that line.
     """
 
     def __init__(
-        self, port: int, collect: Callable[[], Iterable[Metric]], ailment: Callable[[], str]
+        self, port: int | str, collect: Callable[[], Iterable[Metric]], ailment: Callable[[], str]
     ) -> None:
-        """``port`` 0 takes a free one. Raises SpecError, TransportError where the port is taken,
-        and VideoloadError where prometheus-client is missing."""
-        port = whole("metrics_port", port, 0)
+        """``port`` is a port of loopback, or "HOST:PORT"; port 0 takes a free one. Raises
+        SpecError, TransportError if the port is taken, and VideoloadError if prometheus-client is
+        missing."""
+        host, number = _address(port)
         try:
             import prometheus_client as prometheus
         except ImportError:
@@ -46,14 +59,7 @@ class MetricsPort:
             ) from None
         registry = prometheus.CollectorRegistry()
         registry.register(_Collector(collect))
-        try:
-            self._server, self._thread = prometheus.start_http_server(
-                port, _EVERYWHERE, registry=registry
-            )
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise TransportError(f"cannot serve metrics at port {port}: {reason}") from None
-        metrics: Any = self._server.get_app()
+        metrics: Any = prometheus.make_wsgi_app(registry)
 
         def app(environment: Any, start_response: Any) -> Any:
             if environment.get("PATH_INFO") != "/healthz":
@@ -63,14 +69,58 @@ class MetricsPort:
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
             return [f"{wrong or 'ok'}\n".encode()]
 
+        try:
+            self._server = (_Server6 if ":" in host else _Server)((host, number), _Handler)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise TransportError(f"cannot serve metrics at port {number}: {reason}") from None
         self._server.set_app(app)
         self.port: int = self._server.server_port
+        self._thread = Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Answer no more."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(_JOIN_S)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each connection. If there are too many, the oldest one is closed."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def server_bind(self) -> None:
+        super().server_bind()
+        self._open: dict[socket.socket, None] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        for oldest in list(self._open)[: len(self._open) + 1 - _MAX_CONNECTIONS]:
+            with suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)  # its thread closes it
+        self._open[request] = None
+        super().process_request(request, client_address)
+        time.sleep(_PAUSE_S)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that hangs up is not worth a traceback."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _SILENCE_S
+
+    def log_message(self, *_: object) -> None:
+        """Scrapes are not logged."""
 
 
 class _Collector:
@@ -89,3 +139,13 @@ class _Collector:
             for labels, value in metric.samples:
                 family.add_metric([labels[name] for name in names], value)
             yield family
+
+
+def _address(port: int | str) -> tuple[str, int]:
+    """Host and port. Raises SpecError."""
+    if not isinstance(port, str):
+        return "127.0.0.1", whole("metrics_port", port, 0)
+    host, _, number = port.rpartition(":")
+    if not (number.isascii() and number.isdigit()):
+        raise SpecError(f"metrics_port must be PORT or HOST:PORT, got {port!r}")
+    return host.strip("[]") or "127.0.0.1", int(number)

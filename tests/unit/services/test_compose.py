@@ -283,11 +283,13 @@ def test_monitoring_is_a_profile_that_nothing_waits_for() -> None:
 
 def test_prometheus_asks_where_the_figures_are() -> None:
     jobs = {job["job_name"]: job for job in PROMETHEUS["scrape_configs"]}
-    port = SERVICES["worker"]["environment"]["VIDEOLOAD_METRICS_PORT"]
-    assert SERVICES["trainer"]["environment"]["VIDEOLOAD_METRICS_PORT"] == port
+    address = SERVICES["worker"]["environment"]["VIDEOLOAD_METRICS_PORT"]
+    assert SERVICES["trainer"]["environment"]["VIDEOLOAD_METRICS_PORT"] == address
+    host, _, port = address.partition(":")
+    assert host == "0.0.0.0", "not loopback: Prometheus is in another container"
     assert jobs["trainer"]["static_configs"] == [{"targets": [f"trainer:{port}"]}]
     (found,) = jobs["worker"]["dns_sd_configs"]
-    assert (found["names"], found["port"]) == (["worker"], port)
+    assert (found["names"], found["port"]) == (["worker"], int(port))
     assert any("--extra metrics" in line for line in instructions("RUN", "packages"))
 
 

@@ -19,6 +19,9 @@ def limits(*connected: int, most: int = 100) -> Limits:
     return made
 
 
+NOTHING = {1: 0, 2: 0}  # came on two connections
+
+
 def test_a_stranger_may_send_a_hello_and_not_much_more() -> None:
     strangers = limits(1, 2)
     received = {1: 64 * KB, 2: 64 * KB + 1}
@@ -66,11 +69,11 @@ def test_a_part_of_an_answer_is_a_sign_of_life_and_nothing_is_none() -> None:
 def test_who_says_no_hello_makes_room_and_a_worker_need_not_say_it_again() -> None:
     connected = limits(1, 2)
     connected.admitted(1)
-    assert connected.judge({}, 15.0) == {}
-    assert connected.judge({}, 15.1) == {2: "no HELLO came within 15 s"}
+    assert connected.judge(NOTHING, 15.0) == {}
+    assert connected.judge(NOTHING, 15.1) == {2: "no HELLO came within 15 s"}
     connected.left(1, 20.0)
-    assert connected.judge({}, 35.0) == {}
-    assert connected.judge({}, 35.1) == {1: "no HELLO came within 15 s"}
+    assert connected.judge(NOTHING, 35.0) == {}
+    assert connected.judge(NOTHING, 35.1) == {1: "no HELLO came within 15 s"}
 
 
 def test_of_too_many_those_strangers_go_that_have_been_here_longest() -> None:
@@ -81,6 +84,16 @@ def test_of_too_many_those_strangers_go_that_have_been_here_longest() -> None:
     why = "5 connections are more than there is room for"
     assert crowd.judge({}, 5.0) == {1: why, 2: why}
     assert crowd.judge({}, 5.0) == {}, "they count no more"
+
+
+def test_connections_that_were_not_looked_at_keep_their_counts() -> None:
+    workers = limits(1, 2)
+    workers.judge({1: 100, 2: 100}, 1.0)
+    assert workers.growing() == [1, 2]
+    workers.completed(1)
+    assert workers.judge({2: 200}, 1.1) == {}
+    assert workers.growing() == [2]
+    assert workers.judge({1: 100 + 64 * KB, 2: 200}, 1.2) == {}, "its message counts at its look"
 
 
 def test_workers_are_never_hung_up_on_for_their_number() -> None:

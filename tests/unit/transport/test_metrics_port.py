@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.scrapes import get
+from tests.support.waiting import SECOND
 from videoload import SpecError, TransportError
 from videoload.transport.metrics_port import Metric, MetricsPort
 
@@ -58,6 +61,34 @@ def test_a_probe_hears_what_is_wrong(port: MetricsPort, told: Told) -> None:
     assert get(port.port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")
 
 
+def test_it_listens_on_loopback_unless_it_is_told_another_address(told: Told) -> None:
+    for asked, address in ((0, "127.0.0.1"), ("0", "127.0.0.1"), ("0.0.0.0:0", "0.0.0.0")):
+        made = MetricsPort(asked, told.collect, str)
+        try:
+            assert made._server.server_address[0] == address
+            assert get(made.port, "/healthz") == (200, "ok\n")
+        finally:
+            made.close()
+
+
+def test_silent_connections_make_room_for_a_scrape(port: MetricsPort) -> None:
+    silent = [socket.create_connection(("127.0.0.1", port.port)) for _ in range(200)]
+    assert get(port.port, "/metrics")[0] == 200
+    threads = [thread for thread in threading.enumerate() if "process_request" in thread.name]
+    assert len(threads) <= 64 + 5, "a thread that was told to end may take a moment"
+    for connection in silent:
+        connection.close()
+
+
+def test_a_connection_that_says_nothing_is_closed(
+    port: MetricsPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videoload.transport.metrics_port._Handler.timeout", 0.1)
+    with socket.create_connection(("127.0.0.1", port.port), 5 * SECOND) as silent:
+        silent.sendall(b"GET /met")
+        assert silent.recv(1000) == b""
+
+
 def test_a_taken_port_is_reported_in_one_line(port: MetricsPort, told: Told) -> None:
     with pytest.raises(TransportError, match=r"at port \d+: Address already in use"):
         MetricsPort(port.port, told.collect, str)
@@ -65,3 +96,5 @@ def test_a_taken_port_is_reported_in_one_line(port: MetricsPort, told: Told) -> 
         MetricsPort(70000, told.collect, str)
     with pytest.raises(SpecError, match="metrics_port must be a whole number"):
         MetricsPort(-1, told.collect, str)
+    with pytest.raises(SpecError, match="metrics_port must be PORT or HOST:PORT, got 'all:any'"):
+        MetricsPort("all:any", told.collect, str)
