@@ -14,7 +14,7 @@ import math
 import weakref
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +34,6 @@ _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
 _KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
 
 
-class Owner(Protocol):
-    """The client of a stream."""
-
-    def close(self) -> None:
-        """End all streams of the client."""
-
-
 class Readers:
     """The readers of one stream. The stream lives as long as this object.
 
@@ -48,13 +41,17 @@ class Readers:
         spec: The stream's clips; the native size is known.
         on_batch: Called with the step, clips and labels of each batch that is handed over.
         error: What ended the last reading, or None.
+        close_client: Ends this stream and all others of its client, which this keeps alive.
     """
 
     def __init__(
-        self, owner: Owner, engine: Engine, source: OpenStream, options: StreamOptions
+        self,
+        engine: Engine,
+        source: OpenStream,
+        options: StreamOptions,
+        close_client: Callable[[], None],
     ) -> None:
-        """``owner`` is kept alive."""
-        self._owner = owner
+        self.close_client = close_client
         self._engine = engine
         self._source = source
         self._numbers = itertools.count()
@@ -253,10 +250,6 @@ class Readers:
         for method in self._when_closed:
             if (call := method()) is not None:
                 call()
-
-    def close_client(self) -> None:
-        """End this stream and all others of its client."""
-        self._owner.close()
 
 
 class _Reading:

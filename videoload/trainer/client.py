@@ -258,7 +258,7 @@ class Client:
             open_storage(catalog.root) if catalog.root and clip.files else None,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )
-        readers = Readers(self, self._engine, source, told)
+        readers = Readers(self._engine, source, told, self.close)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)
