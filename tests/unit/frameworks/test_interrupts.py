@@ -1,4 +1,4 @@
-"""Ctrl-C is noted when it comes, wherever the main thread is, and ends what it is to end."""
+"""Ctrl-C is noted when it comes, wherever the main thread is, and ends the wait for a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from videoload.frameworks import interrupts
 
 @pytest.fixture(autouse=True)
 def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nobody has listened yet."""
+    """As before the first call of `listen`."""
     monkeypatch.setattr(interrupts, "_pipe", None)
     monkeypatch.setattr(interrupts, "_behind", -1)
     monkeypatch.setattr(interrupts, "_came", float("-inf"))
@@ -33,33 +33,33 @@ def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGINT, handler)
     signal.set_wakeup_fd(before)
     if interrupts._pipe is not None:
-        os.close(interrupts._pipe[1])  # which ends its thread
+        os.close(interrupts._pipe[1])  # This ends its thread.
         for thread in {*threading.enumerate()} - threads:
             thread.join(5 * SECOND)
         os.close(interrupts._pipe[0])
 
 
 def press_ctrl_c() -> None:
-    """And wait until it is noted."""
+    """Press Ctrl-C, and wait until it is noted."""
     noted = interrupts._came
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     wait_until(lambda: interrupts._came > noted or interrupts._pipe is None, 5 * SECOND)
 
 
-def test_who_waits_when_ctrl_c_comes_gives_up_and_who_began_later_does_not() -> None:
+def test_a_wait_ends_if_ctrl_c_came_since_it_began() -> None:
     interrupts.listen()
     before = time.monotonic()
     assert not interrupts.is_due(before, before)
     press_ctrl_c()
     assert interrupts.is_due(before, before)
-    assert interrupts.is_due(before, before), "whoever else waits is told as well"
+    assert interrupts.is_due(before, before), "other threads that wait give up as well"
     after = time.monotonic()
     assert not interrupts.is_due(after, after)
 
 
-def test_one_that_came_long_before_anybody_looks_counts_from_when_it_came() -> None:
-    # As in a notebook: it hit another cell, and nobody waited for a batch then.
+def test_a_ctrl_c_counts_from_when_it_came_even_if_it_is_looked_at_late() -> None:
+    # In a notebook, it may have interrupted another cell, while nothing waited for a batch.
     interrupts.listen()
     press_ctrl_c()
     began = time.monotonic()
@@ -75,28 +75,28 @@ def test_one_that_came_long_before_anybody_looks_counts_from_when_it_came() -> N
     assert found == [False]
 
 
-def test_who_begins_to_wait_just_after_it_gives_up_as_well() -> None:
-    # The main thread has its KeyboardInterrupt, and waits in a destructor for who still reads.
+def test_a_wait_that_begins_just_after_ctrl_c_ends_as_well() -> None:
+    # The main thread has raised KeyboardInterrupt and waits in a destructor for all readers.
     interrupts.listen()
     began = time.monotonic()
     press_ctrl_c()
     now = time.monotonic()
     assert interrupts.is_due(began, now)
-    assert not interrupts.is_due(began, now + 60), "but not who goes on with it another day"
+    assert not interrupts.is_due(began, now + 60), "a wait much later does not end"
 
 
-def test_what_began_before_the_main_thread_could_raise_it_gives_up_as_well(
+def test_an_iteration_that_began_before_the_interrupt_was_raised_ends_as_well(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # It came while TensorFlow was making an iterator, which begins, and is then destroyed.
+    # Ctrl-C came while TensorFlow made an iterator, which begins and is then destroyed.
     interrupts.listen()
     now = time.monotonic()
     monkeypatch.setattr(interrupts, "_came", now - 1)
-    monkeypatch.setattr(interrupts, "_handled", now - 30)  # another one, long ago
+    monkeypatch.setattr(interrupts, "_handled", now - 30)  # An earlier Ctrl-C.
     assert interrupts.is_due(now - 0.9, now - 0.9)
     monkeypatch.setattr(interrupts, "_handled", now - 0.8)
     assert interrupts.is_due(now - 0.9, now - 0.9)
-    assert not interrupts.is_due(now - 0.7, now - 0.7), "that is the next one"
+    assert not interrupts.is_due(now - 0.7, now - 0.7), "this is the next iteration"
 
 
 def test_a_batch_that_comes_soon_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_a_batch_that_comes_soon_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     assert not interrupts.is_due(before, before)
 
 
-def test_a_handler_of_the_users_own_may_mean_something_else() -> None:
+def test_a_users_own_handler_may_mean_something_else() -> None:
     came = threading.Event()
     for at_first in (True, False):
         if at_first:
@@ -124,7 +124,7 @@ def test_a_handler_of_the_users_own_may_mean_something_else() -> None:
         assert not interrupts.is_due(before, before)
 
 
-def test_another_signal_is_none() -> None:
+def test_another_signal_does_not_count_as_ctrl_c() -> None:
     told: list[int] = []
     interrupts.listen()
     interrupts.tell(told.append)
@@ -139,10 +139,10 @@ def test_another_signal_is_none() -> None:
     assert not interrupts.is_due(before, before)
 
 
-@pytest.mark.no_cover  # who traces is left alone
+@pytest.mark.no_cover  # A tracer is left alone.
 @pytest.mark.parametrize("file", ["framework/errors_impl.py", "tensorflow/python/eager/core.py"])
-def test_it_is_not_raised_where_tensorflow_makes_an_exception_but_right_behind(file: str) -> None:
-    # C++ would find it in the place of that exception, and raise a RuntimeError about it.
+def test_in_the_init_of_a_tensorflow_error_it_is_raised_only_after_it(file: str) -> None:
+    # C++ would find it in the place of its own exception and raise a RuntimeError.
     source = """
 class Error(Exception):
     def __init__(self, press):
@@ -164,13 +164,13 @@ class Error(Exception):
     assert "__init__" not in made
 
 
-def test_the_descriptor_of_somebody_else_is_told_as_well() -> None:
+def test_signals_are_passed_on_to_an_earlier_wakeup_descriptor() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
         signal.set_wakeup_fd(ours.fileno())
         interrupts.listen()
-        interrupts.listen()  # of the next dataset
+        interrupts.listen()  # For the next dataset.
         began = time.monotonic()
         press_ctrl_c()
         assert interrupts.is_due(began, began)
@@ -179,7 +179,7 @@ def test_the_descriptor_of_somebody_else_is_told_as_well() -> None:
 
 
 @pytest.mark.timeout(20 * SECOND)
-def test_an_event_loop_has_its_signals() -> None:
+def test_an_event_loop_still_gets_its_signals() -> None:
     async def main() -> None:
         told = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, told.set)
@@ -188,22 +188,22 @@ def test_an_event_loop_has_its_signals() -> None:
         await told.wait()
 
     asyncio.run(main())
-    interrupts.listen()  # the loop is closed
+    interrupts.listen()  # The loop is closed.
     assert interrupts._behind == -1
     press_ctrl_c()
 
 
-def test_no_other_thread_may_listen() -> None:
+def test_listen_does_nothing_outside_of_the_main_thread() -> None:
     listening = threading.Thread(target=interrupts.listen)
     listening.start()
     listening.join()
     assert interrupts._pipe is None
-    assert not interrupts.is_due(float("-inf"), float("-inf")), "and then nothing is noted"
+    assert not interrupts.is_due(float("-inf"), float("-inf")), "nothing is noted"
 
 
 @pytest.mark.no_cover
-def test_it_is_not_raised_in_what_tensorflow_calls_in_the_main_thread_but_right_behind() -> None:
-    # It would become an error of the dataset's, or leave a lock taken.
+def test_in_a_function_that_tensorflow_calls_it_is_raised_only_after_it() -> None:
+    # It would become an error of the dataset, or leave a lock taken.
     names: dict[str, Callable[[Callable[[], None]], None]] = {}
     source = "def call(function):\n    function()\n    function()\n"
     exec(compile(source, "/anywhere/ops/script_ops.py", "exec"), names)
@@ -225,7 +225,7 @@ def test_it_is_not_raised_in_what_tensorflow_calls_in_the_main_thread_but_right_
 
 
 @pytest.mark.no_cover
-def test_it_is_not_raised_where_keras_would_pass_over_it_but_right_behind() -> None:
+def test_where_keras_would_swallow_it_it_is_raised_only_after_it() -> None:
     names: dict[str, Callable[[Callable[[], None]], None]] = {}
     source = "def pythonify_logs(value):\n    try:\n        value()\n    except:\n        pass\n"
     exec(compile(source, "/anywhere/utils/python_utils.py", "exec"), names)
@@ -246,7 +246,7 @@ def test_it_is_not_raised_where_keras_would_pass_over_it_but_right_behind() -> N
 
 
 class Finalized:
-    """Its end is told, by either of Python's two ways, and Ctrl-C comes just then."""
+    """Calls ``at_end`` when it is freed, in either of Python's two ways."""
 
     def __init__(self, how: str, at_end: Callable[[], None]) -> None:
         self._at_end = at_end if how == "__del__" else lambda: None
@@ -260,8 +260,8 @@ class Finalized:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("how", ["finalize", "__del__"])
 @pytest.mark.parametrize("where", ["in the midst", "as its owner returns"])
-def test_one_that_comes_while_something_is_finalized_is_not_lost(how: str, where: str) -> None:
-    # Python prints what a finalizer raises, and goes on: pytest makes an error of that warning.
+def test_a_ctrl_c_during_a_finalizer_is_not_lost(how: str, where: str) -> None:
+    # Python only prints what a finalizer raises. pytest makes an error of that warning.
     interrupts.listen()
     steps = []
 
@@ -281,7 +281,7 @@ def test_one_that_comes_while_something_is_finalized_is_not_lost(how: str, where
 
     with pytest.raises(KeyboardInterrupt):
         main()
-    assert steps == ["finalized"], "to its end, and nothing after it"
+    assert steps == ["finalized"], "the finalizer ran to its end, and nothing after it"
     assert sys.gettrace() is None
-    steps.append("and is")
-    assert steps == ["finalized", "and is"], "nobody is traced any more"
+    steps.append("went on")
+    assert steps == ["finalized", "went on"], "no frame is traced any more"

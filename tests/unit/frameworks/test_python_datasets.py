@@ -1,4 +1,4 @@
-"""Datasets of Python functions: what they give, how they end, and that a wait ends with them."""
+"""Datasets of Python functions: their elements, their end, and the end of a wait in one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numbers(dataset: Any) -> list[int]:
     return [int(number) for number in dataset]
 
 
-def test_a_map_gives_what_its_function_returns_until_it_stops(
+def test_a_map_gives_what_its_function_returns_until_the_function_stops(
     tf: Any, python: PythonDatasets
 ) -> None:
     def square(number: np.int64) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def test_a_map_gives_what_its_function_returns_until_it_stops(
     ]  # fmt: skip
 
 
-def test_what_returns_nothing_is_called_again(tf: Any, python: PythonDatasets) -> None:
+def test_a_function_that_returns_none_is_called_again(tf: Any, python: PythonDatasets) -> None:
     calls: list[int] = []
 
     def third_time(number: np.int64) -> np.int64 | None:
@@ -56,7 +56,7 @@ def test_what_returns_nothing_is_called_again(tf: Any, python: PythonDatasets) -
 def test_an_iterator_is_freed_while_its_function_waits(
     tf: Any, python: PythonDatasets, ahead: int
 ) -> None:
-    # Nobody answers any more: only TensorFlow can break that off.
+    # The function never returns a batch, so only TensorFlow can end the wait.
     waits = threading.Event()
 
     def wait(number: np.int64) -> np.int64 | None:
@@ -70,7 +70,7 @@ def test_an_iterator_is_freed_while_its_function_waits(
     iterator = iter(made.prefetch(ahead) if ahead else made)
     assert int(next(iterator)) == 0
     assert waits.wait(10 * SECOND)
-    del iterator  # or the test runs out of time
+    del iterator  # Without an end of the wait, the test would time out here.
 
 
 def test_a_generator_begins_and_ends_with_each_iteration(tf: Any, python: PythonDatasets) -> None:
@@ -100,7 +100,7 @@ def test_a_generator_begins_and_ends_with_each_iteration(tf: Any, python: Python
     wait_until(lambda: ended == [0, 1, 2], 10 * SECOND)
 
 
-def test_what_a_generator_raises_reaches_the_user_in_its_own_words(
+def test_an_error_of_a_generator_reaches_the_user_in_its_own_words(
     tf: Any, python: PythonDatasets
 ) -> None:
     def fail(number: np.int64) -> None:

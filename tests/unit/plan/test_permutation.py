@@ -1,4 +1,4 @@
-"""A permutation by random access: one to one, and as good as drawn."""
+"""A permutation by random access is one to one, and looks random."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_permutation_is_one_to_one_for_every_small_size(seed: bytes) -> None:
     seed=st.binary(min_size=1, max_size=16),
     data=st.data(),
 )
-def test_no_two_places_of_a_large_permutation_hold_the_same(
+def test_no_two_places_of_a_large_permutation_have_the_same_value(
     size: int, seed: bytes, data: st.DataObject
 ) -> None:
     permutation = Permutation(size, seed)
@@ -68,7 +68,7 @@ def test_neighbours_do_not_stay_neighbours() -> None:
         permutation = Permutation(size, seed.to_bytes(4, "little"))
         values = [permutation[at] for at in range(size)]
         together += sum(b - a == 1 for a, b in itertools.pairwise(values))
-    # (size - 1) / size a permutation in the mean, if all orders are equally likely
+    # The mean is (size - 1) / size per permutation if all orders are equally likely.
     assert together / keys == pytest.approx((size - 1) / size, abs=0.2)
 
 
@@ -80,11 +80,11 @@ def test_all_orders_of_four_samples_occur() -> None:
     assert len(orders) == 24
 
 
-def test_a_permutation_is_what_it_was_when_this_was_written() -> None:
+def test_a_permutation_never_changes() -> None:
     permutation = Permutation(10, b"key")
     assert [permutation[at] for at in range(10)] == [5, 3, 1, 6, 2, 0, 4, 9, 8, 7]
 
 
-def test_a_hash_is_what_it_was_when_this_was_written_and_tells_its_parts_apart() -> None:
+def test_a_hash_never_changes_and_depends_on_where_its_parts_end() -> None:
     assert hash64(7, "order", 0) == 18042727324854650925
     assert hash64(7, "order", 1) != hash64(7, "order", 0) != hash64(70, "order")

@@ -1,4 +1,4 @@
-"""The plan: every sample of an epoch once, by random access, the same for ever."""
+"""The plan: every sample of an epoch once, by random access, and the same for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ patient = settings(deadline=None, max_examples=100)
 
 
 def options(**changes: Any) -> StreamOptions:
-    """What a stream is by default, but shuffled and in batches of 4."""
+    """The default options, but shuffled and in batches of 4."""
     default: dict[str, Any] = {
         "batch_size": 4,
         "shuffle": True,
@@ -94,12 +94,12 @@ def test_only_the_remainder_is_dropped(videos: int, batch: int, drop: bool) -> N
     assert len(set(seen)) == len(seen) == (wanted * batch if drop else videos)
 
 
-def test_without_shuffle_the_order_is_the_catalogs_in_every_epoch() -> None:
+def test_without_shuffle_every_epoch_has_the_order_of_the_catalog() -> None:
     plan = Plan(9, 2, options(shuffle=False, batch_size=3, drop_remainder=False))
     assert origins(epoch(plan)) == origins(epoch(plan, 4)) == list(range(18))
 
 
-def test_with_shuffle_each_epoch_has_an_order_of_its_own() -> None:
+def test_with_shuffle_each_epoch_has_its_own_order() -> None:
     plan = Plan(50, 1, options(batch_size=5))
     orders = {tuple(origins(epoch(plan, number))) for number in range(20)}
     assert len(orders) == 20
@@ -124,7 +124,7 @@ def test_the_order_does_not_depend_on_the_batch_size() -> None:
     steps=st.lists(st.integers(0, 10**9), min_size=1, max_size=8),
     seed=st.integers(0, 100),
 )
-def test_a_batch_is_the_same_in_whatever_order_the_plan_is_read(
+def test_a_batch_does_not_depend_on_the_order_in_which_the_plan_is_read(
     videos: int, steps: list[int], seed: int
 ) -> None:
     plan = Plan(videos, 1, options(seed=seed))
@@ -153,10 +153,10 @@ def test_a_plan_over_a_billion_samples_is_instant_and_small() -> None:
     assert most_bytes < 100_000
 
 
-# Keys
+# Seeds
 
 
-def test_each_sample_of_each_epoch_has_a_key_of_its_own() -> None:
+def test_each_sample_of_each_epoch_has_its_own_seed() -> None:
     plan = Plan(100, 2, options())
     keys = [s.seed for number in range(10) for batch in epoch(plan, number) for s in batch]
     assert len(set(keys)) == len(keys) == 2000
@@ -164,7 +164,7 @@ def test_each_sample_of_each_epoch_has_a_key_of_its_own() -> None:
     assert max(keys) > 2**63 > min(keys)
 
 
-def test_a_key_follows_from_seed_epoch_and_sample_alone() -> None:
+def test_a_samples_seed_follows_from_seed_epoch_and_sample_alone() -> None:
     def keys(videos: int, **changes: Any) -> dict[int, int]:
         return {s.origin: s.seed for b in epoch(Plan(videos, 1, options(**changes)), 1) for s in b}
 
@@ -218,7 +218,7 @@ def test_shards_are_disjoint_equally_long_and_complete_up_to_the_remainder(
         assert left_out < world * batch
     else:
         assert left_out < world
-        # left out only where there is no room for it in the batches that all ranks have
+        # It is left out only if the batches that all ranks have are full.
         assert not left_out or all(len(shard[-1]) == batch for shard in shards)
 
 
@@ -247,7 +247,7 @@ def test_a_shard_takes_every_worldth_sample() -> None:
     assert origins(epoch(rest)) == [0, 3, 6, 9]
 
 
-def test_too_few_samples_say_what_to_do() -> None:
+def test_the_error_about_too_few_samples_says_what_to_do() -> None:
     with pytest.raises(SpecError, match=r"^3 clips over 1 shard\(s\) do not fill one batch of 4: "):
         Plan(3, 1, options())
     with pytest.raises(SpecError, match=r"or set drop_remainder=False$"):
@@ -256,7 +256,7 @@ def test_too_few_samples_say_what_to_do() -> None:
         Plan(3, 1, options(shard=(0, 4)))
 
 
-# A number of clips from each video
+# Several clips from each video
 
 
 @patient
@@ -265,7 +265,7 @@ def test_too_few_samples_say_what_to_do() -> None:
     number=st.integers(0, 3),
     shuffle=st.booleans(),
 )
-def test_an_epoch_has_all_clips_of_each_video_however_many_it_has(
+def test_an_epoch_has_all_clips_of_each_video_if_their_numbers_differ(
     counts: list[int], number: int, shuffle: bool
 ) -> None:
     clips = np.array(counts, np.int64)
@@ -278,7 +278,7 @@ def test_an_epoch_has_all_clips_of_each_video_however_many_it_has(
     assert plan.videos == sum(count > 0 for count in counts)
 
 
-def test_equal_numbers_of_clips_are_the_same_plan_in_either_form() -> None:
+def test_one_number_of_clips_and_an_array_of_it_give_the_same_plan() -> None:
     one = Plan(20, 3, options())
     other = Plan(20, np.full(20, 3), options())
     assert epoch(one) == epoch(other)
@@ -286,7 +286,7 @@ def test_equal_numbers_of_clips_are_the_same_plan_in_either_form() -> None:
     assert one.videos == other.videos == 20
 
 
-def test_only_what_has_clips_stands_in() -> None:
+def test_a_substitute_is_a_video_that_has_clips() -> None:
     plan = Plan(4, np.array([0, 2, 0, 1]), options(batch_size=1))
     stand_ins = [plan.substitute(Sample(0, origin, 0, 1, 0, 0)) for origin in range(100)]
     assert {(other.video, other.clip) for other in stand_ins} == {(1, 0), (1, 1), (3, 0)}
@@ -327,7 +327,7 @@ def test_dense_needs_to_know_how_many_frames_there_are() -> None:
         Plan.of(catalog(7, None), DENSE, options())
 
 
-def test_what_is_not_dense_needs_no_frame_counts() -> None:
+def test_other_samplings_need_no_frame_counts() -> None:
     spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
     plan = Plan.of(catalog(None, 5), spec, options(batch_size=6))
     assert sorted((s.video, s.clip) for s in plan[0]) == [
@@ -374,20 +374,20 @@ def test_crops_of_a_clip_follow_each_other_on_one_rank_and_none_is_left_out(
         assert sorted(seen) == list(itertools.product(range(videos), range(clips), range(crops)))
 
 
-def test_clips_of_several_crops_come_in_the_order_and_with_the_seeds_of_one() -> None:
+def test_crops_change_neither_the_order_of_clips_nor_their_seeds() -> None:
     one = [s for batch in epoch(Plan(10, 2, options())) for s in batch]
     three = [s for batch in epoch(Plan(10, 2, options(), crops=3)) for s in batch]
     assert [s for s in three if s.crop == 0] == one
 
 
-def test_the_stand_ins_of_all_crops_are_crops_of_one_clip() -> None:
+def test_the_substitutes_of_all_crops_are_crops_of_one_clip() -> None:
     plan = Plan(1000, 3, options(), crops=3)
     instead = [plan.substitute(sample) for sample in plan[0][:3]]
     assert [sample.crop for sample in instead] == [0, 1, 2]
     assert len({sample._replace(crop=0) for sample in instead}) == 1
 
 
-def test_a_spec_says_how_many_rows_there_are() -> None:
+def test_the_number_of_rows_follows_from_the_spec() -> None:
     spec = ClipSpec(4, size=(8, 8), sampling="uniform", clips_per_video=10, crop="three")
     plan = Plan.of(catalog(None, None), spec, options(batch_size=30))
     assert len(plan) == 2
@@ -396,10 +396,10 @@ def test_a_spec_says_how_many_rows_there_are() -> None:
     assert len(five) == 5 * len(one)
 
 
-# Stand-ins
+# Substitutes
 
 
-def test_a_stand_in_is_another_clip_in_the_same_place() -> None:
+def test_a_substitute_is_another_clip_in_the_same_place() -> None:
     plan = Plan(1000, 3, options())
     sample = plan[0][0]
     other = plan.substitute(sample)
@@ -408,7 +408,7 @@ def test_a_stand_in_is_another_clip_in_the_same_place() -> None:
     assert other.seed != sample.seed
 
 
-def test_a_chain_of_stand_ins_moves_on_and_is_the_same_in_every_run() -> None:
+def test_a_chain_of_substitutes_moves_on_and_is_the_same_in_every_run() -> None:
     def chain(plan: Plan) -> list[Sample]:
         sample, found = plan[3][1], []
         for _ in range(20):
@@ -423,7 +423,7 @@ def test_a_chain_of_stand_ins_moves_on_and_is_the_same_in_every_run() -> None:
     assert len({sample.seed for sample in first}) == 20
 
 
-def test_stand_ins_differ_from_sample_to_sample_and_epoch_to_epoch() -> None:
+def test_substitutes_differ_between_samples_and_between_epochs() -> None:
     plan = Plan(10**6, 1, options())
     others = [plan.substitute(s) for step in (0, len(plan)) for s in plan[step]]
     assert len({other.video for other in others}) == 8
@@ -431,7 +431,7 @@ def test_stand_ins_differ_from_sample_to_sample_and_epoch_to_epoch() -> None:
     assert seeded.substitute(plan[0][0]) != plan.substitute(plan[0][0])
 
 
-def test_a_stand_in_may_be_any_clip_with_equal_chance() -> None:
+def test_every_clip_is_equally_likely_as_a_substitute() -> None:
     videos, clips, tries = 5, 2, 4000
     plan = Plan(videos, clips, options(batch_size=1))
     hits = Counter[tuple[int, int]]()
@@ -446,7 +446,7 @@ def test_a_stand_in_may_be_any_clip_with_equal_chance() -> None:
 # What a release must not change
 
 
-def test_the_order_and_the_keys_are_what_they_were_when_this_was_written() -> None:
+def test_the_order_and_the_seeds_never_change() -> None:
     plan = Plan(10, 1, options())
     assert [origins([plan[step]]) for step in range(3)] == [
         [7, 6, 3, 2],
@@ -457,7 +457,7 @@ def test_the_order_and_the_keys_are_what_they_were_when_this_was_written() -> No
     assert plan[2][0] == Sample(1, 0, 0, 0, 0, 3645061807790173498)
 
 
-def test_shards_and_stand_ins_are_what_they_were_when_this_was_written() -> None:
+def test_shards_and_substitutes_never_change() -> None:
     plan = Plan(1000, 3, options(seed=7, shard=(1, 3), batch_size=2))
     assert len(plan) == 500
     assert plan[499] == [
@@ -469,15 +469,12 @@ def test_shards_and_stand_ins_are_what_they_were_when_this_was_written() -> None
     assert plan.substitute(first) == Sample(0, 184, 2, 604, 1, 353175189214674244)
 
 
-# Options that contradictory
-
-
 # Balance
 
 
 def classes(*sizes: int) -> Catalog:
     labels = [label for label, size in enumerate(sizes) for _ in range(size)]
-    names = [f"class {label}" for label in range(len(sizes) + 1)]  # one of them has no videos
+    names = [f"class {label}" for label in range(len(sizes) + 1)]  # One of them has no videos.
     return Catalog([f"{i}.avi" for i in range(len(labels))], labels, names)
 
 
@@ -499,7 +496,7 @@ def test_every_class_comes_equally_often_in_an_epoch(shuffle: bool) -> None:
     assert max(counts.values()) - min(counts.values()) <= 2
 
 
-def test_what_repeats_is_drawn_without_replacement() -> None:
+def test_a_pool_repeats_no_clip_before_all_had_their_turn() -> None:
     plan = balanced(classes(50, 7, 3), drop_remainder=False, batch_size=6)
     seen = Counter(s.video for batch in epoch(plan) for s in batch)
     assert {seen[video] for video in range(50)} == {0, 1}
@@ -509,7 +506,7 @@ def test_what_repeats_is_drawn_without_replacement() -> None:
     assert {later[video] for video in range(50)} == {2}, "it goes on in the next epoch"
 
 
-def test_the_videos_of_a_class_are_drawn_alike() -> None:
+def test_the_videos_of_a_class_come_equally_often() -> None:
     first: Counter[int] = Counter()
     for seed in range(600):
         plan = balanced(classes(9, 1), batch_size=5, seed=seed)
@@ -524,7 +521,7 @@ def test_the_videos_of_a_class_are_drawn_alike() -> None:
     st.integers(1, 4),
     st.booleans(),
 )
-def test_ranks_are_balanced_and_have_other_clips(
+def test_each_rank_is_balanced_and_no_two_share_clips(
     sizes: list[int], clips: int, world: int, shuffle: bool
 ) -> None:
     catalog = classes(*sizes)

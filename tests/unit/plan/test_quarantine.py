@@ -1,4 +1,4 @@
-"""Bad videos: named once, counted, replaced the same way in every run, and too many end it."""
+"""Bad videos are named once and replaced the same way in every run. Too many end the stream."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def make(videos: int, clips_per_video: int = 1, **changes: Any) -> tuple[Plan, Q
         (21, 0.95, 19),
     ],
 )
-def test_so_many_videos_may_be_bad_and_not_one_more(
+def test_the_stream_ends_with_the_first_bad_video_above_the_limit(
     videos: int, max_bad: float, limit: int
 ) -> None:
     plan, quarantine = make(videos, max_bad=max_bad, shuffle=False)
@@ -80,10 +80,10 @@ def test_so_many_videos_may_be_bad_and_not_one_more(
     assert f"max_bad allows {limit}" in str(error)
 
 
-def test_what_is_known_of_later_batches_ends_no_earlier_one() -> None:
+def test_bad_videos_of_later_batches_do_not_end_the_stream_before_them() -> None:
     plan, quarantine = make(100, shuffle=False)
     good = [i for i in range(100) if i not in (7, 20, 30, 40)]
-    for video in (40, 30, 20, 7):  # found ahead, in any order
+    for video in (40, 30, 20, 7):  # They are found ahead, in any order.
         quarantine.add(video, "broken")
     for step in range(40):
         samples = [quarantine.replace(plan[step][0])]
@@ -92,15 +92,15 @@ def test_what_is_known_of_later_batches_ends_no_earlier_one() -> None:
     error = quarantine.due(40, [quarantine.replace(plan[40][0])])
     assert isinstance(error, TooManyBadVideos)
     assert [video.path for video in error.videos] == [path(v) for v in (7, 20, 30, 40)]
-    # Read anew, also by somebody who knows: the same end. From further on: at once.
+    # A second reading ends at the same batch. A reading from a later step ends at once.
     assert quarantine.due(39, [plan[39][0]]) is None
     assert quarantine.due(40, [quarantine.replace(plan[40][0])]) is not None
     assert quarantine.due(50, [plan[50][0]]) is not None
 
 
-def test_of_many_segments_in_few_files_the_files_count() -> None:
+def test_files_are_counted_not_segments() -> None:
     chosen = options(shuffle=False)
-    plan = Plan(3000, 1, chosen)  # 30 files with 100 segments each
+    plan = Plan(3000, 1, chosen)  # 30 files with 100 segments each.
     segments = [(file, at) for file in range(30) for at in range(100)]
     catalog = Catalog(
         [path(file) for file, _ in segments], [0] * 3000, ["c"],
@@ -172,7 +172,7 @@ def test_on_error_raise_ends_at_the_first_bad_video_in_the_order_of_the_batches(
     assert (error.path, error.reason) == ("v3.avi", "no frame")
 
 
-def test_what_is_skipped_is_named_and_counts_and_nothing_takes_its_place() -> None:
+def test_a_skipped_video_is_listed_and_counted_and_nothing_replaces_it() -> None:
     plan, quarantine = make(100, batch_size=10, on_error="skip", shuffle=False)
     for video in (15, 3, 4, 55):
         quarantine.add(video, "broken")
@@ -188,7 +188,7 @@ def test_what_is_skipped_is_named_and_counts_and_nothing_takes_its_place() -> No
     assert [video.path for video in quarantine.videos] == [path(v) for v in (15, 3, 4, 55)]
 
 
-def test_where_all_are_skipped_the_stream_ends() -> None:
+def test_the_stream_ends_if_all_videos_are_skipped() -> None:
     _, quarantine = make(2, on_error="skip", max_bad=1.0, shuffle=False)
     quarantine.add(0, "broken")
     assert quarantine.due(0, []) is None
@@ -231,7 +231,7 @@ def test_dropped_videos_are_avoided_but_not_counted(on_error: str) -> None:
     assert stand_ins == {19}
 
 
-def test_dropped_videos_leave_room_for_bad_ones() -> None:
+def test_dropped_videos_do_not_use_up_max_bad() -> None:
     _, quarantine = make(20)
     for video in range(10):
         quarantine.add(video, "short", dropped=True)
@@ -243,7 +243,7 @@ def test_dropped_videos_leave_room_for_bad_ones() -> None:
 # Nothing is left
 
 
-def test_if_all_videos_are_dropped_the_spec_is_blamed() -> None:
+def test_if_all_videos_are_dropped_the_error_names_the_spec() -> None:
     _, quarantine = make(3)
     quarantine.add(0, "has 2 frames", dropped=True)
     quarantine.add(2, "has 2 frames", dropped=True)
@@ -252,7 +252,9 @@ def test_if_all_videos_are_dropped_the_spec_is_blamed() -> None:
 
 
 @pytest.mark.parametrize("last_dropped", [False, True])
-def test_if_all_videos_are_bad_or_dropped_it_ends_whatever_is_allowed(last_dropped: bool) -> None:
+def test_if_all_videos_are_bad_or_dropped_the_stream_ends_whatever_max_bad_is(
+    last_dropped: bool,
+) -> None:
     _, quarantine = make(3, max_bad=1.0)
     quarantine.add(0, "broken", dropped=last_dropped)
     quarantine.add(1, "broken")
@@ -267,7 +269,7 @@ def test_if_all_videos_are_bad_or_dropped_it_ends_whatever_is_allowed(last_dropp
     dropped=st.sets(st.integers(0, 11)),
     seed=st.integers(0, 1000),
 )
-def test_a_stream_whose_videos_are_all_bad_ends_instead_of_going_round(
+def test_a_stream_whose_videos_are_all_bad_ends(
     videos: int, max_bad: float, dropped: set[int], seed: int
 ) -> None:
     plan, quarantine = make(videos, max_bad=max_bad, seed=seed)
@@ -287,7 +289,7 @@ def test_a_stream_whose_videos_are_all_bad_ends_instead_of_going_round(
     assert len(set(tried)) == len(tried) <= videos
 
 
-def test_videos_without_clips_are_no_way_out() -> None:
+def test_videos_without_clips_do_not_count_as_sound_ones() -> None:
     chosen = options(max_bad=1.0)
     plan = Plan(5, np.array([0, 1, 0, 2, 1]), chosen)
     catalog = Catalog([path(video) for video in range(5)], [0] * 5, ["class"])
@@ -299,10 +301,10 @@ def test_videos_without_clips_are_no_way_out() -> None:
         quarantine.add(3, "broken")
 
 
-# Stand-ins
+# Substitutes
 
 
-def test_a_good_sample_stands_for_itself() -> None:
+def test_a_good_sample_is_not_replaced() -> None:
     plan, quarantine = make(10)
     quarantine.add(plan[1][0].video, "broken")
     assert quarantine.replace(plan[0][0]) is not None
@@ -317,7 +319,7 @@ def test_a_good_sample_stands_for_itself() -> None:
     known=st.sets(st.integers(0, 11)),
     seed=st.integers(0, 1000),
 )
-def test_known_or_not_a_bad_video_leads_to_the_same_stand_in(
+def test_the_substitute_does_not_depend_on_when_a_video_is_known_to_be_bad(
     videos: int, clips: int, bad: set[int], known: set[int], seed: int
 ) -> None:
     bad = {video for video in bad if video < videos} - {seed % videos}
@@ -344,11 +346,11 @@ def test_known_or_not_a_bad_video_leads_to_the_same_stand_in(
     assert [by_trial(plan, informed, plan[step][0]) for step in reversed(steps)] == wanted[::-1]
 
 
-# Videos of which other clips are sound
+# Videos that also have sound clips
 
 
 @pytest.mark.parametrize("on_error", ["substitute", "skip"])
-def test_a_video_that_is_damaged_at_one_place_is_named_and_avoided_nowhere(on_error: str) -> None:
+def test_a_video_that_is_damaged_at_one_place_is_listed_but_not_avoided(on_error: str) -> None:
     plan, quarantine = make(10, clips_per_video=3, on_error=on_error)
     samples = [plan[step][0] for step in range(len(plan))]
     bad = samples[4]
@@ -358,7 +360,7 @@ def test_a_video_that_is_damaged_at_one_place_is_named_and_avoided_nowhere(on_er
     assert quarantine.instead_of(bad) == plan.substitute(bad)
 
 
-def test_it_counts_from_where_a_clip_of_it_was_passed_over() -> None:
+def test_a_video_counts_from_the_first_clip_of_it_that_was_replaced() -> None:
     plan, quarantine = make(10, clips_per_video=3, on_error="raise")
     samples = [plan[step][0] for step in range(len(plan))]
     quarantine.add(samples[4].video, "torn", here_only=True)
@@ -368,7 +370,7 @@ def test_it_counts_from_where_a_clip_of_it_was_passed_over() -> None:
     assert ended.reason == "torn"
 
 
-def test_what_stands_in_for_it_may_be_known_to_be_bad() -> None:
+def test_its_substitute_may_be_known_to_be_bad() -> None:
     plan, quarantine = make(50, max_bad=1.0)
     bad = plan[0][0]
     following = plan.substitute(bad)
@@ -377,7 +379,7 @@ def test_what_stands_in_for_it_may_be_known_to_be_bad() -> None:
     assert quarantine.instead_of(bad) == quarantine.replace(following) != following
 
 
-def test_where_every_clip_fails_it_ends_whatever_is_allowed() -> None:
+def test_if_every_clip_fails_the_stream_ends_whatever_max_bad_is() -> None:
     plan, quarantine = make(4, max_bad=1.0)
     tried = [plan[0][0]]
 

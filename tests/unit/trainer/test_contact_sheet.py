@@ -1,4 +1,4 @@
-"""What a preview shows is what the batch holds: pixel by pixel, with the right words beside it."""
+"""A preview shows the pixels of the batch one by one, with the right words beside them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch(clips: npt.NDArray[np.uint8], frames: int = 3) -> Any:
 
 
 def holds(image: Any, picture: npt.NDArray[np.uint8]) -> bool:
-    """Whether ``picture`` stands in the image, pixel by pixel."""
+    """Whether the image holds ``picture``, pixel by pixel."""
     whole = np.asarray(image)
     height, width, _ = picture.shape
     places = np.argwhere((whole == picture[0, 0]).all(axis=-1))
@@ -123,7 +123,7 @@ def test_a_clip_that_is_wider_than_a_screen_is_shown_smaller_and_the_title_says_
     assert 3000 < contact_sheet.sheet(rows, head).width < 3500
 
 
-def test_no_word_beside_a_row_is_cut_at_its_end() -> None:
+def test_a_long_name_beside_a_row_is_cut_in_its_middle() -> None:
     path = "class/" + "a" * 90 + "/v_Jump_g01.avi"
     *_, last = contact_sheet._fold(path, 260)
     assert last == "v_Jump_g01.avi"
@@ -137,7 +137,7 @@ def test_the_file_holds_the_picture(name: str, tmp_path: Path) -> None:
         assert getattr(image, "n_frames", 1) == (3 if name.endswith("webp") else 1)
 
 
-def test_what_cannot_be_drawn_is_said_before_anything_is_decoded(tmp_path: Path) -> None:
+def test_files_and_specs_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"a \.png, or a \.webp that moves, not sheet\.jpg"):
         contact_sheet.check("sheet.jpg", SPEC)
     with pytest.raises(SpecError, match="of clips, and these are items"):
@@ -149,6 +149,6 @@ def test_what_cannot_be_drawn_is_said_before_anything_is_decoded(tmp_path: Path)
         contact_sheet.save(tmp_path / "none/sheet.png", shown, CATALOG, SPEC)
 
 
-def test_the_clips_move_as_fast_as_the_video() -> None:
+def test_clips_move_as_fast_as_the_video() -> None:
     assert contact_sheet.frame_ms(ClipSpec(frames=3, stride=2)) == 80
     assert contact_sheet.frame_ms(ClipSpec(frames=3, fps=10)) == 100

@@ -15,9 +15,9 @@ from videoload.trainer.evaluation import Evaluation, VideoMeans, evaluate, softm
 LABELS = np.array([1, 0, 1, 0])
 
 
-def test_scores_are_averaged_by_video_however_clips_are_batched() -> None:
+def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
     drawn = np.random.default_rng(0)
-    video = drawn.integers(0, 3, 60) + (drawn.integers(0, 3, 60) == 2)  # uneven counts
+    video = drawn.integers(0, 3, 60) + (drawn.integers(0, 3, 60) == 2)  # Uneven counts.
     scores = drawn.normal(size=(60, 2))
     means = VideoMeans(4)
     for first, last in ((0, 7), (7, 8), (8, 60)):
@@ -30,7 +30,7 @@ def test_scores_are_averaged_by_video_however_clips_are_batched() -> None:
     assert found.labels.tolist() == LABELS[found.video].tolist()
 
 
-def test_a_video_without_clips_is_not_there() -> None:
+def test_a_video_without_clips_is_left_out() -> None:
     means = VideoMeans(4)
     means.add(np.array([2, 0]), np.ones((2, 2)))
     assert means.read(LABELS).video.tolist() == [0, 2]
@@ -50,7 +50,7 @@ def test_softmax_is_of_each_row_and_takes_large_numbers() -> None:
 
 
 @pytest.mark.parametrize("scores", [np.ones(2), np.ones((3, 2)), np.ones((2, 2, 2))])
-def test_what_is_no_score_of_each_clip_is_refused(scores: Any) -> None:
+def test_anything_but_one_row_of_scores_per_clip_is_refused(scores: Any) -> None:
     with pytest.raises(SpecError, match="predict returned"):
         VideoMeans(4).add(np.array([0, 1]), scores)
 

@@ -1,4 +1,4 @@
-"""What a stream did stands beside the loss, in the history and for TensorBoard."""
+"""The figures of a stream are beside the loss, in the history and in TensorBoard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("tf")
 
 
 class Told:
-    """A stream of which only the figures are asked for."""
+    """A stream that only has figures."""
 
     def __init__(self) -> None:
         self.windows: list[float] = []
@@ -51,7 +51,7 @@ def test_the_history_has_the_figures_of_each_epoch() -> None:
     assert all(0 < window < 60 for window in stream.windows), "of the epoch alone"
 
 
-def test_a_callback_that_comes_after_it_writes_them(tmp_path: Path) -> None:
+def test_a_callback_after_it_writes_the_figures(tmp_path: Path) -> None:
     import keras
 
     from videoload.keras import StreamMonitor
@@ -62,9 +62,9 @@ def test_a_callback_that_comes_after_it_writes_them(tmp_path: Path) -> None:
     assert {"epoch", "loss", "wait_share", "clips_per_s", "bad_videos"} <= set(header.split(","))
 
 
-# Keras's own, of how it asks the optimizer for its learning rate.
+# Keras warns about how it reads the learning rate.
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-def test_tensorboard_shows_them(tmp_path: Path) -> None:
+def test_tensorboard_shows_the_figures(tmp_path: Path) -> None:
     import keras
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util.tensor_util import make_ndarray
@@ -81,7 +81,7 @@ def test_tensorboard_shows_them(tmp_path: Path) -> None:
     assert shown == {"wait_share": [0.25] * 2, "clips_per_s": [160] * 2, "bad_videos": [1, 2]}
 
 
-def test_both_callbacks_are_to_be_had_at_the_same_place() -> None:
+def test_both_callbacks_can_be_imported_from_the_same_module() -> None:
     import videoload
     import videoload.keras
 

@@ -1,4 +1,4 @@
-"""The Keras callback: what is saved when, what is left to train, and what is refused."""
+"""The Keras callback `Position`: when it saves, what it leaves to train, and what it refuses."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from videoload.plan.options import StreamOptions
 
 pytestmark = [
     pytest.mark.usefixtures("tf"),
-    # What TensorFlow's variables and NumPy 2 think of each other, when Keras saves a model.
+    # TensorFlow's variables warn about NumPy 2 when Keras saves a model.
     pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning"),
 ]
 
-STEPS = 5  # batches an epoch
+STEPS = 5  # Batches per epoch.
 PATHS = [f"a/{i}.avi" for i in range(10)]
 OPTIONS = StreamOptions(
     batch_size=2, shuffle=True, seed=0, shard=(0, 1), drop_remainder=True, ordered=True,
@@ -35,7 +35,7 @@ OPTIONS = StreamOptions(
 
 
 class FakeStream(SimpleNamespace):
-    """What a callback sees of a stream; each batch of its data sets says its own number."""
+    """The part of a stream that a callback sees. Each batch of its datasets holds its number."""
 
     def __init__(self, **other: Any) -> None:
         catalog = Catalog(PATHS, [0] * 10, ["a"])
@@ -62,7 +62,7 @@ Build = Callable[..., Any]
 
 @pytest.fixture
 def build() -> Build:
-    """Makes a model that takes one number, and keeps those that it saw in ``model.seen``."""
+    """Makes a model that takes one number."""
     import keras
 
     def made(**compiled: Any) -> Any:
@@ -74,7 +74,7 @@ def build() -> Build:
 
 
 def seen(model: Any, position: vl.Position, epochs: int, *callbacks: Any) -> list[int]:
-    """Train what remains; the numbers of the batches that the model was trained on."""
+    """Train what remains. Returns the numbers of the batches."""
     import keras
 
     numbers = []
@@ -89,7 +89,7 @@ def seen(model: Any, position: vl.Position, epochs: int, *callbacks: Any) -> lis
 
 
 def stop_after(batches: int, stop: Event) -> Any:
-    """A callback that asks for the end once so many were trained on."""
+    """A callback that sets ``stop`` after this many batches."""
     import keras
 
     def count(_: int, logs: Any) -> None:
@@ -105,13 +105,13 @@ def models(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*.keras"))
 
 
-def test_it_is_the_public_one() -> None:
+def test_position_is_public() -> None:
     from videoload.trainer.position import Position
 
     assert vl.Position is Position
 
 
-def test_a_fit_is_saved_now_and_then_and_at_its_end(build: Build, tmp_path: Path) -> None:
+def test_a_fit_is_saved_every_few_batches_and_at_its_end(build: Build, tmp_path: Path) -> None:
     stream, stop = fake(), Event()
     position = vl.Position(tmp_path / "run", stream, every=3, stop=stop)
     assert position.batches == 0
@@ -120,7 +120,7 @@ def test_a_fit_is_saved_now_and_then_and_at_its_end(build: Build, tmp_path: Path
     assert models(tmp_path / "run") == ["model-8.keras"]
 
 
-def test_what_is_killed_goes_on_from_the_last_saving(build: Build, tmp_path: Path) -> None:
+def test_a_killed_training_continues_from_the_last_saving(build: Build, tmp_path: Path) -> None:
     stream = fake()
     position = vl.Position(tmp_path, stream, every=3)
     position.set_model(build())
@@ -133,7 +133,9 @@ def test_what_is_killed_goes_on_from_the_last_saving(build: Build, tmp_path: Pat
     assert models(tmp_path) == ["model-3.keras"]
 
 
-def test_the_rest_of_an_epoch_comes_first_and_then_whole_ones(build: Build, tmp_path: Path) -> None:
+def test_the_rest_of_an_epoch_comes_first_and_then_whole_epochs(
+    build: Build, tmp_path: Path
+) -> None:
     stream, stop = fake(), Event()
     position = vl.Position(tmp_path, stream, stop=stop)
     model = build()
@@ -153,7 +155,7 @@ def test_the_rest_of_an_epoch_comes_first_and_then_whole_ones(build: Build, tmp_
     assert seen(loaded, again, 5) == list(range(20, 25))
 
 
-def test_a_training_that_ends_early_has_no_second_part(build: Build, tmp_path: Path) -> None:
+def test_a_training_that_stops_early_has_no_second_part(build: Build, tmp_path: Path) -> None:
     import keras
 
     stream, stop = fake(), Event()
@@ -196,14 +198,14 @@ def test_a_position_of_another_stream_is_refused_and_says_what_differs(
     ],
     ids=["more bad videos allowed", "lengths are known", "another root"],
 )
-def test_a_position_is_that_of_any_stream_with_the_same_batches(
+def test_any_stream_with_the_same_batches_can_use_a_position(
     other: dict[str, Any], build: Build, tmp_path: Path
 ) -> None:
     seen(build(), vl.Position(tmp_path, fake()), 1)
     assert vl.Position(tmp_path, fake(**other)).batches == STEPS
 
 
-def test_lengths_decide_where_clips_are_dense(build: Build, tmp_path: Path) -> None:
+def test_lengths_matter_if_clips_are_dense(build: Build, tmp_path: Path) -> None:
     dense = ClipSpec(frames=4, size=(8, 8), sampling="dense")
     before, after = (
         fake(clip=dense, catalog=Catalog(PATHS, [0] * 10, ["a"], frames=[length] * 10))
@@ -216,7 +218,9 @@ def test_lengths_decide_where_clips_are_dense(build: Build, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("other", [{"ordered": False}, {"on_error": "skip"}])
-def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_path: Path) -> None:
+def test_streams_whose_batches_have_no_number_are_refused(
+    other: dict[str, Any], tmp_path: Path
+) -> None:
     with pytest.raises(SpecError, match="a position needs ordered=True, and on_error="):
         vl.Position(tmp_path, fake(options=replace(OPTIONS, **other)))
 
@@ -235,7 +239,7 @@ def test_batches_without_a_number_have_no_position(other: dict[str, Any], tmp_pa
         '{"batches": true, "stream": {}}',
     ],
 )
-def test_a_position_that_is_damaged_is_named(text: str, tmp_path: Path) -> None:
+def test_the_error_names_a_damaged_position(text: str, tmp_path: Path) -> None:
     (tmp_path / "position.json").write_text(text)
     with pytest.raises(VideoloadError, match=r"position\.json is damaged: use another folder"):
         vl.Position(tmp_path, fake())
@@ -243,13 +247,13 @@ def test_a_position_that_is_damaged_is_named(text: str, tmp_path: Path) -> None:
         vl.Position(tmp_path / "position.json", fake())
 
 
-def test_the_model_is_the_one_that_was_saved_last(build: Build, tmp_path: Path) -> None:
+def test_the_model_that_was_saved_last_is_loaded(build: Build, tmp_path: Path) -> None:
     position = vl.Position(tmp_path, fake(), every=3)
     with pytest.raises(VideoloadError, match=f"no model was saved in {tmp_path} yet"):
         position.load_model()
     position.set_model(build())
     position.on_epoch_begin(0)
-    for batch in range(5):  # after which fit was left by an error
+    for batch in range(5):  # Then an error ended fit.
         position.on_train_batch_end(batch)
     assert position.batches == 5
     assert position.model_file == tmp_path / "model-3.keras"
@@ -261,7 +265,7 @@ def test_the_model_is_the_one_that_was_saved_last(build: Build, tmp_path: Path) 
             position.load_model()
 
 
-def test_after_a_fit_that_failed_the_model_that_was_saved_goes_on_with_its_next_batch(
+def test_after_a_failed_fit_the_saved_model_continues_with_its_next_batch(
     build: Build, tmp_path: Path
 ) -> None:
     import keras
@@ -278,7 +282,9 @@ def test_after_a_fit_that_failed_the_model_that_was_saved_goes_on_with_its_next_
     assert int(model.optimizer.iterations) == 15
 
 
-def test_a_look_at_the_model_that_was_saved_changes_no_count(build: Build, tmp_path: Path) -> None:
+def test_loading_the_saved_model_during_a_fit_changes_no_count(
+    build: Build, tmp_path: Path
+) -> None:
     import keras
 
     def look(*_: Any) -> None:
@@ -291,7 +297,7 @@ def test_a_look_at_the_model_that_was_saved_changes_no_count(build: Build, tmp_p
     assert models(tmp_path) == ["model-15.keras"]
 
 
-def test_a_folder_is_one_trainings(build: Build, tmp_path: Path) -> None:
+def test_a_second_training_in_the_same_folder_is_refused(build: Build, tmp_path: Path) -> None:
     one, other = (vl.Position(tmp_path, fake(), every=2) for _ in range(2))
     assert seen(build(), one, 1) == list(range(5))
     with pytest.raises(VideoloadError, match="another training has saved here meanwhile"):
@@ -300,9 +306,7 @@ def test_a_folder_is_one_trainings(build: Build, tmp_path: Path) -> None:
     assert seen(build(), one, 2) == list(range(5, 10))
 
 
-def test_a_folder_is_one_processs_for_as_long_as_it_has_a_position(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_a_second_process_in_the_same_folder_is_refused(programs: Programs, tmp_path: Path) -> None:
     position = vl.Position(tmp_path, fake())
     other = programs.script(
         """
@@ -322,7 +326,9 @@ def test_a_folder_is_one_processs_for_as_long_as_it_has_a_position(
     assert other.out == (
         f"{tmp_path} is in use by process {os.getpid()}: wait for its end, or use another folder\n"
     )
-    assert vl.Position(tmp_path, fake()).batches == position.batches, "a cell of a notebook"
+    assert vl.Position(tmp_path, fake()).batches == position.batches, (
+        "a cell of a notebook may run again"
+    )
 
 
 def test_a_full_disk_is_reported_in_one_line(
@@ -339,20 +345,22 @@ def test_a_full_disk_is_reported_in_one_line(
     assert models(tmp_path) == []
 
 
-def test_batches_are_counted_where_one_step_takes_several(build: Build, tmp_path: Path) -> None:
+def test_batches_are_counted_with_steps_per_execution(build: Build, tmp_path: Path) -> None:
     position = vl.Position(tmp_path, fake(), every=7)
     model = build(steps_per_execution=STEPS)
     assert seen(model, position, 3) == [4, 9, 14]
     assert position.batches == 15
 
 
-def test_steps_that_do_not_fit_an_epoch_are_refused(build: Build, tmp_path: Path) -> None:
+def test_steps_per_execution_that_do_not_divide_an_epoch_are_refused(
+    build: Build, tmp_path: Path
+) -> None:
     position = vl.Position(tmp_path, fake())
     with pytest.raises(SpecError, match="steps_per_execution=2 does not divide the 5 batches"):
         seen(build(steps_per_execution=2), position, 1)
 
 
-def test_a_position_that_fit_was_not_given_is_missed(build: Build, tmp_path: Path) -> None:
+def test_a_fit_without_the_position_is_an_error(build: Build, tmp_path: Path) -> None:
     position = vl.Position(tmp_path, fake())
     parts = position.remaining(1)
     build().fit(**next(parts), verbose=0)
@@ -360,7 +368,7 @@ def test_a_position_that_fit_was_not_given_is_missed(build: Build, tmp_path: Pat
         next(parts)
 
 
-def test_nothing_is_trained_once_it_is_to_stop(tmp_path: Path) -> None:
+def test_nothing_is_trained_once_stop_is_set(tmp_path: Path) -> None:
     stop = Event()
     position = vl.Position(tmp_path, fake(), stop=stop)
     stop.set()
@@ -372,7 +380,7 @@ def test_every_is_a_number_of_batches(tmp_path: Path) -> None:
         vl.Position(tmp_path, fake(), every=0)
 
 
-def test_a_saving_leaves_no_moment_without_a_complete_one(
+def test_at_any_moment_of_a_saving_one_complete_model_is_there(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     position = vl.Position(tmp_path, fake(), every=2)
@@ -380,7 +388,7 @@ def test_a_saving_leaves_no_moment_without_a_complete_one(
     position.on_train_batch_end(0)
     position.on_train_batch_end(1)
     written = position.model_file.stat().st_mtime_ns
-    position.on_train_end()  # the same batch: the file that the position names is left alone
+    position.on_train_end()  # It is the same batch: the file stays as it is.
     assert position.model_file.stat().st_mtime_ns == written
     position.on_train_batch_end(2)
     with monkeypatch.context() as patched:
@@ -391,7 +399,7 @@ def test_a_saving_leaves_no_moment_without_a_complete_one(
     assert "model-2.keras" in models(tmp_path)
 
 
-def test_killed_while_it_writes_a_model_all_that_is_called_a_model_is_whole(
+def test_killed_during_a_saving_every_model_file_is_complete(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import keras
