@@ -148,7 +148,7 @@ def test_the_pixels_come_from_the_chosen_part_of_the_chosen_frame(videos: Videos
         clip, frames = decode(videos.root, path, spec, seed)
         params = clip_params(spec, info, seed)
         assert frames.tolist() == params.frames.tolist()
-        left, top = params.corner
+        left, top = params.part[:2]
         for pixels, ordinal in zip(clip, frames, strict=True):
             expected = whole[ordinal][top : top + 40, left : left + 56]
             if params.flip:

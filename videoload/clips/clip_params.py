@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec, UnfitError, VideoInfo
+from videoload.clips.clip_spec import FROM_SCALED, ClipSpec, UnfitError, VideoInfo
 from videoload.clips.regions import (
     Draw,
     Rectangle,
     Size,
     corner,
+    mirrored_back,
     multiscale_region,
     resized_region,
     scaled_size,
@@ -37,15 +38,17 @@ class ClipParams(NamedTuple):
     """What a clip shows.
 
     ``frames`` are the numbers of its source frames, int64 [T]. ``region`` (x, y, width, height) of
-    each is scaled to ``scaled`` (width, height). From that, ``size`` (width, height) is cut at
-    ``corner`` (x, y), turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``.
-    ``seed`` is for the transform.
+    each is scaled to ``scaled`` (width, height). ``part`` (x, y, width, height) of the scaled frame
+    is cut out, scaled to ``size`` (width, height) if it has another size, turned clockwise
+    ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for the transform.
+
+    With ``resize``, the whole frame is scaled, so what is scaled does not depend on what was drawn.
     """
 
     frames: npt.NDArray[np.int64]
     region: Rectangle
     scaled: Size
-    corner: Size
+    part: Rectangle
     size: Size
     turns: int
     flip: bool
@@ -84,28 +87,31 @@ def clip_params(
     else:
         frames = start + _frames(spec, last - start, video.fps, clip, shared, at)
     whole, size = video.shown_size(spec), (spec.width, spec.height)
-    if spec.crop in ("resized", "multiscale"):
-        if spec.crop == "resized":
-            region = resized_region(whole, spec.area, spec.ratio, draw)
-        else:
-            region = multiscale_region(whole, draw)
-        scaled, place = size, (0, 0)
+    region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
+    if spec.crop in FROM_SCALED:
+        part = _drawn_region(spec, scaled, draw)
+        if spec.resize is None:  # then the region is scaled once, from the source frame
+            region, scaled, part = part, size, (0, 0, *size)
     else:
-        region, scaled = (0, 0, *whole), scaled_size(*whole, spec.resize)
-        place = _corner(spec, scaled, size, crop, across, down)
+        part = (*_corner(spec, scaled, size, crop, across, down), *size)
     turns = video.turns if spec.rotate else 0
     mirrored = video.mirrored and spec.rotate
     if mirrored:
-        region = (whole[0] - region[0] - region[2], *region[1:])
-        place = (scaled[0] - place[0] - size[0], place[1])
-    x, y, *_ = turned_back((*place, *size), scaled, turns)
-    if spec.pixels == "yuv420p":  # a chroma sample spans two pixels each way
-        x, y = x & ~1, y & ~1
+        region, part = mirrored_back(region, whole), mirrored_back(part, scaled)
+    x, y, width, height = turned_back(part, scaled, turns)
     if turns % 2:
         scaled, size = scaled[::-1], size[::-1]
+    if spec.pixels == "yuv420p" or (width, height) != size:  # a chroma sample spans two pixels
+        x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video, spec)
     flip = (spec.flip and mirror < 0.5) != mirrored
-    return ClipParams(frames, stored, scaled, (x, y), size, turns, flip, own)
+    return ClipParams(frames, stored, scaled, (x, y, width, height), size, turns, flip, own)
+
+
+def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:
+    if spec.crop == "resized":
+        return resized_region(frame, spec.area, spec.ratio, draw)
+    return multiscale_region(frame, draw)
 
 
 def _generator(seed: int, *, draws: bool = True) -> Draw:

@@ -33,8 +33,8 @@ _CHOICES = {
 _CROPS = {"three": 3, "five": 5}  # rows that each clip makes
 _MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64
 _MAX_SIDE = 16_384  # a frame of 16:9 then takes a gigabyte, and a worker may take four
-_DRAWN_CROPS = ("random", "resized", "multiscale")
-_FROM_SOURCE = ("resized", "multiscale")  # crops that scale a part of the source frame to size
+DRAWN_CROPS = ("random", "resized", "multiscale")
+FROM_SCALED = ("resized", "multiscale")  # crops that scale a region of a frame to size
 
 FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -62,14 +62,14 @@ class ClipSpec:
         size: (height, width) of the clip in pixels. Default None: whole frames, in the size of the
             catalog's first good video (after ``resize``); videos of another size are bad.
         crop: Which part of a frame. ``"center"``, the default, and ``"random"`` cut ``size`` out of
-            the resized frame. ``"resized"`` scales a random region of the source frame to ``size``,
-            without ``resize``: 8 to 100 % of its area, 3:4 to 4:3 in shape, or as ``area`` and
-            ``ratio`` say (Szegedy et al. 2015). ``"multiscale"`` scales a region at a corner or in
-            the middle, with sides of 1, 0.875, 0.75 or 0.66 of the short side, at most one step
-            apart (Wang et al. 2016, Temporal Segment Networks). ``"three"`` cuts ``size`` at both
-            ends and in the middle of the long side, ``"five"`` at the corners and in the middle;
-            each clip then makes three or five rows of the stream. ``"none"``: videos whose frames
-            do not have this size are bad.
+            the resized frame. ``"resized"`` scales a random region of the resized frame to
+            ``size``, or without ``resize`` of the source frame: 8 to 100 % of its area, 3:4 to 4:3
+            in shape, or as ``area`` and ``ratio`` say (Szegedy et al. 2015). ``"multiscale"``
+            scales a region at a corner or in the middle, with sides of 1, 0.875, 0.75 or 0.66 of
+            the short side, at most one step apart (Wang et al. 2016, Temporal Segment Networks).
+            ``"three"`` cuts ``size`` at both ends and in the middle of the long side, ``"five"`` at
+            the corners and in the middle; each clip then makes three or five rows of the stream.
+            ``"none"``: videos whose frames do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
         sampling: Where the clip starts in the video or its segment. ``"center"``, the default: in
             the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts,
@@ -165,7 +165,7 @@ class ClipSpec:
 
     def _check_size(self) -> None:
         if self.size is None:
-            if self.crop in (*_FROM_SOURCE, *_CROPS):
+            if self.crop in (*FROM_SCALED, *_CROPS):
                 raise SpecError(f'crop="{self.crop}" needs a size')
             return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:
@@ -175,7 +175,7 @@ class ClipSpec:
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
         # Only the short side has the length resize; the long side depends on the video.
-        scales = self.resize is not None and self.crop not in _FROM_SOURCE
+        scales = self.resize is not None and self.crop not in FROM_SCALED
         if scales and min(self.size) > (self.resize or 0):
             raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
 
@@ -226,7 +226,7 @@ class ClipSpec:
             if self.views_share != "nothing":
                 raise SpecError("views_share is for views of at least 2")
             return
-        drawn = self.flip or self.crop in _DRAWN_CROPS or self.transform is not None
+        drawn = self.flip or self.crop in DRAWN_CROPS or self.transform is not None
         if not drawn and (self.views_share == "window" or self.sampling != "random"):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
@@ -331,7 +331,7 @@ class ClipSpec:
     @property
     def draws(self) -> bool:
         """Whether the window, the crop or the flip is random."""
-        return self.flip or self.sampling == "random" or self.crop in _DRAWN_CROPS
+        return self.flip or self.sampling == "random" or self.crop in DRAWN_CROPS
 
     @property
     def clip_bytes(self) -> int:

@@ -68,6 +68,12 @@ def corner(crop: str, frame: Size, size: Size, number: int) -> Size:
     return x, y
 
 
+def mirrored_back(part: Rectangle, whole: Size) -> Rectangle:
+    """Where a part of a frame of size ``whole`` lies before the frame is mirrored left to right."""
+    x, y, width, height = part
+    return whole[0] - x - width, y, width, height
+
+
 def turned_back(part: Rectangle, whole: Size, turns: int) -> Rectangle:
     """Where a part of a turned frame lies in the frame before its clockwise turns by 90 degrees.
     ``whole`` is the size of the turned frame."""

@@ -13,27 +13,34 @@ from typing import NamedTuple
 from av.video.format import VideoFormat
 
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.clip_spec import DRAWN_CROPS, ClipSpec
 
 PLANAR = ("yuv420p", "yuvj420p")
 _APART = 12  # edges of cuts: no two within a twelfth of the frame
 
 
 class Cut(NamedTuple):
-    """``region`` (x, y, width, height) of the source frame is scaled to ``scaled`` (width, height),
-    and ``shown`` (x, y, width, height) of that is converted."""
+    """``region`` (x, y, width, height) of the source frame is scaled to ``scaled`` (width, height).
+    ``shown`` (x, y, width, height) of the scaled frame is scaled to ``size`` (width, height), if it
+    has another size, and converted."""
 
     region: tuple[int, int, int, int]
     scaled: tuple[int, int]
     shown: tuple[int, int, int, int]
+    size: tuple[int, int]
 
 
 def cut_frame(
     spec: ClipSpec, size: tuple[int, int], params: ClipParams, pixels: str
 ) -> tuple[Cut, tuple[int, int]]:
-    """What has to be scaled of a frame in ``pixels``, and where the crop begins in what is shown
-    of it."""
-    region, (across, down), (x, y) = params.region, params.scaled, params.corner
+    """What has to be scaled and converted of a frame in ``pixels``, and where the crop begins in
+    what comes out. Only a crop with a fixed place may be cut before scaling: what is scaled of a
+    frame never depends on what was drawn."""
+    region, (across, down), (x, y, *part) = params.region, params.scaled, params.part
+    if tuple(part) != params.size:
+        return Cut(region, params.scaled, params.part, params.size), (0, 0)
+    if spec.crop in DRAWN_CROPS:  # each place would have a chain of its own
+        return Cut(region, params.scaled, (0, 0, across, down), params.scaled), (x, y)
     box_x, box_y, box_width, box_height = _box(spec, params)
     if is_cuttable(pixels) and region == (0, 0, *size):
         at_x, left, width, across = cut_length(size[0], across, box_x, box_width)
@@ -41,18 +48,18 @@ def cut_frame(
         region, x, y = (at_x, at_y, width, height), x - left, y - top
         box_x, box_y = box_x - left, box_y - top
     shown = (0, 0, across, down)
-    if spec.crop != "random" and pixels in PLANAR:  # random places would each have their chain
+    if pixels in PLANAR:
         left, top = box_x & ~1, box_y & ~1
         right, low = min(across, box_x + box_width + 1 & ~1), min(down, box_y + box_height + 1 & ~1)
         shown = (left, top, right - left, low - top)
         x, y = x - left, y - top
-    return Cut(region, (across, down), shown), (x, y)
+    return Cut(region, (across, down), shown, shown[2:]), (x, y)
 
 
 def _box(spec: ClipSpec, params: ClipParams) -> tuple[int, int, int, int]:
     """What is needed of a scaled frame, (x, y, width, height): the crop, or what all crops of a
     clip show, so that they are cut out of the same pixels."""
-    (across, down), (x, y), (width, height) = params.scaled, params.corner, params.size
+    (across, down), (x, y, width, height) = params.scaled, params.part
     if spec.crop == "five" or (spec.crop == "three" and across >= down):
         x, width = 0, across
     if spec.crop == "five" or (spec.crop == "three" and down >= across):

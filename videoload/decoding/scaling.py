@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
+from typing import NamedTuple, cast
 
 import av
 import numpy as np
@@ -140,30 +140,40 @@ def _steps(
         ("buffer", f"{shape}:colorspace={_UNSPECIFIED}:range={told}")
     ]
 
-    def scale(
-        size: tuple[int, int], to_format: str, to_matrix: str = matrix, to_range: int = range_
-    ) -> None:
-        colours = f"in_color_matrix={matrix}:out_color_matrix={to_matrix}"
-        ranges = f"in_range={range_}:out_range={to_range}"
-        steps.append(("scale", f"{size[0]}:{size[1]}:{_SCALING}:{colours}:{ranges}"))
-        steps.append(("format", to_format))
+    colours, shown = _Colours(matrix, range_), _Colours("bt601", _RANGES[pixels])
+
+    def scale(size: tuple[int, int], to: str, came: _Colours, go: _Colours) -> None:
+        matrices = f"in_color_matrix={came.matrix}:out_color_matrix={go.matrix}"
+        ranges = f"in_range={came.range}:out_range={go.range}"
+        steps.append(("scale", f"{size[0]}:{size[1]}:{_SCALING}:{matrices}:{ranges}"))
+        steps.append(("format", to))
+
+    def cut_out(part: tuple[int, int, int, int]) -> None:
+        x, y, width, height = part
+        steps.append(("crop", f"{width}:{height}:{x}:{y}:exact=1"))
 
     if (width, height) != size:
-        scale(size, format_)
+        scale(size, format_, colours, colours)
     if cut.region != (0, 0, *size):
         if not is_cuttable(format_):
-            scale(size, "rgb24", to_range=2)
+            scale(size, "rgb24", colours, _Colours(matrix, 2))
             format_ = "rgb24"
-        x, y, width, height = cut.region
-        steps.append(("crop", f"{width}:{height}:{x}:{y}:exact=1"))
-    across, down = cut.scaled
-    if format_ in PLANAR:
-        scale((across, down), format_)
-        if cut.shown != (0, 0, across, down):
-            x, y, across, down = cut.shown
-            steps.append(("crop", f"{across}:{down}:{x}:{y}:exact=1"))
-    scale((across, down), pixels, "bt601", _RANGES[pixels])
+        cut_out(cut.region)
+    is_planar = format_ in PLANAR
+    kept, kept_colours = (format_, colours) if is_planar else (pixels, shown)
+    scale(cut.scaled, kept, colours, kept_colours)
+    if cut.shown != (0, 0, *cut.scaled):
+        cut_out(cut.shown)
+    if cut.size != cut.shown[2:]:
+        scale(cut.size, kept, kept_colours, kept_colours)
+    if is_planar:
+        scale(cut.size, pixels, colours, shown)
     return [*steps, ("buffersink",)]
+
+
+class _Colours(NamedTuple):
+    matrix: str
+    range: int  # AVCOL_RANGE_*
 
 
 # AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited

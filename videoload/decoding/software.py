@@ -42,7 +42,7 @@ def _scaled() -> str:
         noise.astype(np.uint8).reshape(_HEIGHT * 3 // 2, _WIDTH), format="yuv420p"
     )
     params = ClipParams(
-        np.zeros(1, np.int64), (0, 0, _WIDTH, _HEIGHT), _SCALED, _CORNER, _CROP,
+        np.zeros(1, np.int64), (0, 0, _WIDTH, _HEIGHT), _SCALED, (*_CORNER, *_CROP), _CROP,
         turns=0, flip=False, seed=0,
     )  # fmt: skip
     info, digest = VideoInfo(1, Fraction(25), _WIDTH, _HEIGHT), blake2b(digest_size=4)

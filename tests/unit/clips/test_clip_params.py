@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from videoload.clips.clip_params import ClipParams, clip_params
-from videoload.clips.clip_spec import ClipSpec, UnfitError, VideoInfo
+from videoload.clips.clip_spec import ClipSpec, Crop, UnfitError, VideoInfo
 from videoload.clips.regions import scaled_size
 
 patient = settings(deadline=None, max_examples=150)
@@ -323,17 +323,20 @@ def test_the_crop_lies_inside_the_frame(
     assert 1 <= region_width <= width - x
     assert x % 2 == y % 2 == 0  # or a chroma sample would be cut in two
     assert 1 <= region_height <= height - y
-    corner_x, corner_y = params.corner
-    assert 0 <= corner_x <= params.scaled[0] - size[1]
-    assert 0 <= corner_y <= params.scaled[1] - size[0]
-    if crop == "resized":
-        assert params.scaled == (size[1], size[0])
-        assert params.corner == (0, 0)
+    part_x, part_y, part_width, part_height = params.part
+    assert 0 <= part_x <= params.scaled[0] - part_width
+    assert 0 <= part_y <= params.scaled[1] - part_height
+    assert params.size == (size[1], size[0])
+    if crop == "resized" and resize is None:
+        assert params.scaled == params.size
+        assert params.part == (0, 0, *params.size)
     else:
         assert params.region == (0, 0, width, height)
         assert params.scaled == scaled_size(width, height, resize)
-    if pixels == "yuv420p":
-        assert corner_x % 2 == corner_y % 2 == 0
+    if crop != "resized":
+        assert params.part[2:] == params.size
+    if pixels == "yuv420p" or params.part[2:] != params.size:
+        assert part_x % 2 == part_y % 2 == 0
 
 
 @patient
@@ -354,7 +357,7 @@ def test_at_native_size_a_clip_is_the_whole_frame(
     assert replace(native, size=None, crop="random") == made
     params = clip_params(native, video(100, 25, (width, height)), 7)
     assert (params.region, params.scaled) == ((0, 0, width, height), scaled)
-    assert params.corner == (0, 0)
+    assert params.part[:2] == (0, 0)
 
 
 def test_at_native_size_other_sizes_are_bad_videos() -> None:
@@ -367,14 +370,14 @@ def test_at_native_size_other_sizes_are_bad_videos() -> None:
 
 def test_a_center_crop_stands_in_the_middle() -> None:
     made = spec(resize=128, size=(100, 112))
-    assert clip_params(made, video(size=(320, 240)), 5).corner == (29, 14)
+    assert clip_params(made, video(size=(320, 240)), 5).part[:2] == (29, 14)
     odd = spec(size=(4, 4), pixels="yuv420p")
-    assert clip_params(odd, video(size=(18, 10)), 5).corner == (6, 2)
+    assert clip_params(odd, video(size=(18, 10)), 5).part[:2] == (6, 2)
 
 
 def test_a_random_crop_stands_anywhere_with_equal_chance() -> None:
     made = spec(crop="random", size=(8, 8))
-    corners = counted(lambda seed: clip_params(made, video(size=(12, 10)), seed).corner, 3000)
+    corners = counted(lambda seed: clip_params(made, video(size=(12, 10)), seed).part[:2], 3000)
     assert set(corners) == set(itertools.product(range(5), range(3)))
     assert chi_square(corners, 15) < 36.1  # 14 degrees of freedom: p = 0.001
 
@@ -425,10 +428,14 @@ def test_a_resized_crop_of_the_smallest_frame_is_that_frame() -> None:
     assert set(regions(1, 1, 50)) == {(0, 0, 1, 1)}
 
 
-def test_a_resized_crop_ignores_resize() -> None:
-    with_resize = clip_params(spec(crop="resized", resize=2), video(), 3)
-    assert with_resize.region == clip_params(spec(crop="resized"), video(), 3).region
-    assert with_resize.scaled == (16, 16)
+@pytest.mark.parametrize("crop", ["resized", "multiscale"])
+def test_with_resize_a_region_is_drawn_from_the_resized_frame(crop: Crop) -> None:
+    made = spec(crop=crop, resize=128, size=(64, 64))
+    small = video(size=(170, 128))
+    for seed in range(50):
+        params = clip_params(made, video(size=(320, 240)), seed)
+        assert (params.region, params.scaled) == ((0, 0, 320, 240), (170, 128))
+        assert params.part == clip_params(replace(made, resize=None), small, seed).region
 
 
 # Draws
@@ -463,7 +470,7 @@ def test_one_choice_does_not_move_another(seed: int) -> None:
         {"frames": 3, "stride": 2},
     ]
     for changes in not_of_crops:
-        assert drawn(seed, **changes).corner == base.corner, changes
+        assert drawn(seed, **changes).part == base.part, changes
         assert drawn(seed, **changes | {"crop": "resized"}).region == region, changes
     for changes in ({"sampling": "center"}, {"crop": "center"}, {"crop": "resized"}):
         assert drawn(seed, **changes).flip == base.flip, changes
@@ -472,7 +479,7 @@ def test_one_choice_does_not_move_another(seed: int) -> None:
 def test_choices_are_independent_of_each_other() -> None:
     made = spec(sampling="random", crop="random", flip=True, size=(47, 63))  # 2 x 2 corners
     many = [clip_params(made, video(9), seed) for seed in range(4000)]  # 2 windows
-    together = Counter((int(c.frames[0]), c.flip, *c.corner) for c in many)
+    together = Counter((int(c.frames[0]), c.flip, *c.part[:2]) for c in many)
     assert chi_square(together, 16) < 37.7  # 15 degrees of freedom: p = 0.001
 
 
@@ -498,7 +505,7 @@ def test_choices_are_what_they_were_when_this_was_written(
     seed: int, start: int, corner: tuple[int, int], flip: bool, region: tuple[int, int, int, int]
 ) -> None:
     params = drawn(seed)
-    assert (params.frames[0], params.corner, params.flip) == (start, corner, flip)
+    assert (params.frames[0], params.part[:2], params.flip) == (start, corner, flip)
     assert drawn(seed, crop="resized").region == region
 
 
@@ -636,8 +643,8 @@ def test_crops_of_a_clip_differ_in_their_corner_and_in_nothing_else(crop: str, c
     first, *others = (clip_params(made, facts, 7, crop=number) for number in range(crops))
     for other in others:
         assert np.array_equal(other.frames, first.frames)
-        assert other._replace(frames=first.frames, corner=first.corner) == first
-    assert len({clip_params(made, facts, 7, crop=n).corner for n in range(crops)}) == crops
+        assert other._replace(frames=first.frames, part=first.part) == first
+    assert len({clip_params(made, facts, 7, crop=n).part[:2] for n in range(crops)}) == crops
 
 
 def test_views_are_drawn_each_for_itself_and_the_first_is_the_only_one() -> None:
@@ -671,10 +678,10 @@ def test_views_of_the_same_window_differ_in_all_but_their_frames(span: str) -> N
 def test_turned_frames_are_cut_where_they_are_shown() -> None:
     made = spec(resize=24, size=(20, 16))
     upright = clip_params(made, video(size=(48, 64)), 0)  # 24 x 32
-    assert (upright.scaled, upright.corner, upright.size) == ((24, 32), (4, 6), (16, 20))
+    assert (upright.scaled, upright.part[:2], upright.size) == ((24, 32), (4, 6), (16, 20))
     lying = video(size=(64, 48))._replace(turns=1)
     turned = clip_params(made, lying, 0)
-    assert (turned.scaled, turned.corner, turned.size) == ((32, 24), (6, 4), (20, 16))
+    assert (turned.scaled, turned.part[:2], turned.size) == ((32, 24), (6, 4), (20, 16))
     assert (turned.region, turned.turns) == ((0, 0, 64, 48), 1)
     left_alone = clip_params(replace(made, rotate=False), lying, 0)
     assert (left_alone.scaled, left_alone.turns) == ((32, 24), 0)
@@ -706,7 +713,7 @@ def test_whatever_is_shown_lies_in_the_frame_that_is_stored(
     assert 0 <= x < x + width <= size[0]
     assert 0 <= y < y + height <= size[1]
     assert x % 2 == y % 2 == 0
-    left, top = made_of.corner
+    left, top = made_of.part[:2]
     assert 0 <= left <= left + made_of.size[0] <= made_of.scaled[0]
     assert 0 <= top <= top + made_of.size[1] <= made_of.scaled[1]
     assert made_of.size == ((20, 16) if turns % 2 else (16, 20))
@@ -760,7 +767,7 @@ def test_mirrored_frames_are_cut_where_they_are_shown(
             left, top, width, height = params.region
         else:
             scale = size[0] / params.scaled[0]
-            left, top, width, height = (round(v * scale) for v in (*params.corner, *params.size))
+            left, top, width, height = (round(v * scale) for v in (*params.part[:2], *params.size))
         upright = np.rot90(stored[top : top + height, left : left + width], -turns)
         boxes.append(upright[:, ::-1] if params.flip else upright)
     seen = [np.stack((b[..., 0], b[..., 1]), -1) for b in boxes]

@@ -86,10 +86,10 @@ def test_a_cut_is_where_the_crop_is() -> None:
     across, down = scaled_size(1280, 720, 128)
     ratio_x, ratio_y = Fraction(1280, across), Fraction(720, down)
     assert cut.region[0] + (cut.shown[0] + x) * ratio_x == pytest.approx(
-        chosen.corner[0] * ratio_x, abs=float(ratio_x)
+        chosen.part[0] * ratio_x, abs=float(ratio_x)
     )
     assert cut.region[1] + (cut.shown[1] + y) * ratio_y == pytest.approx(
-        chosen.corner[1] * ratio_y, abs=float(ratio_y)
+        chosen.part[1] * ratio_y, abs=float(ratio_y)
     )
     assert cut.region[2] < 800, "the sides are left out"
 
@@ -98,8 +98,8 @@ def test_a_frame_that_cannot_be_cut_is_scaled_whole() -> None:
     spec = ClipSpec(frames=1, resize=64, size=(32, 32))
     chosen, scaled = params_of(spec, (640, 360)), scaled_size(640, 360, 64)
     cut, corner = cut_frame(spec, (640, 360), chosen, "monob")
-    assert cut == Cut((0, 0, 640, 360), scaled, (0, 0, *scaled))
-    assert corner == chosen.corner
+    assert cut == Cut((0, 0, 640, 360), scaled, (0, 0, *scaled), scaled)
+    assert corner == chosen.part[:2]
 
 
 @pytest.mark.parametrize("pixels", ["yuv420p", "yuvj420p"])
@@ -112,14 +112,12 @@ def test_of_a_planar_frame_no_more_is_shown_than_the_crop_and_its_chroma(pixels:
     assert 33 <= cut.shown[3] <= 35
 
 
-def test_random_crops_share_what_is_shown() -> None:
-    # Each place of its own would have a chain of its own: of 60 keys, few cuts are made.
-    spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop="random")
-    cuts = {
-        cut_frame(spec, (320, 240), params_of(spec, (320, 240), key), "yuv420p")[0]
-        for key in range(60)
-    }
-    assert len(cuts) < 15
+@pytest.mark.parametrize("crop", ["random", "resized", "multiscale"])
+def test_what_is_scaled_of_a_frame_does_not_depend_on_what_was_drawn(crop: Crop) -> None:
+    spec = ClipSpec(frames=1, resize=128, size=(112, 112), crop=crop)
+    for key in range(60):
+        cut, _ = cut_frame(spec, (320, 240), params_of(spec, (320, 240), key), "yuv420p")
+        assert (cut.region, cut.scaled) == ((0, 0, 320, 240), (170, 128))
 
 
 @pytest.mark.parametrize(
