@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +22,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.commands.sources import load
+from videoload.errors import StorageError
 
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 
@@ -59,6 +61,32 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
         assert stream.quarantine == []
 
 
+def test_a_file_that_is_refused_alone_is_quarantined_and_the_training_goes_on(
+    videos: Videos, server: ObjectServer
+) -> None:
+    catalog = at(videos, server.url)
+    path = catalog[3].path
+    server.statuses[path] = 403
+    try:
+        with Client(workers=1) as client:
+            stream = client.stream(catalog, SPEC, 2, max_bad=0.5)
+            assert sum(1 for _ in stream) == len(stream)
+            assert stream.quarantine == [(path, "cannot be opened: 403 Forbidden")]
+    finally:
+        server.statuses.clear()
+
+
+def test_a_url_without_the_extra_is_an_error_of_the_stream_at_once(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with (
+        Client(workers=1) as client,
+        pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"),
+    ):
+        client.stream(at(videos, "s3://b"), SPEC, 2)
+
+
 @pytest.mark.slow
 def test_a_kept_file_is_asked_for_only_once_a_training(
     videos: Videos, server: ObjectServer, programs: Programs, tmp_path: Path
@@ -67,7 +95,7 @@ def test_a_kept_file_is_asked_for_only_once_a_training(
     read = {video.path for video in videos.catalog}
 
     def is_kept() -> bool:
-        kept = sum(file.stat().st_size for file in tmp_path.glob("disk/??/*"))
+        kept = sum(file.stat().st_size for file in tmp_path.glob("disk/*.avi"))
         return kept == sum((videos.root / path).stat().st_size for path in read)
 
     with Client(workers=2, keep=tmp_path / "disk") as client:

@@ -122,14 +122,16 @@ def worker(
     from videoload.index.cache_folder import cache_folder
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Keep
-    from videoload.storage.roots import is_url
+    from videoload.storage.roots import check_extra, is_url
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
     from videoload.worker.worker import serve
 
     for address in connect:
         check_dial(address, keys=keys, insecure=insecure)
-    if not is_url(root) and not Path(root).is_dir():
+    if is_url(root):
+        check_extra(root)
+    elif not Path(root).is_dir():
         raise VideoloadError(f"--root {root}: no such folder")
     for module in allow or []:
         _check_module(module)

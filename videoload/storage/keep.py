@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from errno import EACCES
+from errno import EACCES, EPERM
 from pathlib import Path
 
 from videoload.arguments import real
@@ -13,35 +13,40 @@ from videoload.errors import SpecError
 
 @dataclass(frozen=True)
 class Keep:
-    """A ``folder`` of a disk of theirs. ``most``: bytes; None: until a fifth of the disk is free
-    only."""
+    """A ``folder`` on a disk of the workers, for at most ``max_bytes``; None: until only a fifth of
+    the disk is free."""
 
     folder: str
-    most: int | None
+    max_bytes: int | None
 
     @classmethod
     def of(
         cls,
         folder: str | os.PathLike[str] | None,
-        most_gb: float | None,
+        max_gb: float | None,
         *,
         elsewhere: bool = False,
     ) -> Keep | None:
-        """What a caller gives; None: nothing is kept. The folder is made, unless it is on hosts
-        ``elsewhere``. Raises SpecError."""
+        """The checked arguments of a caller; None if nothing is kept. The folder is made, unless it
+        is on hosts ``elsewhere``. Raises SpecError."""
         if folder is None:
-            if most_gb is not None:
+            if max_gb is not None:
                 raise SpecError("keep_gb limits the folder of keep=, which is not given")
             return None
-        most = None if most_gb is None else int(1e9 * real("keep_gb", most_gb, 0.0))
+        max_bytes = None if max_gb is None else int(1e9 * real("keep_gb", max_gb, 0.0))
         path = _checked(folder)
         if not elsewhere:
-            _make(path)
+            try:
+                os.close(open_own_folder(path))
+                if not os.access(path, os.W_OK | os.X_OK):
+                    raise PermissionError(EACCES, os.strerror(EACCES))
+            except OSError as error:
+                raise SpecError(f"no files can be kept in {path}: {error.strerror}") from None
         elif not path.is_absolute():
             raise SpecError(
                 f"keep is a folder on other hosts, so it must be absolute, got {folder!r}"
             )
-        return cls(str(path.absolute()), most)
+        return cls(str(path.absolute()), max_bytes)
 
 
 def _checked(folder: object) -> Path:
@@ -54,10 +59,13 @@ def _checked(folder: object) -> Path:
     raise SpecError(f"keep must be a folder, got {folder!r}")
 
 
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # a bucket may be private
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(EACCES, os.strerror(EACCES))
-    except OSError as error:
-        raise SpecError(f"no files can be kept in {folder}: {error.strerror}") from None
+def open_own_folder(folder: Path) -> int:
+    """A descriptor of a folder of this user. It is made if it is missing, for this user alone: the
+    bucket may be private. Raises OSError, also if it is somebody else's, who could replace what is
+    in it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(EPERM, "it belongs to another user")

@@ -6,13 +6,14 @@ import os
 
 from videoload.storage.files import Folder, Storage
 from videoload.storage.keep import Keep
-from videoload.storage.roots import is_url
+from videoload.storage.roots import check_extra, is_url
 
 
 def open_storage(root: str | os.PathLike[str], keep: Keep | None = None) -> Storage:
     """The files in a folder or below a URL; its host is not asked anything yet. ``keep``: where
-    files from a URL are kept."""
+    files from a URL are kept. Raises StorageError if the extra for URLs is not installed."""
     if is_url(root):
+        check_extra(str(root))
         from videoload.storage.remote import RemoteStorage  # few processes need it
 
         return RemoteStorage(str(root), keep)

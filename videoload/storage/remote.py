@@ -213,7 +213,7 @@ class RemoteStorage:
         disk, fetcher = self._disk, self._fetcher
 
         def get() -> Part:
-            if disk is not None and disk.find(name) is not None:
+            if disk is not None and disk.has_some(name):
                 part = fetcher.get(name, 0, 1)
                 if tells_versions(part.version) and disk.holds(name, Known.of(part).status):
                     return part

@@ -14,6 +14,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -57,13 +58,18 @@ def normal_url(root: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 
+def check_extra(url: str) -> None:
+    """Raises StorageError if the extra that URLs need is not installed."""
+    if find_spec("obstore") is None:
+        raise StorageError(f"{url}: pip install 'videoload[remote]' to read it")
+
+
 def open_store(url: str) -> ObjectStore:
     """What answers for the objects below a URL; nothing is asked of it yet. Raises StorageError."""
-    try:
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-    except ImportError:
-        raise StorageError(f"{url}: pip install 'videoload[remote]' to read it") from None
+    check_extra(url)
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
     try:
         return from_url(
             url,

@@ -219,6 +219,7 @@ class Client:
 
         Raises:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
+            StorageError: The catalog's root is a URL, and the extra ``[remote]`` is not installed.
             VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
             WorkerError: ``clip.size`` is None, and no process can be started to find it.
             MemoryError: There is no shared memory for the slots, or they need more than nine
@@ -230,6 +231,7 @@ class Client:
         told = StreamOptions.of(batch_size, options)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
+        storage = open_storage(catalog.root) if catalog.root and clip.files else None
         plan = Plan.of(catalog, clip, told)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
@@ -255,7 +257,7 @@ class Client:
             Arena(held, batch_bytes),
             told.ordered,
             Copies(len(catalog)),
-            open_storage(catalog.root) if catalog.root and clip.files else None,
+            storage,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )
         readers = Readers(self._engine, source, told, self.close)

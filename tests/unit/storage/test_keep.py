@@ -1,7 +1,8 @@
-"""Where files are kept, as a caller gives it."""
+"""The folder where files are kept, as a caller gives it."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,17 @@ from videoload.errors import SpecError
 from videoload.storage.keep import Keep
 
 
-def test_a_folder_is_made(tmp_path: Path) -> None:
+def test_the_folder_is_made(tmp_path: Path) -> None:
     keep = Keep.of(tmp_path / "a" / "b", 1.5)
     assert keep is not None
-    assert (keep.folder, keep.most) == (str(tmp_path / "a" / "b"), 1_500_000_000)
+    assert (keep.folder, keep.max_bytes) == (str(tmp_path / "a" / "b"), 1_500_000_000)
     assert Path(keep.folder).is_dir()
 
 
-def test_that_of_other_hosts_is_not_made_here(tmp_path: Path) -> None:
+def test_a_folder_of_other_hosts_is_not_made_here(tmp_path: Path) -> None:
     keep = Keep.of(tmp_path / "there", None, elsewhere=True)
     assert keep is not None
-    assert keep.most is None
+    assert keep.max_bytes is None
     assert not (tmp_path / "there").exists()
 
 
@@ -33,20 +34,27 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "a\0b", False, 7, b"bytes", "\udc80"])
-def test_what_is_no_folder_is_named(folder: object) -> None:
+def test_what_cannot_be_a_folder_is_refused(folder: object) -> None:
     with pytest.raises(SpecError, match="keep must be a folder, got "):
         Keep.of(folder, None)  # type: ignore[arg-type]
 
 
-def test_what_is_kept_is_its_owners_alone(tmp_path: Path) -> None:
-    """Where the folder is there already, its owner has decided."""
+def test_only_the_owner_can_read_a_folder_that_is_made(tmp_path: Path) -> None:
+    """If the folder exists already, its owner has decided."""
     Keep.of(tmp_path / "made", None)
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     with pytest.raises(SpecError, match="on other hosts, so it must be absolute, got 'here'"):
         Keep.of("here", None, elsewhere=True)
 
 
-def test_a_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SpecError, match=r"no files can be kept in .*/file/x: Not a directory"):
         Keep.of(tmp_path / "file" / "x", None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    os.chown(tmp_path, 12345, 12345)
+    with pytest.raises(SpecError, match=r"no files can be kept in .*: it belongs to another user"):
+        Keep.of(tmp_path, None)

@@ -1,4 +1,4 @@
-"""Files of a bucket on a disk: one version each, up to a limit that holds for all processes."""
+"""Files of a bucket on a disk: one version of each, up to a limit for all processes together."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def status(data: bytes, version: str = "1") -> RemoteStatus:
 
 
 def keep(files: KeptFiles, name: str, data: bytes, version: str = "1") -> None:
-    """And wait until that is done with, one way or the other."""
+    """Keep a file, and wait until it is written or is not kept."""
     files.keep(name, status(data, version), data)
     wait_until(lambda: not files._waiting, 10 * SECOND, name)
 
 
 def kept_bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.glob("??/*"))
+    return sum(file.stat().st_size for file in folder.glob("*.avi"))
 
 
-def test_what_is_kept_is_there_for_everybody_in_its_version_alone(tmp_path: Path) -> None:
+def test_all_processes_find_a_kept_file_in_its_version_only(tmp_path: Path) -> None:
     files = kept_in(tmp_path)
-    assert files.find("a/b.avi") is None
+    assert not files.has_some("a/b.avi")
     keep(files, "a/b.avi", b"content")
     assert Path(files.path("a/b.avi")).read_bytes() == b"content"
-    assert files.path("a/b.avi").endswith(".avi"), "FFmpeg goes by it"
+    assert files.path("a/b.avi").endswith(".avi"), "FFmpeg guesses the format from it"
     other = kept_in(tmp_path)
     assert other.holds("a/b.avi", status(b"content"))
     assert not other.holds("a/b.avi", status(b"content", "2"))
@@ -68,7 +68,7 @@ def test_what_is_kept_is_there_for_everybody_in_its_version_alone(tmp_path: Path
     assert not kept_in(tmp_path, root="s3://bucket").holds("a/b.avi", status(b"content"))
 
 
-def test_another_version_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_another_version_replaces_the_one_before(tmp_path: Path) -> None:
     files = kept_in(tmp_path)
     keep(files, "a.avi", b"before")
     keep(files, "a.avi", b"and now", "2")
@@ -77,14 +77,16 @@ def test_another_version_takes_the_place_of_the_one_before(tmp_path: Path) -> No
     assert (tmp_path / "bytes").read_bytes() == b"7"
 
 
-@pytest.mark.parametrize("name", ["no suffix", "a.", "a." + "x" * 300, "ü.ävi", "a.b/c"])
-def test_any_name_may_be_kept(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["no suffix", "a.", "a." + "x" * 300, "ü.ävi", "a.b/c", "coming-a", "bytes"]
+)
+def test_a_file_of_any_name_can_be_kept(tmp_path: Path, name: str) -> None:
     files = kept_in(tmp_path)
     keep(files, name, b"content")
     assert files.holds(name, status(b"content"))
 
 
-def test_a_limit_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_limit_is_not_exceeded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     files = kept_in(tmp_path, most=250)
     for number in range(5):
@@ -94,12 +96,12 @@ def test_a_limit_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> No
     assert [record.message for record in caplog.records] == [
         f"the folder of kept files {tmp_path} is full; it stays as it is; other files are fetched"
     ]
-    assert not list((tmp_path / "coming").iterdir())
+    assert not list(tmp_path.glob("coming-*"))
 
 
 @pytest.mark.slow
 def test_a_limit_holds_for_all_processes_together(tmp_path: Path) -> None:
-    """And is reached: nobody's count is lost."""
+    """And it is reached: no count is lost."""
     program = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -116,7 +118,7 @@ def test_a_limit_holds_for_all_processes_together(tmp_path: Path) -> None:
     assert (tmp_path / "bytes").read_bytes() == b"99000"
 
 
-def test_what_was_deleted_makes_room(tmp_path: Path) -> None:
+def test_a_deleted_file_makes_room(tmp_path: Path) -> None:
     keep(kept_in(tmp_path, most=250), "a.avi", bytes(200))
     Path(made[-1].path("a.avi")).unlink()
     keep(kept_in(tmp_path, most=250), "b.avi", bytes(200))
@@ -129,34 +131,35 @@ def test_a_fifth_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(kept_files, "_FREE", told.f_bavail / told.f_blocks + 0.1)
     files = kept_in(tmp_path)
     keep(files, "a.avi", b"content")
-    assert files.find("a.avi") is None
+    assert not files.has_some("a.avi")
     assert not files.has_room
     keep(limited := kept_in(tmp_path, most=100), "a.avi", b"content")
-    assert limited.find("a.avi") is not None, "who gives a limit, means it"
+    assert limited.has_some("a.avi"), "a limit that is given counts instead"
 
 
-def test_a_count_that_is_gone_is_taken_again(tmp_path: Path) -> None:
+def test_a_count_that_was_deleted_is_made_again(tmp_path: Path) -> None:
     keep(kept_in(tmp_path), "a.avi", bytes(100))
     (tmp_path / "bytes").unlink()
     keep(kept_in(tmp_path), "b.avi", bytes(50))
     assert (tmp_path / "bytes").read_bytes() == b"150"
 
 
-def test_a_folder_that_cannot_be_used_is_told_of_once(
+def test_a_folder_that_cannot_be_used_is_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    (tmp_path / "coming").touch()
+    (tmp_path / "bytes").mkdir()
     files = kept_in(tmp_path)
     keep(files, "a.avi", b"content")
     keep(files, "b.avi", b"content")
     assert [record.message for record in caplog.records] == [
-        f"the folder of kept files {tmp_path} cannot be used: File exists; other files are fetched"
+        f"the folder of kept files {tmp_path} cannot be used: Is a directory; other files are "
+        "fetched"
     ]
 
 
-def test_a_disk_that_does_not_keep_up_holds_nobody_up(tmp_path: Path) -> None:
-    """What comes then is not kept, and not piled up in memory either."""
+def test_a_slow_disk_delays_nothing(tmp_path: Path) -> None:
+    """What comes meanwhile is not kept, and not held in memory."""
     files, data = kept_in(tmp_path), bytes(9 << 20)
     with (tmp_path / "bytes").open("wb") as count:
         fcntl.flock(count, fcntl.LOCK_EX)
@@ -167,21 +170,60 @@ def test_a_disk_that_does_not_keep_up_holds_nobody_up(tmp_path: Path) -> None:
     assert kept_bytes(tmp_path) == 3 * len(data)
 
 
-def test_what_a_process_left_that_was_killed_goes(
+def test_what_a_killed_process_left_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coming = tmp_path / "coming"
-    coming.mkdir()
-    (coming / "1234").write_bytes(b"half")
+    left = tmp_path / "coming-1234"
+    left.write_bytes(b"half")
     keep(kept_in(tmp_path), "a.avi", b"content")
-    assert (coming / "1234").exists(), "it may be being written"
+    assert left.exists(), "another process may be writing it"
     monkeypatch.setattr(kept_files, "_LEFT_S", -1.0)
     keep(kept_in(tmp_path), "b.avi", b"content")
-    assert not list(coming.iterdir())
+    assert not list(tmp_path.glob("coming-*"))
 
 
-def test_what_cannot_be_read_is_not_kept(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
     files = kept_in(tmp_path)
-    path = Path(files.path("a.avi"))
-    path.mkdir(parents=True)
-    assert files.find("a.avi") is None
+    Path(files.path("a.avi")).mkdir()
+    assert not files.has_some("a.avi")
+
+
+def test_no_link_is_read_or_written_through(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, outside = tmp_path / "kept", tmp_path / "outside"
+    folder.mkdir()
+    outside.write_bytes(b"content")
+    files, told = kept_in(folder), status(b"content")
+    os.utime(outside, ns=(0, told.st_mtime_ns))
+    Path(files.path("a.avi")).symlink_to(outside)
+    assert not files.holds("a.avi", told)
+    keep(files, "a.avi", b"content")
+    assert files.holds("a.avi", told), "the file takes the place of the link"
+    (folder / "bytes").unlink()
+    (folder / "bytes").symlink_to(outside)
+    keep(files, "b.avi", b"content")
+    assert not files.has_some("b.avi")
+    assert "Too many levels of symbolic links" in caplog.text
+    assert outside.read_bytes() == b"content"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_nothing_of_another_user_is_read_or_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = kept_in(tmp_path)
+    keep(files, "a.avi", b"content")
+    os.chown(files.path("a.avi"), 12345, 12345)
+    assert not files.has_some("a.avi")
+    os.chown(tmp_path, 12345, 12345)
+    keep(files, "b.avi", b"content")
+    assert not files.has_some("b.avi")
+    assert "cannot be used: it belongs to another user" in caplog.text
+
+
+def test_only_the_owner_can_read_what_is_kept(tmp_path: Path) -> None:
+    keep(kept_in(tmp_path / "new"), "a.avi", b"content")
+    made = [tmp_path / "new", *(tmp_path / "new").iterdir()]
+    assert len(made) == 3
+    assert not any(path.stat().st_mode & 0o077 for path in made)

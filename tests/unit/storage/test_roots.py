@@ -92,6 +92,6 @@ def test_the_reason_of_an_error_is_told_without_what_stands_around_it(text: str,
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"):
         open_store("s3://b")
