@@ -167,7 +167,7 @@ def test_a_distant_server_is_named_as_the_bottleneck(videos: Videos) -> None:
             pass
         stats = stream.stats()
     assert stats.bottleneck == "storage", stats
-    assert "workers wait for their storage for " in stats.verdict
+    assert "of their work waiting for their storage" in stats.verdict
 
 
 @pytest.mark.slow

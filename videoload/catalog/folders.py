@@ -72,8 +72,9 @@ def read_one_class(folder: PathLike, root: PathLike | None) -> Columns | None:
     """The videos of a folder as one class with its name. None: it has visible sub-folders, or no
     videos. Raises CatalogError."""
     home = open_folder(folder)
-    top = home if root is None else open_folder(root)
+    top = home if root is None else open_root(root)
     base = _base(home, top)
+    assert isinstance(top, Path)  # a folder lies in no URL
     passed: Counter[str] = Counter()
     folders, videos = _listing(top, base, SUFFIXES, passed)
     if folders or not videos:
