@@ -9,7 +9,7 @@
         for clips, labels in stream:
             ...
 
-Names are loaded on first use, so that a worker process imports no more than it needs.
+A name is loaded on first use, so a worker process imports only what it needs.
 """
 
 from __future__ import annotations
@@ -17,37 +17,41 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from videoload.catalog.catalog import Catalog
-    from videoload.catalog.joining import join, mix
-    from videoload.catalog.table import Part, Video
-    from videoload.catalog.targets import PerFrame
-    from videoload.clips.clip_spec import ClipSpec
-    from videoload.clips.item_spec import ItemSpec
-    from videoload.errors import (
-        BadVideo,
-        CatalogError,
-        ClosedError,
-        ProtocolError,
-        SpecError,
-        StorageError,
-        TooManyBadVideos,
-        TransformError,
-        TransportError,
-        VideoError,
-        VideoloadError,
-        WorkerError,
-    )
-    from videoload.plan.options import StreamOptions
-    from videoload.plan.plan import BatchInfo
-    from videoload.stats.stats import ClipTimes, SlowFile, StreamStats, WorkerStats
-    from videoload.trainer.client import Client
-    from videoload.trainer.evaluation import Evaluation, evaluate
-    from videoload.trainer.head_room import head_room
-    from videoload.trainer.position import Position
-    from videoload.trainer.ray_workers import RayWorkers
-    from videoload.trainer.serial import decode_serially
-    from videoload.trainer.stream import Stream
+if TYPE_CHECKING:  # "as" tells type checkers that a name is public
+    from videoload.catalog.catalog import Catalog as Catalog
+    from videoload.catalog.joining import join as join
+    from videoload.catalog.joining import mix as mix
+    from videoload.catalog.table import Part as Part
+    from videoload.catalog.table import Video as Video
+    from videoload.catalog.targets import PerFrame as PerFrame
+    from videoload.clips.clip_spec import ClipSpec as ClipSpec
+    from videoload.clips.item_spec import ItemSpec as ItemSpec
+    from videoload.errors import BadVideo as BadVideo
+    from videoload.errors import CatalogError as CatalogError
+    from videoload.errors import ClosedError as ClosedError
+    from videoload.errors import ProtocolError as ProtocolError
+    from videoload.errors import SpecError as SpecError
+    from videoload.errors import StorageError as StorageError
+    from videoload.errors import TooManyBadVideos as TooManyBadVideos
+    from videoload.errors import TransformError as TransformError
+    from videoload.errors import TransportError as TransportError
+    from videoload.errors import VideoError as VideoError
+    from videoload.errors import VideoloadError as VideoloadError
+    from videoload.errors import WorkerError as WorkerError
+    from videoload.plan.options import StreamOptions as StreamOptions
+    from videoload.plan.plan import BatchInfo as BatchInfo
+    from videoload.stats.stats import ClipTimes as ClipTimes
+    from videoload.stats.stats import SlowFile as SlowFile
+    from videoload.stats.stats import StreamStats as StreamStats
+    from videoload.stats.stats import WorkerStats as WorkerStats
+    from videoload.trainer.client import Client as Client
+    from videoload.trainer.evaluation import Evaluation as Evaluation
+    from videoload.trainer.evaluation import evaluate as evaluate
+    from videoload.trainer.head_room import head_room as head_room
+    from videoload.trainer.position import Position as Position
+    from videoload.trainer.ray_workers import RayWorkers as RayWorkers
+    from videoload.trainer.serial import decode_serially as decode_serially
+    from videoload.trainer.stream import Stream as Stream
 
 __version__ = "0.1.0"
 
@@ -85,43 +89,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # in full, so that type checkers see what is public
-    "BadVideo",
-    "BatchInfo",
-    "Catalog",
-    "CatalogError",
-    "Client",
-    "ClipSpec",
-    "ClipTimes",
-    "ClosedError",
-    "Evaluation",
-    "ItemSpec",
-    "Part",
-    "PerFrame",
-    "Position",
-    "ProtocolError",
-    "RayWorkers",
-    "SlowFile",
-    "SpecError",
-    "StorageError",
-    "Stream",
-    "StreamOptions",
-    "StreamStats",
-    "TooManyBadVideos",
-    "TransformError",
-    "TransportError",
-    "Video",
-    "VideoError",
-    "VideoloadError",
-    "WorkerError",
-    "WorkerStats",
-    "__version__",
-    "decode_serially",
-    "evaluate",
-    "head_room",
-    "join",
-    "mix",
-]
+__all__ = list(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:

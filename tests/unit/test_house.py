@@ -458,12 +458,13 @@ def test_every_public_name_is_to_be_had_and_nothing_else() -> None:
 def test_type_checkers_see_the_same_names() -> None:
     [block] = [node for node in tree("__init__").body if isinstance(node, ast.If)]
     seen = {
-        f"videoload.{name}": {alias.name for alias in node.names}
+        (str(node.module), alias.name)
         for node in block.body
         if isinstance(node, ast.ImportFrom)
-        for name in [str(node.module).removeprefix("videoload.")]
+        for alias in node.names
+        if alias.asname == alias.name
     }
-    assert seen == {f"videoload.{home}": set(names) for home, names in videoload._HOMES.items()}
+    assert seen == {(f"videoload.{home}", name) for name, home in videoload._HOME_OF.items()}
 
 
 def test_the_reference_is_read_as_a_stream_is() -> None:
