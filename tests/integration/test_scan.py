@@ -96,8 +96,7 @@ def test_piped_output_is_complete(programs: Programs, tmp_path: Path) -> None:
     make_avi(tmp_path / "videos" / path, frames=12)
     arguments = ("scan", str(tmp_path / "videos"), "--processes", "1")
     shown, as_json = (
-        programs.videoload(*arguments, *more, env={"COLUMNS": "80"})
-        for more in ((), ("--format", "json"))
+        programs.videoload(*arguments, *more, env={"COLUMNS": "80"}) for more in ((), ("--json",))
     )
     for program in (shown, as_json):
         assert program.wait(20 * SECOND) == 0, program.err

@@ -9,7 +9,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from videoload import __version__
 from videoload.commands import cli_batches, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source
-from videoload.commands.cli_workers import CacheFolder
+from videoload.commands.cli_workers import CacheFolder, Insecure, Keys
 from videoload.commands.verbosity import Verbose, log_to_stderr, say
 from videoload.errors import VideoloadError
 
@@ -109,14 +109,9 @@ def scan(
     every: Annotated[
         bool, typer.Option("--all", help="List every file, not only files with remarks.")
     ] = False,
-    form: Annotated[
-        Literal["table", "csv", "json"],
-        typer.Option(
-            "--format",
-            metavar="table|csv|json",
-            help="A table and advice for people, or a row for every file for programs.",
-        ),
-    ] = "table",
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a row for every file, for programs.")
+    ] = False,
     verbose: Verbose = 0,
 ) -> None:
     """Decode every file once and report what it contains.
@@ -155,11 +150,11 @@ def scan(
                 "command continues with the others"
             )
             raise
-    if form == "table":
+    if json:
+        tables.print_rows(rows)
+    else:
         folder = catalog.root if isinstance(catalog.root, Path) else None  # no second download
         tables.print_scan(rows, journal, folder, every=every)
-    else:
-        tables.print_rows(rows, form, sys.stdout)
     if strict and any(row.damage for row in rows):
         raise typer.Exit(1)
 
@@ -173,13 +168,8 @@ def top(
     trainer: Annotated[
         str, typer.Argument(metavar="tcp://HOST:PORT", help="Where the trainer listens.")
     ],
-    keys: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="CURVE keys of a worker, if the trainer uses keys."),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Connect to another host without keys.")
-    ] = False,
+    keys: Keys = None,
+    insecure: Insecure = False,
     every: Annotated[
         float, typer.Option(min=0.1, metavar="S", help="Seconds between two updates.")
     ] = 1.0,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import CatalogError, VideoloadError
@@ -132,14 +132,6 @@ class Journal:
         return False
 
 
-def write_rows(rows: Iterable[Row], out: IO[str], *, header: bool = True) -> None:
-    """Write rows as CSV."""
-    writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
-    if header:
-        writer.writeheader()
-    writer.writerows(map(asdict, rows))
-
-
 def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Row:
     """The row of a whole file."""
     size, modified = _status(root, path) or (0, 0)
@@ -149,7 +141,10 @@ def row_of(root: Path | str, path: str, label: str, facts: dict[str, Any]) -> Ro
 def _write(file: Path, rows: list[Row], mode: str) -> None:
     try:
         with file.open(mode, newline="", encoding="utf-8") as out:
-            write_rows(rows, out, header=not out.tell())
+            writer = csv.DictWriter(out, _NAMES, lineterminator="\n")
+            if not out.tell():
+                writer.writeheader()
+            writer.writerows(map(asdict, rows))
     except OSError as error:
         raise VideoloadError(f"cannot write {file}: {error.strerror}") from None
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,11 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from videoload.commands import advice
-from videoload.commands.journal import Journal, Row, write_rows
+from videoload.commands.journal import Journal, Row
 from videoload.errors import printable
 from videoload.host import cores
-
-Format = Literal["table", "csv", "json"]
 
 _FEW = 40  # up to this many files are all listed
 _COLUMNS = 56  # the width of the other columns, about
@@ -40,13 +37,9 @@ def print_scan(
     console.print(Text("\n".join(map(printable, lines))), highlight=False, soft_wrap=True)
 
 
-def print_rows(rows: Sequence[Row], form: Format, out: TextIO) -> None:
-    """Write all rows for another program: CSV as in ``--output``, or a list in JSON."""
-    if form == "csv":
-        write_rows(rows, out)
-    else:
-        json.dump([asdict(row) for row in rows], out, indent=1)
-        out.write("\n")
+def print_rows(rows: Sequence[Row]) -> None:
+    """Print all rows for another program, as a list in JSON."""
+    print(json.dumps([asdict(row) for row in rows], indent=1))
 
 
 def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
