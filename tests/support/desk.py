@@ -39,8 +39,8 @@ class Desk:
     Its methods are the events, and they return the commands.
     """
 
-    def __init__(self, *workers: str, credit: int = 2, deaths: int = 2, **stream: Any) -> None:
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=deaths)
+    def __init__(self, *workers: str, credit: int = 2, **stream: Any) -> None:
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.plans: dict[int, Plan] = {}
         self.quarantines: dict[int, Quarantine] = {}
         self.ready: dict[tuple[int, int], Ready] = {}  # by reader and step

@@ -23,7 +23,6 @@ from videoload.transport.sockets import Peer
 _log = logging.getLogger(__name__)
 
 _BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
-_CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")  # how a decoder's bug ends
 
 
 class LocalWorkers:
@@ -58,7 +57,7 @@ class LocalWorkers:
         for pid, how, lease in self._supervisor.reap():
             if how != GIVEN_BACK:
                 _log.warning("worker process %d ended (%s); another takes its place", pid, how)
-            self._membership.child_ended(pid, crashed=how in _CRASH_SIGNALS, at_work=lease)
+            self._membership.child_ended(pid, at_work=lease)
 
     # Those that are silent
 

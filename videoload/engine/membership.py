@@ -131,9 +131,7 @@ class Membership:
 
     # They leave
 
-    def gone(
-        self, peer: Peer, *, died: bool, crashed: bool = False, at_work: int | None = None
-    ) -> None:
+    def gone(self, peer: Peer, *, died: bool, at_work: int | None = None) -> None:
         """A worker is connected no more; the rest as for `LeaseTable.worker_left`."""
         with self._changed:
             worker = self._workers.pop(peer, None)
@@ -143,9 +141,7 @@ class Membership:
             self._receivers.left(peer)
         if worker is not None and not worker.is_child:
             _log.info("worker %s left", worker.name)
-        self._commands.extend(
-            self._table.worker_left(peer, died=died, crashed=crashed, at_work=at_work)
-        )
+        self._commands.extend(self._table.worker_left(peer, died=died, at_work=at_work))
         if worker is not None and not worker.is_child:
             self._copies.left(worker)
 
@@ -157,11 +153,11 @@ class Membership:
             self._mixtures.add(f"worker {worker.name} hands its leases back: {reason}", now)
         self.gone(peer, died=False)
 
-    def child_ended(self, pid: int, *, crashed: bool, at_work: int | None) -> None:
+    def child_ended(self, pid: int, *, at_work: int | None) -> None:
         """The process of a local worker was reaped."""
         for peer, worker in list(self._workers.items()):
             if worker.is_child and worker.pid == pid:
-                self.gone(peer, died=True, crashed=crashed, at_work=at_work)
+                self.gone(peer, died=True, at_work=at_work)
 
     def evict(self, peer: Peer) -> None:
         """Remove a worker that is alive. A local one may be writing into shared memory, so it keeps

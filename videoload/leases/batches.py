@@ -21,7 +21,7 @@ import numpy as np
 
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Command, Ready, Recall, Stop
-from videoload.leases.records import Batch, Chunk, Reader, Stream
+from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
 
 
 class Batches:
@@ -104,6 +104,26 @@ class Batches:
         owners = (s.owner for s in self.streams.values() if s.owner and not s.stopped)
         return sorted(owners, key=need)
 
+    @property
+    def open_chunks(self) -> Iterator[Chunk]:
+        """The chunks that are not done."""
+        return (chunk for batch in self._open_batches for chunk in batch.chunks)
+
+    @property
+    def are_mostly_missing(self) -> bool:
+        """Whether more than two chunks, and most of the clips that were to be decoded by now, are
+        missing. If the others are there, and one or two clips are missing, it is these clips."""
+        batches = list(self._open_batches)
+        clips = sum(len(batch.samples) for batch in batches)
+        missing = sum(batch.missing for batch in batches)
+        return sum(len(batch.chunks) for batch in batches) > 2 and 2 * missing > clips
+
+    @property
+    def _open_batches(self) -> Iterator[Batch]:
+        for reader in self._readers.values():
+            yield from reader.filling.values()
+            yield from reader.complete.values()
+
     # From opened to delivered
 
     def open(self, reader: Reader) -> Batch | None:
@@ -132,6 +152,7 @@ class Batches:
         """All that was to be decoded of this chunk has been, or will not be."""
         batch = chunk.batch
         batch.chunks.pop(chunk, None)
+        chunk.state = ChunkState.DONE
         batch.missing -= chunk.size
         if batch.missing:
             return []
@@ -201,5 +222,5 @@ def _cancel_all(reader: Reader) -> None:
     reader.filling.clear()
     reader.complete.clear()
     reader.orphans.clear()
-    reader.shaken.clear()
+    reader.accused.clear()
     reader.splitting = None

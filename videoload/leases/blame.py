@@ -1,11 +1,32 @@
-"""Whose fault it is that a clip does not come: its video's, or the worker's. Pure: no sockets, no
-threads, no clock.
+"""Who is to blame if a clip does not come: its video, or its worker. Pure: no sockets, no clock.
 
-  * One worker's word is not enough: a clip that it cannot decode is asked of another one, of
-    another copy of the videos where there is one, before it is taken for bad. Only the trainer's
-    own copy has the last word at once.
-  * Workers die for other reasons as well: a clip is taken for bad only after several died over it
-    alone.
+A worker may *say* that it cannot decode a clip. One worker's word is not enough: another worker is
+asked first, one that reads another copy of the videos if there is one. Only a worker that reads the
+trainer's own copy is believed at once.
+
+A clip may also leave its workers *without an answer*: it crashes them, or it hangs in the decoder.
+So each chunk notes the workers that were at it, were alive, and never answered. A chunk of several
+clips is split at the first of them, and each clip takes the note along. At the third worker, the
+clip's video is bad. It does not matter where the workers run, or who else holds the clip meanwhile.
+
+    what happens to the worker that is at the chunk      the workers noted on the chunk
+    ---------------------------------------------------  --------------------------------------
+    it answers                                           the chunk is done
+    it says BYE                                          as before
+    it dies                                              it is noted
+    it is remote, and silent for `stall_s`               it is noted
+    it is local, and killed because it was silent:
+      it burnt CPU, or slept although storage answers    it is noted
+      it waited for storage, was stopped, or imported    as before
+    it is heard again, or dials in again after a cut     it is removed
+    it was given the chunk before the last was noted     as before: one worker at a time is tried
+    it is remote, nobody answers a lease that was
+      granted since the last was noted, and most of
+      what is open is missing: storage or line is down   it is the only one
+
+Workers may also die for a reason of their own, again and again. So a noted chunk goes to a worker
+that is here for long, in comparison with the others. A worker that has answered nothing yet gets
+other chunks first, if there are any.
 """
 
 from __future__ import annotations
@@ -16,30 +37,26 @@ from videoload.errors import TransformError, VideoloadError
 from videoload.leases.batches import Batches
 from videoload.leases.commands import Command, WorkerId
 from videoload.leases.pool import WorkerPool
-from videoload.leases.records import Chunk, Doubt, Lease, Reader, Worker
+from videoload.leases.records import Chunk, ChunkState, Doubt, Lease, Reader, Worker
 
-# A clip that, alone in its lease, was at work when so many workers died, is what kills them. They
-# are killed from outside as well (preemption, out of memory, a cut connection), and twice in a row
-# over the same clip happens by chance.
-DEATHS = 4
-_CRASHES = 2  # ... and so many suffice that crashed, or hung and were killed for it
+# Workers are also killed from outside: preemption, out of memory, a cut connection. That this
+# happens twice over the same clip is seen; three times is not.
+_MAX_UNANSWERED = 3
 _COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
-_TRIES = 3  # of a worker whose answers are not taken, where there is no other
+_TRIES = 3  # of a worker whose answers are not taken, if there is no other worker
 
 
 class Blame:
     """What speaks against clips, and what follows from it."""
 
-    def __init__(self, pool: WorkerPool, batches: Batches, deaths: int) -> None:
+    def __init__(self, pool: WorkerPool, batches: Batches) -> None:
         self._pool = pool
         self._batches = batches
-        self._deaths = deaths
-        self._blamed: dict[WorkerId, Chunk] = {}  # the chunk that each lost worker was at
 
-    # What was said
+    # What workers say
 
     def doubt(self, lease: Lease, at: int, doubt: Doubt) -> list[Command]:
-        """A worker's answer is that it has none, or it is not taken."""
+        """A worker answers that it cannot decode clip ``at``, or its answer is not taken."""
         chunk = lease.chunk
         self._pool.settle(lease)
         if chunk is None:
@@ -55,19 +72,26 @@ class Blame:
         return self._settle_or_requeue(one)
 
     def settle_doubts(self, reader: Reader) -> list[Command]:
-        """Those who might have been asked may have left since."""
+        """Decide on doubted clips if the workers that could have been asked have left."""
         commands: list[Command] = []
-        for _, _, chunk in [*reader.orphans, *reader.shaken]:
+        for _, _, chunk in [*reader.orphans, *reader.accused]:
             if reader.stream.stopped:
                 break
-            if chunk not in chunk.batch.chunks or chunk.is_written:
-                continue
-            if chunk.doubts and any(self._pool.heard_of):
+            is_open = chunk.state is ChunkState.WAITING and chunk.doubts
+            if is_open and any(self._pool.heard_of):
                 commands += self._settle_or_requeue(chunk)
         return commands
 
+    def decoded(self, chunk: Chunk) -> list[Command]:
+        """The chunk was decoded after all: workers that said it cannot be were wrong."""
+        commands: list[Command] = []
+        for doubt in chunk.doubts:
+            if not doubt.of_worker:  # that was counted at once
+                commands += self._pool.count_mistake(doubt.worker, doubt.reason)
+        return commands
+
     def _settle_or_requeue(self, chunk: Chunk) -> list[Command]:
-        """A doubted clip: it is decided on, or asked of another worker."""
+        """Decide on a doubted clip, or ask another worker."""
         said = [doubt for doubt in chunk.doubts if not doubt.of_worker]
         local = any(worker.copy is None for worker in self._pool.heard_of)  # has the last word
         agreed = len({doubt.worker.copy for doubt in said}) > 1 and not local
@@ -79,78 +103,65 @@ class Blame:
             return []
         doubt = (said or chunk.doubts)[0]
         chunk.doubts.clear()
-        chunk.void_leases()  # who was silent may be heard of again
+        chunk.void_leases()  # a silent worker may be heard of again
         return self._believe(chunk, 0, doubt)
 
     def _may_others_come(self, said: list[Doubt]) -> bool:
-        """Whether those who said so have just dialled in: of several that are started together, one
-        with the wrong folder is quicker than the others, since it has nothing to read."""
+        """Whether all that said so have just dialled in. If several are started together, one with
+        the wrong folder is quicker than the others, since it has nothing to read."""
         now = self._pool.now
         return bool(said) and all(now - doubt.worker.joined < _COMING_S for doubt in said)
+
+    # What workers never answer
+
+    def never_answered(self, lease: Lease) -> list[Command]:
+        """A worker was at this lease, was alive, and died or is silent without an answer."""
+        chunk, worker = lease.chunk, lease.worker
+        if chunk is None or worker in chunk.unanswered or lease.granted < chunk.noted:
+            return []
+        if self._stands_still(chunk) and not worker.local:
+            chunk.unanswered.clear()
+        chunk.note(worker, self._pool.now)
+        if chunk.size > 1:
+            chunk.requeue_one_by_one()
+            return []
+        count = len(chunk.unanswered)
+        if count < _MAX_UNANSWERED:
+            chunk.requeue_if_abandoned()
+            return []
+        chunk.void_leases()
+        return self._condemn(chunk, 0, f"{count} workers died or hung while decoding it")
+
+    def returned(self, worker: WorkerId) -> None:
+        """A remote worker that had left is back: its connection broke, it did not die."""
+        for chunk in self._batches.open_chunks:
+            for noted in [noted for noted in chunk.unanswered if noted.id == worker]:
+                chunk.take_back(noted)
+
+    def _stands_still(self, chunk: Chunk) -> bool:
+        """Whether nobody makes progress since the last worker was noted."""
+        return self._pool.answered < chunk.noted and self._batches.are_mostly_missing
 
     # Who may be asked
 
     def may_take(self, worker: Worker, chunk: Chunk) -> bool:
-        """Whether a worker may be asked for what was granted before."""
-        pool = self._pool
-        if chunk.shaken and not (pool.is_settled(worker) and self._may_go_on(worker, chunk)):
-            return False
-        if not (chunk.doubts or chunk.shaken):
-            return not pool.would_hold_up(worker, chunk.batch.reader.stream)
+        """Whether a worker may be granted a chunk that was granted before."""
+        if not (chunk.doubts or chunk.unanswered):
+            return not self._pool.would_hold_up(worker, chunk.batch.reader.stream)
         return self._may_judge(worker, chunk)
 
-    def _may_go_on(self, worker: Worker, chunk: Chunk) -> bool:
-        """A worker of another copy than that whose workers died over it goes on with it, where
-        there is one."""
-        copies = self._pool.copies - chunk.died_at - {doubt.worker.copy for doubt in chunk.doubts}
-        return worker.copy not in chunk.died_at or not copies
-
     def _may_judge(self, worker: Worker, chunk: Chunk) -> bool:
-        """Whether a worker may be asked for a doubted clip: nobody twice, and those of a copy that
-        was asked before only if there are no others."""
+        """Whether a worker may be asked for a clip that something speaks against. No worker is
+        asked twice. Workers of a copy that was asked before are asked if there is no other."""
         asked = [doubt.worker for doubt in chunk.doubts]
         if worker in asked:
             # A file may have changed while it was decoded: then it is as it should be next time.
             alone = all(other in asked for other in self._pool.heard_of)
             tries = [doubt.of_worker for doubt in chunk.doubts if doubt.worker is worker]
             return alone and all(tries) and len(tries) < _TRIES
-        copies = {other.copy for other in asked}
-        return worker.copy not in copies or all(w.copy in copies for w in self._pool.heard_of)
-
-    # Deaths
-
-    def died_over(self, worker: Worker, chunk: Chunk, *, crashed: bool) -> list[Command]:
-        """A worker died over this chunk. Its clips are granted again one by one; one that then
-        goes on killing workers is taken for bad, and its video with it."""
-        if chunk.size > 1:
-            chunk.requeue_one_by_one()
-            return []
-        if not worker.local:
-            self._blamed[worker.id] = chunk
-        chunk.deaths += 1
-        chunk.crashes += crashed
-        if chunk.deaths >= self._deaths or chunk.crashes >= _CRASHES:
-            reason = f"{chunk.deaths} workers died while decoding it"
-            return self._condemn(chunk, 0, reason)
-        chunk.requeue()
-        return []
-
-    def returned(self, worker: WorkerId) -> None:
-        """A remote worker that had died is back: it was the connection that broke."""
-        chunk = self._blamed.pop(worker, None)
-        if chunk is not None and chunk.deaths:
-            chunk.deaths -= 1
-
-    def decoded(self, chunk: Chunk) -> list[Command]:
-        """It was not what killed those that died over it; and who said that it cannot be decoded
-        was wrong."""
-        if chunk.deaths:
-            self._blamed = {who: what for who, what in self._blamed.items() if what is not chunk}
-        commands: list[Command] = []
-        for doubt in chunk.doubts:
-            if not doubt.of_worker:  # that was counted at once
-                commands += self._pool.count_mistake(doubt.worker, doubt.reason)
-        return commands
+        copies = {other.copy for other in (*asked, *chunk.unanswered)}
+        others = self._pool.reliable if chunk.unanswered else self._pool.heard_of
+        return worker.copy not in copies or all(other.copy in copies for other in others)
 
     # What follows
 

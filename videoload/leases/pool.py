@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import chain, count
-from typing import NamedTuple
 
 from videoload.leases.commands import (
     AskStorage,
@@ -36,17 +35,8 @@ _IDLE_TICKS = 12
 # times as many, gets no leases for a while, then for twice as long; after so many pauses, none.
 _MISTAKES, AMENDS = 3, 0.1
 _PAUSE_S, _MAX_PAUSES = 2.0, 5
-_SETTLED_S = 2.0  # a remote worker that dies sooner after it joined was not killed by a clip
+_SETTLED_S = 30.0
 _TICKS = 8  # over which it is averaged whether the line is full: 2 s
-
-
-class _Seniority(NamedTuple):
-    """Of those that take leases: the number of the last one in the oldest quarter, and all their
-    copies; as long as they are the same, which ``roster`` tells."""
-
-    roster: int
-    last: int
-    copies: frozenset[Hashable]
 
 
 class WorkerPool:
@@ -57,6 +47,7 @@ class WorkerPool:
         self.credit = credit
         self.paces = Paces()
         self.now = -math.inf
+        self.answered = -math.inf  # the latest grant of all leases that were answered
         self._stall_s = stall_s
         self._silence_s = silence_s
         self._workers: dict[WorkerId, Worker] = {}
@@ -68,9 +59,6 @@ class WorkerPool:
         self._locals = 0
         self._local_fetches = False
         self._lease_ids = count(1)
-        self._worker_numbers = count()
-        self._roster = 0  # changes with those that take leases
-        self._seniority = _Seniority(-1, -1, frozenset())
         self._ticked: float | None = None
 
     # Who is there
@@ -103,6 +91,15 @@ class WorkerPool:
         """Those that are not silent."""
         return (worker for worker in self._workers.values() if not worker.suspect)
 
+    @property
+    def reliable(self) -> list[Worker]:
+        """Workers that take leases, and are here for half as long as the oldest of them or for
+        `_SETTLED_S`. Those that die and return all the time are not among them."""
+        takers = [worker for worker in self._workers.values() if worker.among is not None]
+        oldest = min((worker.joined for worker in takers), default=self.now)
+        since = max(self.now - _SETTLED_S, (self.now + oldest) / 2)
+        return [worker for worker in takers if worker.joined <= since]
+
     def clock(self, now: float) -> None:
         """The time of what follows."""
         self.now = max(self.now, now)
@@ -114,8 +111,7 @@ class WorkerPool:
         self.clock(now)
         if worker in self._workers:
             return
-        number = next(self._worker_numbers)
-        joined = self._workers[worker] = Worker(worker, local, copy, now, now, number)
+        joined = self._workers[worker] = Worker(worker, local, copy, now, now)
         joined.pace.fetches = self._local_fetches if local else fetches
         self._locals += local
         self._file(joined)
@@ -125,12 +121,9 @@ class WorkerPool:
         gone = self._workers.pop(worker, None)
         if gone is not None:
             self._locals -= gone.local
+            gone.suspect = True
+            self._file(gone)
         return gone
-
-    def strike_off(self, gone: Worker) -> None:
-        """Of one that has left: it takes no more."""
-        gone.suspect = True
-        self._file(gone)
 
     def note_local_fetches(self, *, fetches: bool) -> None:
         """Whether local workers have the files of some stream from another host."""
@@ -174,6 +167,8 @@ class WorkerPool:
         if lease.arrived:
             return
         lease.arrived = True
+        lease.worker.answered = True
+        self.answered = max(self.answered, lease.granted)
         self._measure(lease, decode_s, clip_s, waited_s)
         work_s = min((lease.before + 1) * decode_s, self.now - lease.granted)
         self._line.came(lease.size, self.now, work_s)
@@ -213,17 +208,14 @@ class WorkerPool:
 
     def _file(self, worker: Worker) -> None:
         """Put a worker where it is looked for, after its leases or its silence changed."""
-        took = worker.among is not None
         if worker.among is not None:
             del worker.among[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
-        takes_none = worker.suspect or paused
-        if takes_none:
+        if worker.suspect or paused:
             worker.among = None
         else:
             worker.among = self._row(worker)
             worker.among[worker] = None
-        self._roster += took is takes_none
 
     def _row(self, worker: Worker) -> dict[Worker, None]:
         """Those that hold as many leases as this worker, or that all have what they may."""
@@ -288,6 +280,9 @@ class WorkerPool:
         known.heard = now
         if known.suspect and not known.evicted:
             known.suspect = False
+            for lease in known.leases.values():
+                if lease.chunk is not None:
+                    lease.chunk.take_back(known)
             self._file(known)
 
     def silent(self, now: float) -> list[WorkerId]:
@@ -297,6 +292,15 @@ class WorkerPool:
             for worker in self._workers.values()
             if worker.local and not worker.evicted and now - worker.heard > self._stall_s / 2
         ]
+
+    def silent_at(self) -> list[Lease]:
+        """The leases that remote workers are at which are silent for longer than `stall_s`."""
+        workers = (
+            worker
+            for worker in self._workers.values()
+            if worker.suspect and not worker.local and self.now - worker.heard > self._stall_s
+        )
+        return [lease for worker in workers if (lease := worker.at) is not None]
 
     def look(self, worker: WorkerId, look: Look) -> None:
         """What the kernel tells of a worker in `silent`. Without any look, it counts as hung."""
@@ -365,37 +369,6 @@ class WorkerPool:
         )
 
     # Who is trusted
-
-    def died_of_itself(self, gone: Worker) -> bool:
-        """Whether a remote worker's death tells nothing of the clip that it was at."""
-        if gone.local:
-            return False
-        if self.now - gone.joined < _SETTLED_S:
-            return any(other.number < gone.number for other in self.heard_of)
-        # It was silent, and so are all that read the same files: who killed it for that was wrong.
-        peers = [worker for worker in self._workers.values() if worker.copy == gone.copy]
-        return gone.suspect and bool(peers) and all(w.progressed <= gone.heard for w in peers)
-
-    def is_settled(self, worker: Worker) -> bool:
-        """Whether a worker is here for a while, or for longer than most. Only such a one goes on
-        with what a remote one died over: so those that die by themselves as soon as they are
-        started do not condemn what they are given in turn."""
-        return self.now - worker.joined >= _SETTLED_S or worker.number <= self._seniors.last
-
-    @property
-    def copies(self) -> frozenset[Hashable]:
-        """Those of all that take leases."""
-        return self._seniors.copies
-
-    @property
-    def _seniors(self) -> _Seniority:
-        if self._seniority.roster != self._roster:
-            takers = [other for other in self._workers.values() if other.among is not None]
-            numbers = sorted(other.number for other in takers)
-            last = numbers[max(0, len(numbers) // 4 - 1)] if numbers else -1
-            copies = frozenset(other.copy for other in takers)
-            self._seniority = _Seniority(self._roster, last, copies)
-        return self._seniority
 
     def count_mistake(self, worker: Worker, reason: str, weight: float = 1) -> list[Command]:
         """A worker failed at a clip that others can decode."""

@@ -1,7 +1,25 @@
-"""What the lease table writes down: streams and their readers, batches and the chunks that they are
-split into, leases and the workers that hold them. Pure.
+"""What the lease table writes down: streams and their readers, batches, the chunks that they are
+split into, leases, and the workers that hold them. Pure.
 
-What one of them can do to those that it leads to is here; who does it, and why, is not.
+A *chunk* is a run of consecutive clips of a batch that one lease covers. It is in one of four
+states:
+
+                      granted                    a receiver begins to write
+       WAITING ───────────────────> GRANTED ───────────────────────────────> LANDING
+          ^  ^                       │  │                                     │   │
+          │  └── its workers left, ──┘  │ answered, left out, or              │   │
+          │      died, or are silent    │ split into smaller chunks           │   │
+          │                             v                                     │   │
+          │                            DONE <────── all of it is there ───────┘   │
+          └──────────────── what was announced does not come ─────────────────────┘
+
+    WAITING   it is in a heap of its reader. A silent remote worker may still answer it: then it is
+              DONE, or LANDING.
+    GRANTED   a worker that is heard of has it, or a silent one has time left: see `blame`.
+    LANDING   a receiver writes the answer. All other leases of the chunk are void.
+    DONE      nothing of it is to be decoded any more.
+
+The chunk also notes what speaks against its clips: doubts, and the workers that never answered.
 """
 
 from __future__ import annotations
@@ -9,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from heapq import heappush
 from itertools import count
 
@@ -63,10 +82,10 @@ class Reader:
     again: list[int] = field(default_factory=list)  # heap of steps to open again
     filling: dict[int, Batch] = field(default_factory=dict)
     complete: dict[int, Batch] = field(default_factory=dict)
-    # Chunks to be granted again, by step and the order in which they came to it; and of those the
-    # ones that are not for everybody.
+    # Chunks to be granted again, by step and the order in which they came to it. The accused ones
+    # left workers without an answer.
     orphans: list[tuple[int, int, Chunk]] = field(default_factory=list)
-    shaken: list[tuple[int, int, Chunk]] = field(default_factory=list)
+    accused: list[tuple[int, int, Chunk]] = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: Batch | None = None
     waiting: bool = False
@@ -113,68 +132,85 @@ class Doubt:
     of_worker: bool = False
 
 
+class ChunkState(Enum):
+    """As drawn above."""
+
+    WAITING = auto()
+    GRANTED = auto()
+    LANDING = auto()
+    DONE = auto()
+
+
 @dataclass(eq=False, slots=True)
 class Chunk:
-    """Consecutive clips of a batch, to be decoded by one worker."""
+    """Consecutive clips of a batch that one worker decodes."""
 
     batch: Batch
     first: int
     size: int
-    holders: dict[Lease, None] = field(default_factory=dict)
-    doubts: list[Doubt] = field(default_factory=list)  # of a chunk of one clip
-    deaths: int = 0
-    crashes: int = 0  # deaths that look like a decoder's doing
-    shaken: bool = False  # a remote worker died over it: those that are here for long go on with it
-    died_at: set[Hashable] = field(default_factory=set)  # copies whose workers died over it
-    queued: bool = False  # among its reader's orphans
+    state: ChunkState = ChunkState.GRANTED
+    holders: dict[Lease, None] = field(default_factory=dict)  # the leases whose answers count
+    doubts: list[Doubt] = field(default_factory=list)  # about the only clip
+    unanswered: dict[Worker, None] = field(default_factory=dict)  # never answered it: see `blame`
+    noted: float = -math.inf  # when the last of these was noted
 
     def __post_init__(self) -> None:
         self.batch.chunks[self] = None
 
     @property
     def samples(self) -> list[Sample]:
-        """Those of its clips."""
+        """The samples that its clips are made for."""
         return self.batch.samples[self.first : self.first + self.size]
 
     @property
-    def lands(self) -> bool:
-        """Whether a receiver writes an answer to it now."""
-        return any(lease.lands for lease in self.holders)
-
-    @property
-    def is_written(self) -> bool:
-        """Whether somebody writes into its place, or may: a receiver, or a local worker."""
-        return any(lease.lands or lease.worker.local for lease in self.holders)
-
-    @property
     def waits_in(self) -> list[tuple[int, int, Chunk]]:
-        """The heap for it, when it is to be granted again."""
+        """The heap that it waits in to be granted again."""
         reader = self.batch.reader
-        return reader.shaken if self.shaken else reader.orphans
+        return reader.accused if self.unanswered else reader.orphans
 
     def void_leases(self, but: Lease | None = None) -> None:
-        """What its workers answer counts no more."""
+        """No answer counts any more, except the one to ``but``."""
         for lease in list(self.holders):
             if lease is not but:
                 lease.void()
 
     def requeue(self) -> None:
         """It is to be granted again."""
-        if not self.queued:
-            self.queued = True
-            reader = self.batch.reader
-            heappush(self.waits_in, (self.batch.step, next(reader.orphaned), self))
+        if self.state is not ChunkState.WAITING:
+            self.state = ChunkState.WAITING
+            self._push()
 
     def requeue_if_abandoned(self) -> None:
-        """If no worker that is heard of works on it, it goes to the next one."""
-        if all(lease.worker.suspect for lease in self.holders):
+        """It is to be granted again, unless a worker that is heard of has it, or one is tried."""
+        held = any(not lease.worker.suspect or self._tries(lease) for lease in self.holders)
+        if self.state is ChunkState.GRANTED and not held:
             self.requeue()
 
+    def note(self, worker: Worker, now: float) -> None:
+        """A worker was at it, was alive, and never answered."""
+        self.unanswered[worker] = None
+        self.noted = now
+        if self.state is ChunkState.WAITING:
+            self._push()
+
+    def take_back(self, worker: Worker) -> None:
+        """This worker may answer after all."""
+        if worker in self.unanswered:
+            del self.unanswered[worker]
+            if self.state is ChunkState.WAITING:
+                self._push()
+
+    def acquit(self) -> None:
+        """It has other samples now, and nothing speaks against them."""
+        self.doubts.clear()
+        for worker in list(self.unanswered):
+            self.take_back(worker)
+
     def single_out(self, at: int) -> Chunk:
-        """A chunk of clip ``at`` alone; the others are granted again as they are."""
+        """A chunk of clip ``at`` alone; the other clips are granted again as they are."""
         if self.size == 1:
             return self
-        self.batch.chunks.pop(self, None)
+        self._end()
         one = Chunk(self.batch, self.first + at, 1)
         for first, last in ((0, at), (at + 1, self.size)):
             if first < last:
@@ -182,17 +218,25 @@ class Chunk:
         return one
 
     def requeue_one_by_one(self) -> None:
-        """Its clips are to be granted again, each for itself."""
-        self.batch.chunks.pop(self, None)
+        """Its clips are to be granted again, each in a chunk of its own."""
+        self._end()
         for row in range(self.first, self.first + self.size):
-            Chunk(self.batch, row, 1, shaken=self.shaken, died_at=set(self.died_at)).requeue()
+            one = Chunk(self.batch, row, 1, unanswered=dict(self.unanswered), noted=self.noted)
+            one.requeue()
 
-    def acquit(self) -> None:
-        """It has other samples now: what was said of it is not of these."""
-        self.deaths = self.crashes = 0
-        self.shaken = False
-        self.died_at.clear()
-        self.doubts.clear()
+    def _end(self) -> None:
+        self.void_leases()
+        self.batch.chunks.pop(self, None)
+        self.state = ChunkState.DONE
+
+    def _push(self) -> None:
+        """Put it into its heap. What it leaves in the other one is passed over there."""
+        heappush(self.waits_in, (self.batch.step, next(self.batch.reader.orphaned), self))
+
+    def _tries(self, lease: Lease) -> bool:
+        """Whether this worker, if silent, is given time to answer, and the others wait for that."""
+        is_new = lease.granted >= self.noted and lease.worker not in self.unanswered
+        return bool(self.unanswered) and is_new and lease is lease.worker.at
 
 
 @dataclass(eq=False, slots=True)
@@ -237,7 +281,6 @@ class Worker:
     copy: Hashable  # which copy of the videos it reads; None: the trainer's own
     heard: float
     joined: float
-    number: int  # in the order in which they joined
     leases: dict[int, Lease] = field(default_factory=dict)
     among: dict[Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
@@ -246,6 +289,7 @@ class Worker:
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
     idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
+    answered: bool = False  # any lease
     mistakes: float = 0.0  # clips that it failed at and others did not, less what it did well
     pauses: int = 0
     paused_until: float = -math.inf
@@ -254,3 +298,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.pace = Pace(local=self.local)
+
+    @property
+    def at(self) -> Lease | None:
+        """The lease that it works on: it answers them in the order in which they were granted."""
+        return next((lease for lease in self.leases.values() if not lease.lands), None)

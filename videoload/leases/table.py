@@ -32,10 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.leases.batches import Batches
-from videoload.leases.blame import DEATHS, Blame
+from videoload.leases.blame import Blame
 from videoload.leases.commands import Command, Grant, WorkerId
 from videoload.leases.pool import AMENDS, WorkerPool
-from videoload.leases.records import Batch, Chunk, Doubt, Lease, Reader, Stream, Worker
+from videoload.leases.records import Batch, Chunk, ChunkState, Doubt, Lease, Reader, Stream, Worker
 from videoload.leases.silence import Look
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -57,17 +57,15 @@ _LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: i
 class LeaseTable:
     """The state of one client: streams, their slots, and the workers."""
 
-    def __init__(
-        self, *, credit: int, stall_s: float, silence_s: float, deaths: int = DEATHS
-    ) -> None:
-        """``credit``: leases that a worker holds at once, next door. ``stall_s``: a local worker
-        silent for so long is killed. ``silence_s``: the leases of a remote one silent for so long
-        go to others. ``deaths``: a clip that, alone in its lease, so many workers died over is
-        taken for bad."""
+    def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
+        """``credit``: leases that a worker next door holds at once. ``silence_s``: the leases of a
+        remote worker that is silent for so long go to others. ``stall_s``: a worker that is silent
+        for so long is at a clip that hangs, unless something else explains it. A local one is
+        killed."""
         self._pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches()
         self._streams = self._batches.streams
-        self._blame = Blame(self._pool, self._batches, deaths)
+        self._blame = Blame(self._pool, self._batches)
         self._landing: dict[int, Lease] = {}
 
     @property
@@ -188,44 +186,28 @@ class LeaseTable:
             self._pool.sends(known, now)
 
     def worker_left(
-        self,
-        worker: WorkerId,
-        *,
-        died: bool,
-        crashed: bool = False,
-        at_work: int | None = None,
+        self, worker: WorkerId, *, died: bool, at_work: int | None = None
     ) -> list[Command]:
         """A worker has ended: a local one is reaped, a remote one sent BYE or cannot be reached.
-        ``died``: the lease that it was at may be what killed it. ``at_work``: which one that was, 0
-        if none; if not known, it is taken for the first one that it has not answered."""
+        ``died``: it said no BYE, so the lease that it was at may have ended it. ``at_work``: the
+        number of that lease, 0 if it was at none, None if nobody knows."""
         gone = self._pool.leave(worker)
         if gone is None:
             return []
-        said_bye = not died
-        if gone.evicted:
-            died = crashed = died and not gone.silence.blameless
-        died = died and not self._pool.died_of_itself(gone)
-        self._pool.strike_off(gone)
         commands: list[Command] = []
-        leases = [lease for lease in gone.leases.values() if not lease.lands]
-        at = next(iter(leases), None) if at_work is None else gone.leases.get(at_work)
-        for lease in leases:
+        at = gone.at if at_work is None else gone.leases.get(at_work)
+        if died and at is not None and not (gone.evicted and gone.silence.blameless):
+            commands += self._blame.never_answered(at)
+        for lease in [lease for lease in gone.leases.values() if not lease.lands]:
             chunk = lease.chunk
             self._pool.settle(lease)
-            if chunk is None:
-                continue
-            if lease is at and not gone.local and not said_bye:
-                chunk.shaken = True
-                chunk.died_at.add(gone.copy)
-            if lease is at and died and not chunk.holders:
-                commands += self._blame.died_over(gone, chunk, crashed=crashed)
-            else:
+            if chunk is not None:
                 chunk.requeue_if_abandoned()
         return commands + self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
-        """A remote worker that had `worker_left` is back under another name: it was the connection
-        that broke, so the clip that it was at is not to blame."""
+        """A remote worker that had `worker_left` is back under another name: its connection broke,
+        so the clip that it was at is not to blame."""
         self._blame.returned(worker)
 
     def storage_answered(self, worker: WorkerId) -> None:
@@ -247,6 +229,8 @@ class LeaseTable:
         ones to others, and has those admitted anew that are alive and idle while they hold leases:
         a lease or its answer was lost on the way."""
         commands = self._pool.tick(now)
+        for lease in self._pool.silent_at():
+            commands += self._blame.never_answered(lease)
         for stream in self._streams.values():
             commands += self._batches.pass_turn(stream)
             if stream.owner is not None:
@@ -288,6 +272,7 @@ class LeaseTable:
         if found is None or found.chunk is None:
             return None
         found.chunk.void_leases(but=found)
+        found.chunk.state = ChunkState.LANDING
         found.lands = True
         self._landing[lease] = found
         return place
@@ -299,9 +284,11 @@ class LeaseTable:
         found = self._landing.pop(lease)
         found.lands = False
         is_here = self._pool.is_here(found.worker)
+        chunk = found.chunk
+        if chunk is not None:
+            chunk.state = ChunkState.GRANTED
         if whole and is_here:
             return []
-        chunk = found.chunk
         self._pool.settle(found)
         if chunk is not None:
             chunk.requeue_if_abandoned()
@@ -384,7 +371,7 @@ class LeaseTable:
             if chunk is not None:
                 commands.append(self._grant_to(worker, chunk))
             elif self._pool.is_slow(worker) or any(
-                reader.orphans or reader.shaken or self._is_for_free(worker, reader)
+                reader.orphans or reader.accused or self._is_for_free(worker, reader)
                 for reader in self._batches.by_need
             ):
                 passed_over.add(worker)
@@ -416,10 +403,10 @@ class LeaseTable:
 
     def _is_late(self, chunk: Chunk) -> bool:
         """Whether one remote worker has it, for much longer than it should take."""
-        if len(chunk.holders) != 1 or chunk.queued or chunk.doubts or chunk.shaken:
+        if chunk.state is not ChunkState.GRANTED or chunk.doubts or chunk.unanswered:
             return False
-        [lease] = chunk.holders
-        if lease.worker.local or lease.lands:
+        lease, *others = chunk.holders
+        if others or lease.worker.local:
             return False
         due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self._pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self._pool.credit)
@@ -427,21 +414,31 @@ class LeaseTable:
         return self._pool.now - lease.granted > late_s
 
     def _next_chunk(self, worker: Worker) -> Chunk | None:
-        for reader in self._batches.by_need:
-            if (orphan := self._next_orphan(reader, worker)) is not None:
-                return orphan
-            if self._pool.would_hold_up(worker, reader.stream) or self._is_for_free(worker, reader):
-                continue
-            batch = reader.splitting or self._batches.open(reader)
-            if batch is None:
-                continue
-            size = min(self._chunk_size(batch, worker), len(batch.samples) - batch.next_row)
-            batch.choose_substitutes(batch.next_row, size)
-            chunk = Chunk(batch, batch.next_row, size)
-            batch.next_row += size
-            reader.splitting = batch if batch.next_row < len(batch.samples) else None
-            return chunk
+        readers = self._batches.by_need
+        may_try = any(reader.accused for reader in readers) and worker in self._pool.reliable
+        for reader in readers:
+            accused = reader.accused if may_try and worker.answered else []
+            chunk = self._next_of(accused, worker) or self._next_of(reader.orphans, worker)
+            if (chunk := chunk or self._split(reader, worker)) is not None:
+                return chunk
+        for reader in readers if may_try else ():  # nothing else is left
+            if (chunk := self._next_of(reader.accused, worker)) is not None:
+                return chunk
         return None
+
+    def _split(self, reader: Reader, worker: Worker) -> Chunk | None:
+        """The next clips of a reader that no worker was granted yet."""
+        if self._pool.would_hold_up(worker, reader.stream) or self._is_for_free(worker, reader):
+            return None
+        batch = reader.splitting or self._batches.open(reader)
+        if batch is None:
+            return None
+        size = min(self._chunk_size(batch, worker), len(batch.samples) - batch.next_row)
+        batch.choose_substitutes(batch.next_row, size)
+        chunk = Chunk(batch, batch.next_row, size)
+        batch.next_row += size
+        reader.splitting = batch if batch.next_row < len(batch.samples) else None
+        return chunk
 
     def _is_for_free(self, worker: Worker, reader: Reader) -> bool:
         """Whether what is left of a reader are its last leases, which take long, and the worker is
@@ -456,34 +453,25 @@ class LeaseTable:
             left += len(reader.splitting.samples) - reader.splitting.next_row
         return _LEASE_S <= size * stream.clip_s < math.inf and left <= _LAST * workers * size
 
-    def _next_orphan(self, reader: Reader, worker: Worker) -> Chunk | None:
-        """A chunk that was granted before, and may be granted to this worker."""
-        found = None
-        if reader.shaken and self._pool.is_settled(worker):
-            found = self._next_of(reader.shaken, worker)
-        return found or self._next_of(reader.orphans, worker)
-
     def _next_of(self, heap: list[tuple[int, int, Chunk]], worker: Worker) -> Chunk | None:
+        """A chunk that was granted before, and may be granted to this worker."""
         kept: list[tuple[int, int, Chunk]] = []
         found = None
         while heap and found is None and len(kept) < _TRIED_ORPHANS:
             orphan = heappop(heap)
             chunk = orphan[2]
-            if chunk not in chunk.batch.chunks:
-                continue
-            if chunk.lands:
-                chunk.queued = False
+            if chunk.state is not ChunkState.WAITING or chunk.waits_in is not heap:
                 continue
             samples = chunk.samples
             if not chunk.holders:  # else an answer may come for the samples as they are
                 chunk.batch.choose_substitutes(chunk.first, chunk.size)
             if samples != chunk.samples:
                 chunk.acquit()
-            if not self._blame.may_take(worker, chunk):
+            if self._blame.may_take(worker, chunk):
+                chunk.state = ChunkState.GRANTED
+                found = chunk
+            else:
                 kept.append(orphan)
-                continue
-            chunk.queued = False
-            found = chunk
         for orphan in kept:
             heappush(orphan[2].waits_in, orphan)
         return found

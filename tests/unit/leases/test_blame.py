@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.desk import Desk, Given, Seen, given, grants, passed_over
+from tests.support.desk import STALL_S, Desk, Given, Seen, given, grants, passed_over
 from videoload.errors import SpecError, TooManyBadVideos, TransformError, VideoError
 from videoload.leases.commands import (
     Dismiss,
@@ -288,44 +288,50 @@ def test_a_stopped_stream_gets_its_slots_back() -> None:
     assert sorted(free) == [0, 1, 2, 3]
 
 
-# Videos that kill
+# Clips that are never answered
 
 
-def test_the_piece_that_a_worker_died_over_is_granted_again_clip_by_clip() -> None:
+def kill(desk: Desk, *workers: str) -> list[Seen]:
+    """One after the other, these workers come, begin with the chunk that is first in line, and
+    die."""
+    commands: list[Seen] = []
+    for worker in workers:
+        desk.join(worker)
+        commands = desk.die(worker)
+    return commands
+
+
+def named(desk: Desk) -> list[str]:
+    return [video.path for video in desk.quarantines[0].videos]
+
+
+def test_the_chunk_that_a_worker_died_over_is_granted_again_clip_by_clip() -> None:
     desk = Desk("A")
     desk.start(steps=range(2))
     desk.die("A")
     leases = desk.decode_all(*desk.join("B"))
     assert [(g.slot, g.first, len(g.samples)) for g in leases] == [
+        (1, 0, 4),  # that was waiting, not at work; and a new worker begins with it
         (0, 0, 1), (0, 1, 1), (0, 2, 1), (0, 3, 1),
-        (1, 0, 4),  # that was waiting, not at work
     ]  # fmt: skip
     assert [desk.ready[10, step].samples for step in range(2)] == [
         tuple(desk.plans[0][step]) for step in range(2)
     ]
 
 
-def kill_over_and_over(desk: Desk, times: int) -> list[Seen]:
-    """So many local workers come, begin with the chunk that is first in line, and die."""
-    commands: list[Seen] = []
-    for i in range(times):
-        desk.join(f"W{i}")
-        commands = desk.die(f"W{i}")
-    return commands
-
-
-def test_a_clip_that_killed_two_workers_is_taken_for_bad() -> None:
+@pytest.mark.parametrize("workers", ["ABC", "abc", "AbC"])
+def test_a_clip_that_three_workers_died_over_is_bad(workers: str) -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
-    kill_over_and_over(desk, 1)
-    assert desk.quarantines[0].videos == []
-    kill_over_and_over(desk, 1)
-    assert desk.quarantines[0].videos == [("v0.avi", "2 workers died while decoding it")]
-    [again] = grants(desk.join("A"))
+    kill(desk, *workers[:2])
+    assert named(desk) == []
+    kill(desk, workers[2])
+    assert desk.quarantines[0].videos == [("v0.avi", "3 workers died or hung while decoding it")]
+    [again] = grants(desk.join("D"))
     assert again.samples == (desk.plans[0].substitute(desk.plans[0][0][0]),)
 
 
-def test_in_a_piece_of_many_only_the_clip_that_kills_is_taken_for_bad() -> None:
+def test_of_a_chunk_only_the_clip_that_kills_is_bad() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     for turn in range(20):
@@ -336,29 +342,88 @@ def test_in_a_piece_of_many_only_the_clip_that_kills_is_taken_for_bad() -> None:
         if not queue:
             break
         desk.die(worker)
-    assert turn == 3  # one for the whole chunk, which proves nothing, and two for the clip alone
-    assert desk.quarantines[0].videos == [("v2.avi", "2 workers died while decoding it")]
+    assert turn == 3  # one died over the whole chunk, and two over the clip alone
+    assert named(desk) == ["v2.avi"]
     assert [s.attempt for s in desk.ready[10, 0].samples] == [0, 0, 1, 0]
+
+
+def test_a_remote_worker_that_is_silent_for_long_counts_though_others_hold_the_clip() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    desk.join("a", "b", "c", "d", "e", "f", "g", "h")
+    desk.wait(3 * STALL_S + 1)
+    assert named(desk) == []
+    desk = Desk("idle", batch=1, credit=1)
+    desk.start(steps=range(2))  # one that is at work on the other batch is heard
+    names = [f"w{number}" for number in range(9)]
+    desk.join(*names)
+    silent: list[str] = []
+    for _ in range(4 * 40):
+        held = {w for w in names if desk.table.held(w)}
+        silent += held - set(silent)
+        desk.wait(0.25, "idle", *(w for w in names if w not in silent))
+        if named(desk):
+            break
+    assert named(desk) == ["v1.avi"]
+    assert desk.now <= 3 * STALL_S + 3
+    assert len(silent) < 9, "while it is tried, it is passed on to nobody"
+
+
+def test_the_death_of_a_silent_worker_adds_nothing_to_its_silence() -> None:
+    desk = Desk("a", batch=1)
+    desk.start(steps=range(1))
+    desk.wait(STALL_S + 1)
+    desk.die("a")
+    kill(desk, "b")
+    assert named(desk) == []
+    kill(desk, "c")
+    assert named(desk) == ["v0.avi"]
+
+
+def test_workers_that_had_a_clip_before_the_last_one_was_noted_add_nothing() -> None:
+    """A clip that takes 14 s: the first worker that had it answers after all."""
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    [first] = grants(desk.join("a"))
+    desk.wait(2.5)
+    desk.join("b")
+    desk.wait(2.5)
+    desk.join("c")
+    desk.wait(9)
+    assert named(desk) == []
+    desk.table.heard("a", desk.now)
+    assert given(desk.answer(first)) == [Given(10, 0, 0)]
+
+
+def test_a_worker_that_is_heard_again_takes_its_silence_back() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for worker in "abcdefgh":
+        desk.join(worker)
+        desk.wait(STALL_S + 1)
+        desk.table.heard(worker, desk.now)
+        desk.leave(worker)
+    assert named(desk) == []
 
 
 def test_a_stand_in_is_not_blamed_for_the_deaths_before_it() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
-    kill_over_and_over(desk, 3)
-    assert len(desk.quarantines[0].videos) == 1
-    kill_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 2
+    kill(desk, *"ABC", *"DE")
+    assert len(named(desk)) == 1
+    kill(desk, "F")
+    assert len(named(desk)) == 2
 
 
 def test_what_stands_in_for_a_video_found_bad_elsewhere_is_not_blamed_either() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
-    kill_over_and_over(desk, 1)
+    kill(desk, "A", "B")
     desk.quarantines[0].add(0, "found elsewhere")
-    kill_over_and_over(desk, 1)
+    kill(desk, "C", "D")
     assert desk.quarantines[0].videos == [("v0.avi", "found elsewhere")]
-    kill_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 2
+    kill(desk, "E")
+    assert len(named(desk)) == 2
 
 
 def test_workers_that_say_bye_blame_nothing() -> None:
@@ -367,24 +432,16 @@ def test_workers_that_say_bye_blame_nothing() -> None:
     for i in range(9):
         desk.join(f"W{i}")
         desk.leave(f"W{i}")
-    assert desk.quarantines[0].videos == []
-
-
-def test_only_the_lease_at_work_is_blamed_for_a_death() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(2))
-    kill_over_and_over(desk, 2)
-    assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
+    assert named(desk) == []
 
 
 def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(2))
-    for number in range(2):
-        first, second = grants(desk.join(f"W{number}"))
-        assert [lease.samples[0].video for lease in (first, second)] == [0, 1]
-        desk.table.worker_left(f"W{number}", died=True, crashed=True, at_work=second.lease)
-    assert [path for path, _ in desk.quarantines[0].videos] == ["v1.avi"]
+    for worker in "ABC":
+        [second] = [g for g in grants(desk.join(worker)) if g.samples[0].video == 1]
+        desk.table.worker_left(worker, died=True, at_work=second.lease)
+    assert named(desk) == ["v1.avi"]
 
 
 def test_a_worker_that_dies_between_two_leases_blames_neither() -> None:
@@ -392,8 +449,8 @@ def test_a_worker_that_dies_between_two_leases_blames_neither() -> None:
     desk.start(steps=range(2))
     for number in range(4):
         assert len(grants(desk.join(f"W{number}"))) == 2
-        desk.table.worker_left(f"W{number}", died=True, crashed=True, at_work=0)
-    assert desk.quarantines[0].videos == []
+        desk.table.worker_left(f"W{number}", died=True, at_work=0)
+    assert named(desk) == []
 
 
 def test_a_death_over_a_void_lease_blames_nothing() -> None:
@@ -401,9 +458,9 @@ def test_a_death_over_a_void_lease_blames_nothing() -> None:
     desk.start(10)
     desk.end(10)
     desk.start(11)
-    kill_over_and_over(desk, 1)
+    kill(desk, "A", "B")
     desk.die("W")  # it was at work for reader 10
-    assert desk.quarantines[0].videos == []
+    assert named(desk) == []
 
 
 def test_a_death_over_a_void_lease_does_not_blame_the_next_one_either() -> None:
@@ -415,163 +472,110 @@ def test_a_death_over_a_void_lease_does_not_blame_the_next_one_either() -> None:
     assert [len(lease.samples) for lease in grants(desk.join("A"))] == [4, 4]
 
 
-def test_a_piece_that_another_worker_has_as_well_is_not_blamed() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    for i in range(4):
-        desk.join(f"w{i}")
-        desk.wait(3)
-    assert [desk.die(f"w{i}") for i in range(3)] == [[], [], []]
-    assert desk.quarantines[0].videos == []
+# Workers that die for a reason of their own
 
 
-def crash_over_and_over(desk: Desk, times: int) -> None:
-    """As above, but the deaths look like a decoder's doing."""
-    for i in range(times):
-        desk.join(f"C{i}")
-        desk.table.worker_left(f"C{i}", died=True, crashed=True)
+def test_a_worker_that_has_answered_nothing_begins_with_other_clips() -> None:
+    desk = Desk("A", batch=1)
+    desk.start(steps=range(4))
+    desk.die("A")
+    first, second = grants(desk.join("B"))
+    assert [lease.samples[0].video for lease in (first, second)] == [1, 2]
+    [third] = grants(desk.answer(first))
+    assert third.samples[0].video == 0, "it has answered by now"
 
 
-def test_two_crashes_are_enough_whatever_is_allowed_of_other_deaths() -> None:
-    desk = Desk(batch=1, deaths=4)
-    desk.start(steps=range(1))
-    crash_over_and_over(desk, 1)
-    kill_over_and_over(desk, 1)
-    assert desk.quarantines[0].videos == []
-    crash_over_and_over(desk, 1)
-    assert desk.quarantines[0].videos == [("v0.avi", "3 workers died while decoding it")]
+def test_a_clip_over_which_one_died_goes_to_a_worker_that_is_here_for_long() -> None:
+    desk = Desk("good", batch=1, credit=1)
+    desk.wait(1, "good")
+    held = grants(desk.start(steps=range(8)))
+    for _ in range(3):
+        held = grants(desk.answer(*held))
+    for number in range(20):
+        kill(desk, f"W{number}")
+    assert desk.join("new") == [], "the others died over all that was left"
+    assert [lease.worker for lease in desk.decode_all(*held)][1:] == ["good"] * 4
+    assert named(desk) == []
 
 
-def test_a_crash_is_a_death_as_well() -> None:
-    desk = Desk(batch=1, deaths=3)
-    desk.start(steps=range(1))
-    crash_over_and_over(desk, 1)
-    kill_over_and_over(desk, 1)
-    assert desk.quarantines[0].videos == []
-    kill_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 1
-
-
-def test_a_stand_in_is_not_blamed_for_the_crashes_before_it() -> None:
-    desk = Desk(batch=1, deaths=9)
-    desk.start(steps=range(1))
-    crash_over_and_over(desk, 3)
-    assert len(desk.quarantines[0].videos) == 1
-    desk.quarantines[0].add(394, "the stand-in, found elsewhere")
-    crash_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 2
-    crash_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 3
-
-
-def test_a_crash_over_many_clips_proves_nothing() -> None:
-    desk = Desk(credit=9, deaths=9)
-    desk.start(steps=range(1))
-    crash_over_and_over(desk, 2)  # the first over all four of them
-    assert desk.quarantines[0].videos == []
-    crash_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 1
-
-
-def cut_off(desk: Desk, worker: str) -> None:
-    """A remote worker takes the first chunk, and then it cannot be reached any more."""
-    desk.join(worker)
-    desk.die(worker)
+def test_a_clip_over_which_one_died_goes_to_another_copy_if_there_is_one() -> None:
+    desk = Desk("a:1", "b:1", "c:2", batch=1, credit=1)
+    first, second, third = grants(desk.start(steps=range(5)))
+    fourth, fifth = grants(desk.answer(second, third))
+    desk.die("a:1")
+    assert grants(desk.answer(fourth)) == [], "b:1 reads the same copy"
+    assert [lease.samples for lease in grants(desk.answer(fifth))] == [first.samples]
 
 
 def test_a_clip_is_not_blamed_for_a_line_that_broke() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for i in range(10):
-        cut_off(desk, f"w{i}")
+        kill(desk, f"w{i}")
         desk.table.worker_returned(f"w{i}")
-    assert desk.quarantines[0].videos == []
-    cut_off(desk, "x")
-    assert desk.quarantines[0].videos == []
-    cut_off(desk, "y")
-    assert len(desk.quarantines[0].videos) == 1
+    assert named(desk) == []
+    kill(desk, "x", "y")
+    assert named(desk) == []
+    kill(desk, "z")
+    assert len(named(desk)) == 1
 
 
 def test_a_worker_that_returns_takes_no_more_than_its_own_death_back() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
-    cut_off(desk, "a")
+    kill(desk, "a", "b")
+    for worker in "aaz":
+        desk.table.worker_returned(worker)
+    kill(desk, "c")
+    assert named(desk) == []
     desk.table.worker_returned("a")
-    desk.table.worker_returned("a")
-    desk.table.worker_returned("z")
-    cut_off(desk, "b")
-    assert desk.quarantines[0].videos == []
-    desk.table.worker_returned("a")
-    cut_off(desk, "c")
-    assert len(desk.quarantines[0].videos) == 1
+    kill(desk, "d")
+    assert len(named(desk)) == 1
 
 
 def test_a_worker_that_returns_too_late_blames_the_stand_in_no_less() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
-    cut_off(desk, "a")
-    cut_off(desk, "b")
-    assert len(desk.quarantines[0].videos) == 1
+    kill(desk, "a", "b", "c")
+    assert len(named(desk)) == 1
     desk.table.worker_returned("a")  # there is nothing to take back any more
-    cut_off(desk, "c")
-    assert len(desk.quarantines[0].videos) == 1
-    cut_off(desk, "d")
-    assert len(desk.quarantines[0].videos) == 2
+    kill(desk, "d", "e")
+    assert len(named(desk)) == 1
+    kill(desk, "f")
+    assert len(named(desk)) == 2
 
 
-def test_of_two_deaths_only_the_one_that_was_none_is_taken_back() -> None:
-    desk = Desk(batch=1, deaths=3)
-    desk.start(steps=range(1))
-    cut_off(desk, "a")
-    cut_off(desk, "b")
-    desk.table.worker_returned("a")
-    kill_over_and_over(desk, 1)
-    assert desk.quarantines[0].videos == []
-    kill_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 1
+def test_remote_workers_that_die_over_all_that_is_open_blame_nothing() -> None:
+    desk = Desk(batch=1, slots=4)
+    desk.start(steps=range(4))
+    for number in range(50):
+        desk.now += 1
+        desk.table.clock(desk.now)
+        kill(desk, f"w{number}")
+    assert named(desk) == []
 
 
-def test_what_was_answered_takes_no_blame_from_others() -> None:
-    desk = Desk(batch=1, credit=1)
-    desk.start(steps=range(2))
-    cut_off(desk, "a")  # over step 0
-    [first] = grants(desk.join("c"))
-    desk.join("b")  # over step 1
-    desk.wait(3, "b", "c")  # not as soon as it is started
-    desk.die("b")
-    [second] = grants(desk.answer(first))
-    assert list(desk.table._blame._blamed) == ["b"]  # step 0 killed nobody
-    desk.table.worker_returned("b")
-    assert second.worker == "c"
-    desk.die("c")
-    assert desk.quarantines[0].videos == []
+def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> None:
+    desk = Desk("good", batch=1, slots=4)
+    first, second = grants(desk.start(steps=range(4)))
+    assert first.samples[0].video == 0
+    left = grants(desk.answer(second))
+    while left:
+        left += grants(desk.answer(left.pop()))
+    desk.die("good")
+    for worker in "bc":
+        desk.now += 1
+        desk.table.clock(desk.now)
+        kill(desk, worker)
+    assert named(desk) == ["v0.avi"]
 
 
-def test_a_local_worker_does_not_return() -> None:
-    desk = Desk(batch=1)
-    desk.start(steps=range(1))
-    kill_over_and_over(desk, 1)
-    desk.table.worker_returned("W0")
-    kill_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 1
-
-
-@pytest.mark.parametrize("deaths", [1, 3])
-def test_so_many_deaths_as_the_table_is_told_blame_a_clip(deaths: int) -> None:
-    desk = Desk(deaths=deaths, batch=1)
-    desk.start(steps=range(1))
-    kill_over_and_over(desk, deaths - 1)
-    assert desk.quarantines[0].videos == []
-    kill_over_and_over(desk, 1)
-    assert len(desk.quarantines[0].videos) == 1
-
-
-def test_too_many_deaths_stop_the_stream() -> None:
-    desk = Desk(batch=1, on_error="raise")
+def test_too_many_of_them_stop_the_stream() -> None:
+    desk = Desk(batch=1, slots=1, on_error="raise")
     desk.start()
-    commands = kill_over_and_over(desk, 2)
+    commands = kill(desk, "A", "B", "C")
     assert isinstance(stop_of(commands).error, VideoError)
-    assert sorted(desk.table._streams[0].free) == list(range(8))
+    assert desk.table._streams[0].free == [0]
 
 
 # One worker's word

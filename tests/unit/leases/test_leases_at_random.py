@@ -31,6 +31,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from videoload.catalog.catalog import Catalog
 from videoload.errors import SpecError, TooManyBadVideos
 from videoload.leases.commands import Command, Evict, Grant, Ready, Recall, Stop
+from videoload.leases.records import ChunkState
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Plan, Sample
@@ -138,7 +139,7 @@ class World:
 
     def __init__(self, credit: int) -> None:
         self.credit = credit
-        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S, deaths=2)
+        self.table = LeaseTable(credit=credit, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = self.ticked = 0.0
         self.streams: list[Stream] = []
         self.readers: dict[int, Reader] = {}
@@ -297,8 +298,8 @@ class World:
     def come_back(self, worker: Fellow) -> None:
         """A remote worker was only cut off, and says HELLO again."""
         self.gone.remove(worker)
-        self.join(local=False)
         self.table.worker_returned(worker.name)
+        self.join(local=False)
 
     def die(self, worker: Fellow) -> None:
         """A local one is still to be reaped; a remote one cannot be reached any more."""
@@ -306,11 +307,11 @@ class World:
         if not worker.local:
             self.leave(worker, died=True)
 
-    def leave(self, worker: Fellow, *, died: bool, crashed: bool = False) -> None:
+    def leave(self, worker: Fellow, *, died: bool) -> None:
         worker.alive = False
         del self.workers[worker.name]
         self.gone.append(worker)
-        self.obey(self.table.worker_left(worker.name, died=died, crashed=crashed))
+        self.obey(self.table.worker_left(worker.name, died=died))
 
     # Time
 
@@ -472,11 +473,10 @@ class World:
                 continue
             assert not any(
                 self.table._blame.may_take(worker, chunk)
-                for _, _, chunk in [*reader.orphans, *reader.shaken]
-                if chunk in chunk.batch.chunks and not chunk.lands
+                for _, _, chunk in [*reader.orphans, *reader.accused]
+                if chunk.state is ChunkState.WAITING
                 for worker in room
-                # Who has become old enough for them since, is given them at the next tick.
-                if not chunk.shaken or self.ticked - worker.joined >= 2.0
+                if not chunk.unanswered or worker in self.table._pool.reliable
             )
             if all(self.table._is_for_free(worker, reader) for worker in room):
                 continue
@@ -712,7 +712,7 @@ class Play:
     def a_dead_worker_is_reaped(self) -> None:
         dead = [w for w in self.world.workers.values() if w.sentenced or not w.alive]
         if dead:
-            self.world.leave(self.one_of(dead), died=True, crashed=self.draw(2) == 0)
+            self.world.leave(self.one_of(dead), died=True)
 
     def a_worker_says_bye(self) -> None:
         if self.workers():

@@ -3,188 +3,12 @@ counted."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from heapq import heappop, heappush
 from itertools import count, pairwise
 
-import numpy as np
 import pytest
 
-from videoload.catalog.catalog import Catalog
-from videoload.leases.commands import Command, Grant, Ready
-from videoload.leases.table import LeaseTable
-from videoload.plan.options import StreamOptions
-from videoload.plan.plan import Plan
-from videoload.plan.quarantine import Quarantine
-
-_BEAT_S = 0.25
-_VIDEOS = 800
-_CLIP_BYTES = 2_400_000
-
-
-@dataclass(eq=False)
-class Hand:
-    """A worker: a clip takes it ``clip_s(now)``; it works on one lease while others wait."""
-
-    name: str
-    local: bool
-    clip_s: Callable[[float], float]
-    leases: list[Grant] = field(default_factory=list)
-    begun: float = 0.0
-    frames: int = 0
-    clips: int = 0
-    trip_s: float = 0.0  # what a lease takes more than its clips
-    cut_until: float = 0.0  # nothing of it comes
-    away_s: float = 0.0  # what its messages take there and back
-    sending: int = 0  # answers of it that wait for the line
-
-
-class Shop:
-    """A table, its workers, and consumers that take each batch as soon as it is there. All workers
-    that are not local share a line, of so many clips a second."""
-
-    def __init__(
-        self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf
-    ) -> None:
-        self.table = LeaseTable(credit=2, stall_s=10.0, silence_s=2.0)
-        self.now = 0.0
-        self.hands: dict[str, Hand] = {}
-        self.taken: list[tuple[float, int]] = []  # when, and of which reader
-        self._ordered, self._batch, self._slots = ordered, batch, slots
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = count()
-        self.quarantines: dict[int, Quarantine] = {}
-        self.deadly = -1  # a video that kills who decodes it
-        self.line = line
-        self._line_free = 0.0
-        self.granted = 0
-        self.after(_BEAT_S, self._tick)
-
-    def hire(
-        self,
-        name: str,
-        clip_s: float | Callable[[float], float],
-        *,
-        local: bool,
-        away_s: float = 0.0,
-    ) -> None:
-        """A worker joins."""
-        takes = clip_s if callable(clip_s) else lambda now: clip_s
-        self.hands[name] = Hand(name, local, takes, away_s=away_s)
-        self._obey(self.table.worker_joined(name, local=local, now=self.now))
-
-        def greet() -> None:
-            self.table.heard(name, self.now, 0)
-
-        self.after(away_s, greet)
-
-    def read(self, reader: int = 0) -> None:
-        """A consumer begins to read a stream of its own."""
-        options = StreamOptions(
-            self._batch, False, 0, (0, 1), False, self._ordered, "substitute", 0.01
-        )
-        plan = Plan(_VIDEOS, 1, options)
-        catalog = Catalog([f"{i}.avi" for i in range(_VIDEOS)], [0] * _VIDEOS, ["class"])
-        self.quarantines[reader] = Quarantine(catalog, plan, options)
-        self.table.add_stream(
-            reader, plan, self.quarantines[reader],
-            clip_frames=2, slots=self._slots, ordered=self._ordered, clip_bytes=_CLIP_BYTES,
-        )  # fmt: skip
-        self._obey(self.table.start_reader(reader, reader, 0, 10_000))
-
-    def run(self, seconds: float) -> float:
-        """Time passes; returns clips per second of the second half of it."""
-        begun = self.now
-        while self._due and self._due[0][0] <= begun + seconds:
-            self.now, _, happens = heappop(self._due)
-            self.table.clock(self.now)
-            happens()
-        self.now = begun + seconds
-        late = sum(when > begun + seconds / 2 for when, _ in self.taken)
-        return late * self._batch / (seconds / 2)
-
-    def fire(self, name: str, *, returns: bool = False) -> None:
-        """A worker dies, and another one may take its place."""
-        hand = self.hands.pop(name)
-        self._obey(self.table.worker_left(name, died=True))
-        if returns:
-            self.after(0.05, lambda: self.hire(f"{name}'", hand.clip_s, local=hand.local))
-
-    def after(self, seconds: float, happens: Callable[[], None]) -> None:
-        heappush(self._due, (self.now + seconds, next(self._numbers), happens))
-
-    def _tick(self) -> None:
-        for hand in self.hands.values():
-            hand.frames += bool(hand.leases)
-            if self.now < hand.cut_until:
-                continue
-            if hand.sending:
-                self.table.sends(hand.name, self.now)
-            else:
-                self.table.heard(hand.name, self.now, hand.frames)
-        self._obey(self.table.tick(self.now))
-        self.after(_BEAT_S, self._tick)
-
-    def _begin(self, hand: Hand) -> None:
-        clips = len(hand.leases[0].samples)
-        hand.begun = self.now
-        self.after(clips * hand.clip_s(self.now) + hand.trip_s, lambda: self._answer(hand))
-
-    def _answer(self, hand: Hand) -> None:
-        if self.hands.get(hand.name) is not hand:
-            return
-        if any(sample.video == self.deadly for sample in hand.leases[0].samples):
-            self.fire(hand.name, returns=True)
-            return
-        lease = hand.leases.pop(0)
-        hand.clips += len(lease.samples)
-        hand.frames += len(lease.samples)
-        decode_s = self.now - hand.begun
-        if hand.leases:
-            self._begin(hand)
-        comes_s = hand.away_s / 2
-        if not hand.local:
-            self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
-            comes_s += self._line_free - self.now
-        comes_s = max(comes_s, hand.cut_until - self.now)
-        hand.sending += 1
-        if comes_s:
-            self.after(comes_s, lambda: self._take(hand, lease, decode_s))
-        else:
-            self._take(hand, lease, decode_s)
-
-    def _take(self, hand: Hand, lease: Grant, decode_s: float) -> None:
-        hand.sending -= 1
-        self.table.heard(hand.name, self.now)
-        frames = np.zeros((len(lease.samples), 2), np.int64)
-        self._obey(self.table.result(hand.name, lease.lease, frames, decode_s))
-
-    def _bring(self, hand: Hand, lease: Grant) -> None:
-        hand.leases.append(lease)
-        if len(hand.leases) == 1:
-            self._begin(hand)
-
-    def _obey(self, commands: Sequence[Command]) -> None:
-        for command in commands:
-            if isinstance(command, Grant):
-                hand = self.hands.get(str(command.worker))
-                if hand is None:  # it left while the commands were obeyed
-                    continue
-                self.granted += len(command.samples)
-                comes_s = max(hand.away_s / 2, hand.cut_until - self.now)
-                if comes_s:
-                    self.after(comes_s, partial(self._bring, hand, command))
-                else:
-                    self._bring(hand, command)
-            elif isinstance(command, Ready):
-                self.taken.append((self.now, command.reader))
-                self._obey(self.table.slot_back(command.reader, command.slot))
-                self._obey(self.table.wanted(command.reader))
-
+from tests.support.shop import Shop
 
 # One that is slow
 
@@ -368,7 +192,7 @@ def test_workers_that_die_and_return_in_a_loop_condemn_no_video() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 16])
 def test_a_video_that_kills_is_found_though_its_workers_come_back_at_once(workers: int) -> None:
     shop = Shop(batch=4)
-    shop.deadly = 5
+    shop.bad = {5: "crashes"}
     for i in range(workers):
         shop.hire(f"w{i}", 0.03, local=False)
     shop.read()

@@ -181,7 +181,7 @@ def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
     desk.start(steps=range(1))
     passed_over(desk)
     desk.join("c")
-    assert grants(desk.wait(10, "c")) == [desk.lease("c", 3, slot=0, step=0)]
+    assert grants(desk.wait(7, "c")) == [desk.lease("c", 3, slot=0, step=0)]
 
 
 # Silence that the kernel tells more of
@@ -213,7 +213,7 @@ def test_where_all_are_silent_and_blocked_nobody_is_killed() -> None:
 
 
 def test_who_is_silent_for_a_minute_is_killed_and_nothing_is_blamed_for_it() -> None:
-    desk = Desk(deaths=1, batch=1)
+    desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "ABCD":
         desk.join(worker)
@@ -232,9 +232,9 @@ def test_storage_that_does_not_answer_is_waited_for_though_its_reader_can_be_int
 
 
 def test_who_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> None:
-    desk = Desk(deaths=9, batch=1)
+    desk = Desk(batch=1)
     desk.start(steps=range(1))
-    for worker in "AB":
+    for worker in "ABC":
         desk.join(worker)
         assert Kernel(desk, 0.0).wait(STALL_S - 1) == [AskStorage(worker, 0, (0,))]
         desk.table.storage_answered(worker)
@@ -257,9 +257,9 @@ def test_what_the_storage_answered_in_an_earlier_silence_does_not_count() -> Non
 
 @pytest.mark.parametrize("share", [1.0, 0.25])
 def test_who_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
-    desk = Desk(deaths=9, batch=1)
+    desk = Desk(batch=1)
     desk.start(steps=range(1))
-    for worker in "AB":
+    for worker in "ABC":
         desk.join(worker)
         assert Evict(worker) in Kernel(desk, share).wait(STALL_S + 1)
         desk.die(worker)
@@ -275,7 +275,7 @@ def test_who_burns_little_on_a_busy_host_is_found_later_and_not_before() -> None
 
 
 def test_who_is_blocked_alone_is_killed_and_its_clip_is_not_blamed() -> None:
-    desk = Desk(deaths=1, batch=1)
+    desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "BCDE":
         desk.join(worker)
@@ -301,27 +301,28 @@ def test_a_blocked_worker_with_nothing_to_do_is_waited_for_like_the_others() -> 
 
 
 def test_who_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> None:
-    desk = Desk(deaths=1, batch=1)
+    desk = Desk(batch=1)
     desk.start(steps=range(1))
-    for worker in "AB":
+    for worker in "ABC":
         desk.join(worker)
         desk.table.heard(worker, desk.now, 0, importing=True)
         assert Evict(worker) not in Kernel(desk, 1.0).wait(STALL_S + 59)
         assert Evict(worker) in Kernel(desk, 1.0).wait(2)
         desk.die(worker)
     assert desk.quarantines[0].videos == []
-    desk.join("C")
-    desk.table.heard("C", desk.now, 0, importing=True)
-    desk.table.heard("C", desk.now, 0)
-    assert Evict("C") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
+    desk.join("D")
+    desk.table.heard("D", desk.now, 0, importing=True)
+    desk.table.heard("D", desk.now, 0)
+    assert Evict("D") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
 
 
 def test_a_message_that_was_lost_is_no_clips_fault() -> None:
-    desk = Desk(deaths=1, batch=1)
+    desk = Desk(batch=1)
     desk.start(steps=range(1))
-    desk.join("A")
-    assert beat(desk, "A", ticks=IDLE + 1, frames=repeat(7)) == [Evict("A")]
-    desk.die("A")
+    for worker in "ABCD":
+        desk.join(worker)
+        assert beat(desk, worker, ticks=IDLE + 1, frames=repeat(7)) == [Evict(worker)]
+        desk.die(worker)
     assert desk.quarantines[0].videos == []
 
 

@@ -1,0 +1,279 @@
+"""A lease table with a clock that is only counted, and workers of known speed.
+
+Workers may be near or far away, share a line, hang in a clip or crash over it. Consumers take each
+batch as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from typing import Literal
+
+import numpy as np
+
+from videoload.catalog.catalog import Catalog
+from videoload.leases.commands import AskStorage, Command, Evict, Grant, Ready
+from videoload.leases.silence import Look
+from videoload.leases.table import LeaseTable
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan, Sample
+from videoload.plan.quarantine import Quarantine
+
+STALL_S, SILENCE_S = 10.0, 2.0
+BEAT_S = 0.25
+RESTART_S = 1.0  # until another worker takes the place of one that died or was killed
+CLIP_BYTES = 2_400_000
+
+How = Literal["sleeps", "crashes", "endless"]
+
+
+@dataclass(eq=False)
+class Hand:
+    """A worker: a clip takes it ``clip_s(now)``; it works on one lease while others wait."""
+
+    name: str
+    local: bool
+    clip_s: Callable[[float], float]
+    copy: str | None = None
+    leases: list[Grant] = field(default_factory=list)
+    begun: float = 0.0
+    frames: int = 0
+    clips: int = 0
+    trip_s: float = 0.0  # what a lease takes more than its clips
+    cut_until: float = 0.0  # nothing of it comes
+    away_s: float = 0.0  # what its messages take there and back
+    sending: int = 0  # answers of it that wait for the line
+    hangs: How | None = None  # in its first lease; it says nothing any more
+    waits: bool = False  # ... but for its storage
+    cpu_s: float = 0.0
+
+
+class Shop:
+    """A table, its workers and its consumers. All workers that are not local share a line, of so
+    many clips a second."""
+
+    def __init__(
+        self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf,
+        kill_s: float = STALL_S, videos: int = 800,
+    ) -> None:  # fmt: skip
+        """``kill_s``: a remote worker that hangs for so long is killed by its supervisor."""
+        self.table = LeaseTable(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
+        self.now = 0.0
+        self.hands: dict[str, Hand] = {}
+        self.taken: list[tuple[float, int]] = []  # when, and of which reader
+        self.samples: list[Sample] = []  # of the batches that were taken
+        self._ordered, self._batch, self._slots = ordered, batch, slots
+        self._videos = videos
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self.quarantines: dict[int, Quarantine] = {}
+        self.bad: dict[int, How] = {}  # what these videos do to their workers
+        self.slow: dict[int, float] = {}  # how long these keep their workers silent
+        self.met: float | None = None  # when a worker first was at one of them
+        self.storage_works = True
+        self.line = line
+        self._line_free = 0.0
+        self.granted = 0
+        self.deaths = 0
+        self._kill_s = kill_s
+        self.after(BEAT_S, self._tick)
+
+    # What happens
+
+    def hire(
+        self,
+        name: str,
+        clip_s: float | Callable[[float], float],
+        *,
+        local: bool,
+        away_s: float = 0.0,
+        copy: str | None = None,
+    ) -> None:
+        """A worker joins."""
+        takes = clip_s if callable(clip_s) else lambda now: clip_s
+        self.hands[name] = Hand(name, local, takes, copy=copy, away_s=away_s)
+        self._obey(self.table.worker_joined(name, local=local, now=self.now, copy=copy))
+
+        def greet() -> None:
+            self.table.heard(name, self.now, 0)
+
+        self.after(away_s, greet)
+
+    def read(self, reader: int = 0, steps: int = 10_000) -> None:
+        """A consumer begins to read a stream of its own."""
+        options = StreamOptions(
+            self._batch, False, 0, (0, 1), False, self._ordered, "substitute", 0.01
+        )
+        plan = Plan(self._videos, 1, options)
+        paths = [f"{i}.avi" for i in range(self._videos)]
+        catalog = Catalog(paths, [0] * len(paths), ["class"])
+        self.quarantines[reader] = Quarantine(catalog, plan, options)
+        self.table.add_stream(
+            reader, plan, self.quarantines[reader],
+            clip_frames=2, slots=self._slots, ordered=self._ordered, clip_bytes=CLIP_BYTES,
+        )  # fmt: skip
+        self._obey(self.table.start_reader(reader, reader, 0, steps))
+
+    def run(self, seconds: float) -> float:
+        """Time passes; returns clips per second of the second half of it."""
+        begun = self.now
+        while self._due and self._due[0][0] <= begun + seconds:
+            self._next()
+        self.now = begun + seconds
+        late = sum(when > begun + seconds / 2 for when, _ in self.taken)
+        return late * self._batch / (seconds / 2)
+
+    def run_until(self, is_so: Callable[[], bool], *, at_most_s: float) -> float:
+        """Time passes until it is so; returns how long that took."""
+        begun = self.now
+        while not is_so():
+            assert self.now <= begun + at_most_s, f"after {at_most_s} s it is not so"
+            self._next()
+        return self.now - begun
+
+    def fire(self, name: str, *, returns: bool = False, after_s: float = 0.05) -> None:
+        """A worker dies, and another one may take its place."""
+        hand = self.hands.pop(name)
+        self.deaths += 1
+        self._obey(self.table.worker_left(name, died=True))
+        if returns:
+            again = partial(
+                self.hire, f"{name}'", hand.clip_s, local=hand.local, away_s=hand.away_s,
+                copy=hand.copy,
+            )  # fmt: skip
+            self.after(after_s, again)
+
+    def stop_storage(self) -> None:
+        """From now on, all that begin with a lease wait."""
+        self.storage_works = False
+
+    def start_storage(self) -> None:
+        """All that wait go on."""
+        self.storage_works = True
+        for hand in self.hands.values():
+            if hand.waits:
+                hand.waits, hand.hangs = False, None
+                self._begin(hand)
+
+    def after(self, seconds: float, happens: Callable[[], None]) -> None:
+        heappush(self._due, (self.now + seconds, next(self._numbers), happens))
+
+    # How
+
+    def _next(self) -> None:
+        self.now, _, happens = heappop(self._due)
+        self.table.clock(self.now)
+        happens()
+
+    def _tick(self) -> None:
+        for hand in list(self.hands.values()):
+            hand.cpu_s += BEAT_S if hand.hangs == "endless" else 0.0
+            hand.frames += bool(hand.leases)
+            if self.now < hand.cut_until or hand.hangs is not None:
+                continue
+            if hand.sending:
+                self.table.sends(hand.name, self.now)
+            else:
+                self.table.heard(hand.name, self.now, hand.frames)
+        for name in self.table.silent(self.now):
+            hand = self.hands[str(name)]
+            self.table.look(name, Look(hand.cpu_s, blocked=hand.waits))
+        self._obey(self.table.tick(self.now))
+        self.after(BEAT_S, self._tick)
+
+    def _begin(self, hand: Hand) -> None:
+        samples = hand.leases[0].samples
+        hand.begun = self.now
+        if not self.storage_works:
+            self._hang(hand, "sleeps", waits=True)
+            return
+        found = next((i for i, sample in enumerate(samples) if sample.video in self.bad), None)
+        if found is None:
+            silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
+            hand.hangs = "sleeps" if silent_s else None
+            takes_s = len(samples) * hand.clip_s(self.now) + hand.trip_s
+            self.after(takes_s + silent_s, lambda: self._answer(hand))
+            return
+        how = self.bad[samples[found].video]
+        self.after(found * hand.clip_s(self.now), lambda: self._meet(hand, how))
+
+    def _meet(self, hand: Hand, how: How) -> None:
+        """A worker has come to a bad video."""
+        self.met = self.now if self.met is None else self.met
+        if self.hands.get(hand.name) is not hand:
+            return
+        if how == "crashes":
+            self.fire(hand.name, returns=True, after_s=RESTART_S)
+        else:
+            self._hang(hand, how)
+
+    def _hang(self, hand: Hand, how: How, *, waits: bool = False) -> None:
+        hand.hangs, hand.waits = how, waits
+        since = hand.begun
+        if not hand.local:
+            self.after(self._kill_s, lambda: self._kill(hand, since))
+
+    def _kill(self, hand: Hand, since: float | None = None) -> None:
+        """One that hangs since then is killed."""
+        is_here = self.hands.get(hand.name) is hand
+        if is_here and (since is None or (hand.hangs is not None and hand.begun == since)):
+            self.fire(hand.name, returns=True, after_s=RESTART_S)
+
+    def _answer(self, hand: Hand) -> None:
+        if self.hands.get(hand.name) is not hand:
+            return
+        hand.hangs = None
+        lease = hand.leases.pop(0)
+        hand.clips += len(lease.samples)
+        hand.frames += len(lease.samples)
+        decode_s = self.now - hand.begun
+        if hand.leases:
+            self._begin(hand)
+        comes_s = hand.away_s / 2
+        if not hand.local:
+            self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
+            comes_s += self._line_free - self.now
+        comes_s = max(comes_s, hand.cut_until - self.now)
+        hand.sending += 1
+        if comes_s:
+            self.after(comes_s, lambda: self._take(hand, lease, decode_s))
+        else:
+            self._take(hand, lease, decode_s)
+
+    def _take(self, hand: Hand, lease: Grant, decode_s: float) -> None:
+        hand.sending -= 1
+        self.table.heard(hand.name, self.now)
+        frames = np.zeros((len(lease.samples), 2), np.int64)
+        self._obey(self.table.result(hand.name, lease.lease, frames, decode_s))
+
+    def _bring(self, hand: Hand, lease: Grant) -> None:
+        hand.leases.append(lease)
+        if len(hand.leases) == 1:
+            self._begin(hand)
+
+    def _obey(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            if isinstance(command, Grant):
+                hand = self.hands.get(str(command.worker))
+                if hand is None:  # it left while the commands were obeyed
+                    continue
+                self.granted += len(command.samples)
+                comes_s = max(hand.away_s / 2, hand.cut_until - self.now)
+                if comes_s:
+                    self.after(comes_s, partial(self._bring, hand, command))
+                else:
+                    self._bring(hand, command)
+            elif isinstance(command, Ready):
+                self.taken.append((self.now, command.reader))
+                self.samples += command.samples
+                self._obey(self.table.slot_back(command.reader, command.slot))
+                self._obey(self.table.wanted(command.reader))
+            elif isinstance(command, AskStorage) and self.storage_works:
+                self.table.storage_answered(command.worker)
+            elif isinstance(command, Evict):
+                self.after(0.0, partial(self._kill, self.hands[str(command.worker)]))
