@@ -112,7 +112,7 @@ def test_a_worker_of_another_folder_changes_nothing_and_condemns_nothing(
         assert stream.quarantine == []
         who = {worker.pid: worker for worker in client.workers}
     if spoil in (cut, zeros, other_take):
-        assert "copy of jump/long.avi is another one" in caplog.text
+        assert "copy of jump/long.avi differs from the one" in caplog.text
         assert f":{bad.pid}" in caplog.text
     if spoil is empty:
         assert bad.pid not in who or who[bad.pid].clips == 0

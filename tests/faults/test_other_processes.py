@@ -39,7 +39,7 @@ def test_a_stream_in_a_fork_says_so_and_the_parent_continues(
         str(videos.root),
     )
     assert script.wait(30 * SECOND) == 0, script.err
-    assert "child: this client is another process's" in script.out
+    assert "child: this client belongs to another process" in script.out
     assert "parent: 4 4" in script.out
 
 

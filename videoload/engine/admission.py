@@ -1,13 +1,12 @@
 """Which workers are admitted, and which are connected. Pure: no sockets, no processes, no clock.
 
-A worker is known by its *peer*, the name of its connection at this trainer, and by what its HELLO
-says: (id, host, pid). One that was cut off comes back as another peer, so its old one is removed
-before the new one is admitted. There are two kinds of addresses:
+A worker is known by its *peer*, which names its connection at this trainer, and by its HELLO: (id,
+host, pid). A worker that was cut off comes back as another peer. Its old peer is removed before the
+new one is admitted. There are two kinds of addresses:
 
-  * the private one, for children of this process: they prove it with the token that they were
-    given, and their pid must be that of a live child, since no other would be reaped;
-  * those that listen, for workers that dial in (with a key, where keys are required): as many as
-    ``max_remote`` at once.
+  * The private one is for children of this process. A child proves itself with the token that it
+    was given, and its pid must be the pid of a live child: no other process would be reaped.
+  * At the others, workers dial in (with a key, if keys are required), ``max_remote`` at most.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from videoload.transport.messages import Hello
 PeerT = TypeVar("PeerT", bound=Hashable)
 
 _SILENT_S = 2.0  # eight heartbeats
-_MAX_REMOTE = 4096  # workers at once: with insecure=True anyone may send HELLO
-STRANGERS = 32  # further connections: of those that have not said HELLO yet
-_KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors that are left to the trainer: so many, or a fourth
-_PEERS_KEPT = 4096  # workers that dialled in, to recognise one that was cut off
+_MAX_REMOTE = 4096  # workers at once: with insecure=True, anyone may send HELLO
+STRANGERS = 32  # more connections, which have not sent HELLO yet
+_KEPT_FREE, _KEPT_SHARE = 512, 4  # descriptors left to the trainer: this many, or a fourth
+_PEERS_KEPT = 4096  # remote workers that are remembered, to recognise one that was cut off
 
 
 @dataclass(eq=False, slots=True)
@@ -40,8 +39,8 @@ class ConnectedWorker:
     host: str
     pid: int
     is_child: bool
-    copy: str = ""  # which copy of the videos it reads; of one that dialled in
-    fetches: bool = False  # ... from another host
+    copy: str = ""  # which copy of the videos a remote worker reads
+    fetches: bool = False  # that copy is on another host
     timer: WorkTimer = field(default_factory=WorkTimer)
     heard: float = math.inf  # when its last message came
     last_error: str = ""
@@ -53,7 +52,7 @@ class ConnectedWorker:
 
     @property
     def which_copy(self) -> tuple[str, str]:
-        """The same for those that read the same copy of the videos."""
+        """The same for all workers that read the same copy of the videos."""
         return self.host, self.copy
 
     def record(self, now: float) -> WorkerRecord:
@@ -66,17 +65,18 @@ class ConnectedWorker:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The worker is not admitted."""
+    """The worker is not admitted. The trainer's owner should know if it ``is_full``, or if the
+    worker ``is_other``: it decodes with other software."""
 
     reason: str
-    is_full: bool = False  # no worker's fault: the trainer's owner should know
-    is_other: bool = False  # ... as of a worker with other software
+    is_full: bool = False
+    is_other: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted(Generic[PeerT]):
-    """The worker is admitted, once the peers in ``replaces`` are removed: they were this worker.
-    ``returned``: it was cut off, so what it had not answered is its connection's fault."""
+    """The worker is admitted once the peers in ``replaces`` are removed: they were this worker.
+    ``returned``: it was cut off, so its connection is to blame for its unanswered leases."""
 
     worker: ConnectedWorker
     replaces: tuple[PeerT, ...] = ()
@@ -84,32 +84,32 @@ class Admitted(Generic[PeerT]):
 
 
 def workers_at_most(descriptors: int, used: int) -> int:
-    """How many workers may dial in where a process may have so many ``descriptors`` open, and has
-    ``used`` for other things: each takes one, and some are left for files of the trainer."""
+    """How many workers may dial in if a process may open ``descriptors``, and needs ``used`` for
+    other things. Each worker takes one, and some are left for files of the trainer."""
     free = descriptors - used - min(_KEPT_FREE, descriptors // _KEPT_SHARE) - STRANGERS
     return max(1, min(_MAX_REMOTE, free))
 
 
 class Admission(Generic[PeerT]):
-    """The workers that are connected, and the decision on each HELLO."""
+    """The connected workers, and the decision on each HELLO."""
 
     def __init__(self, token: str, *, max_remote: int = _MAX_REMOTE) -> None:
-        """``token``: what children of this process were given."""
+        """``token``: children of this process were given it."""
         self.workers: dict[PeerT, ConnectedWorker] = {}
         self._token = token.encode()
         self.max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
         self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
-        self.software: str | None = None  # what a worker has to decode with; None: anything
+        self.software: str | None = None  # that remote workers must decode with; None: any
 
     def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
-        """Decide on a HELLO at the private address; ``pids`` are those of the live children."""
+        """Decide on a HELLO at the private address. ``pids`` are the live children."""
         if not hmac.compare_digest(hello.token.encode(), self._token):
             return Refusal("this address is for the trainer's own workers")
-        # A message of a child may be read after it was reaped; it would not be reaped again.
+        # A message may be read after its sender was reaped, and nobody would reap it again.
         if hello.pid not in pids:
             return Refusal("this trainer has no such child")
-        # A worker dials again only when its one thread is between two leases, and forgets them.
+        # A worker dials again only between two leases, and forgets its leases.
         replaces = tuple(
             other
             for other, worker in self.workers.items()
@@ -133,7 +133,7 @@ class Admission(Generic[PeerT]):
         if len(here) >= self.max_remote and peer not in here:
             return Refusal(
                 f"{len(here)} workers have dialled in, and that is the most that this trainer "
-                f"takes: {_MAX_REMOTE}, or fewer where it may not open as many files (ulimit -Hn)",
+                f"takes: {_MAX_REMOTE}, or fewer if it may not open as many files (ulimit -Hn)",
                 is_full=True,
             )
         self._peer_of[who] = peer
@@ -144,7 +144,7 @@ class Admission(Generic[PeerT]):
         return Admitted(worker, (last,) if returned else (), returned)
 
     def bar(self, peer: PeerT, reason: str) -> str:
-        """Have no more of a worker that dialled in; returns its name."""
+        """Refuse a remote worker from now on; returns its name."""
         for who, its_peer in list(self._peer_of.items()):
             if its_peer == peer:
                 self._barred[who] = reason

@@ -1,12 +1,13 @@
-"""What workers answer becomes rows of batches: the words of a RESULT, and its pixels, which come in
-one of three ways. All of it is the I/O thread's.
+"""Turns the answers of workers into rows of batches.
 
-    local worker    has written them into their place before it says so
-    dialled in      they follow in the same message, and are copied into their place
-    ... apart       a receiver is told to put them there, and says when it has
+An answer is a RESULT message and its pixels, which arrive in one of three ways:
 
-Then the answer is booked, and taken by the lease table: that of a worker that dialled in when its
-copy of the files is known to be the right one (`copy_check`).
+    local workers      write the pixels into their place before they send the message
+    remote workers     send the pixels in the same message, and they are copied into their place
+    ... with a data connection: a receiver writes them into their place, and says when it is done
+
+The answer of a remote worker then waits until `copy_check` knows that the worker has the right copy
+of the files. All of this belongs to the I/O thread.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.item_spec import Spec
 from videoload.engine.admission import ConnectedWorker
-from videoload.engine.copy_check import CopyCheck
+from videoload.engine.copy_check import NO_FRAMES, CopyCheck
 from videoload.engine.open_streams import OpenStream
 from videoload.errors import ProtocolError, VideoloadError
 from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
 from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
-from videoload.transport.messages import Result
+from videoload.transport.messages import Failed, Result
 from videoload.transport.private_messages import Ended, Landed
 from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
@@ -38,145 +39,132 @@ from videoload.transport.sockets import Peer
 _log = logging.getLogger(__name__)
 
 
-class _Words(NamedTuple):
-    """An answer whose pixels a receiver has yet to put in their place."""
-
-    peer: Peer
-    result: Result
-
-
+@dataclass(eq=False)
 class Answers:
-    """The answers of one client's workers."""
+    """The answers of a client's workers. ``meter`` counts for all streams. The engine carries out
+    what is added to ``commands``. ``refuse`` disconnects a worker."""
 
-    def __init__(
-        self,
-        table: LeaseTable,
-        streams: Mapping[int, OpenStream],
-        workers: Mapping[Peer, ConnectedWorker],
-        receivers: Receivers,
-        copies: CopyCheck,
-        meter: Meter,
-        *,
-        commands: deque[Command],
-        refuse: Callable[[Peer, ProtocolError], None],
-    ) -> None:
-        """``meter`` counts for all streams. The engine carries out what is added to ``commands``.
-        ``refuse`` disconnects a worker."""
-        self._table = table
-        self._streams = streams
-        self._workers = workers
-        self._receivers = receivers
-        self._copies = copies
-        self._meter = meter
-        self._commands = commands
-        self._refuse = refuse
-        self._landing: dict[tuple[int, int], _Words] = {}  # by data connection and lease
+    table: LeaseTable
+    streams: Mapping[int, OpenStream]
+    workers: Mapping[Peer, ConnectedWorker]
+    receivers: Receivers
+    copies: CopyCheck
+    meter: Meter
+    commands: deque[Command]
+    refuse: Callable[[Peer, ProtocolError], None]
+    # Answers whose pixels a receiver still writes, by data connection and lease.
+    _landing: dict[tuple[int, int], tuple[Peer, Result]] = field(default_factory=dict)
 
     def take(self, peer: Peer, result: Result) -> None:
-        """The words of an answer came. Raises ProtocolError."""
+        """A RESULT came. Raises ProtocolError."""
         if result.apart is not None:
-            self._have_landed(peer, result, result.apart)
+            self._start_landing(peer, result, result.apart)
             return
-        place, shares = self._table.place(peer, result.lease), self._shares(peer)
+        place = self.table.place(peer, result.lease)
+        shares = self.workers[peer].is_child and SHARED
         if place is not None and not shares:
             stream_id, slot, first, rows = place
-            stream = self._streams[stream_id]
+            stream = self.streams[stream_id]
             shape = (rows, stream.clip_bytes)
             peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
         self._take(peer, result, is_sent=not shares)
 
+    def failed(self, peer: Peer, failed: Failed, now: float) -> None:
+        """A worker could not decode a clip of a lease."""
+        worker, line = self.workers[peer], failed.reason.partition("\n")[0]
+        worker.timer.failed(now)
+        worker.last_error = "" if failed.dropped else line
+        if failed.fatal:  # the error that ends the stream has all lines
+            _log.warning("worker %s: %s", worker.name, line)
+        self.commands.extend(
+            self.table.failed(
+                peer, failed.lease, failed.at, failed.reason, dropped=failed.dropped,
+                fatal=failed.fatal, here_only=failed.here_only,
+            )
+        )  # fmt: skip
+
     def landed(self, told: Landed) -> None:
-        """A receiver has put the pixels of an answer in their place."""
-        words = self._landing.pop((told.connection, told.lease), None)
-        if words is None:  # it was void
+        """A receiver has written the pixels of an answer."""
+        peer, result = self._landing.pop((told.connection, told.lease), (None, None))
+        if peer is None or result is None:  # the answer was not wanted any more
             return
-        self._commands.extend(self._table.landed(told.lease, whole=True))
-        if words.peer not in self._workers:
+        self.commands.extend(self.table.landed(told.lease, whole=True))
+        if peer not in self.workers:
             return
         try:
-            self._take(*words, is_sent=True)
+            self._take(peer, result, is_sent=True)
         except ProtocolError as error:
-            self._refuse(words.peer, error)
+            self.refuse(peer, error)
         except VideoloadError:
             raise
-        except Exception:  # a defect, of ours: it costs this worker its connection, nobody else
-            _log.exception("an answer of worker %s could not be taken", words.peer)
-            self._refuse(words.peer, ProtocolError("this trainer could not take that; see its log"))
+        except Exception:  # a defect of ours: this worker loses its connection, and nobody else
+            _log.exception("an answer of worker %s could not be taken", peer)
+            self.refuse(peer, ProtocolError("this trainer could not take that; see its log"))
 
     def lost(self, ended: Ended) -> None:
-        """What was to come by this connection will not."""
+        """A data connection has ended. Pixels that were to come by it will not come."""
         blame = not ended.of_receiver
         for connection, lease in list(self._landing):
             if connection == ended.connection:
-                words = self._landing.pop((connection, lease))
-                self._lose(words.peer, lease, blame=blame)
-                blame = False  # once is enough
+                peer, _ = self._landing.pop((connection, lease))
+                self._lose(peer, lease, blame=blame)
+                blame = False  # once per connection
 
     def _lose(self, peer: Peer, lease: int, *, blame: bool) -> None:
-        if (worker := self._workers.get(peer)) is not None:
+        if (worker := self.workers.get(peer)) is not None:
             worker.timer.failed(time.monotonic())
-        self._commands.extend(self._table.landed(lease, whole=False, blame=blame))
+        self.commands.extend(self.table.landed(lease, whole=False, blame=blame))
 
-    def _shares(self, peer: Peer) -> bool:
-        """Whether this worker writes into the slots itself."""
-        return self._workers[peer].is_child and SHARED
-
-    def _have_landed(self, peer: Peer, result: Result, connection: int) -> None:
-        """Have a receiver put the pixels in their place; where they are not wanted any more, take
-        them off the connection."""
-        if not self._table.holds(peer, result.lease):
+    def _start_landing(self, peer: Peer, result: Result, connection: int) -> None:
+        """Have a receiver write the pixels, or read and drop them if they are not wanted."""
+        if not self.table.holds(peer, result.lease):
             raise ProtocolError(f"pixels of lease {result.lease}, which it does not have")
-        found, place, size = self._table.landing(peer, result.lease), None, 0
+        found, place, size = self.table.landing(peer, result.lease), None, 0
         if found is not None:
             stream_id, slot, first, rows = found
-            stream = self._streams[stream_id]
+            stream = self.streams[stream_id]
             place, size = stream.place(slot, first), rows * stream.clip_bytes
-        is_there = self._receivers.land(peer, connection, result.lease, place, size)
+        is_connected = self.receivers.land(peer, connection, result.lease, place, size)
         if found is None:
             self._take(peer, result, is_sent=True)
-        elif is_there:
-            self._landing[connection, result.lease] = _Words(peer, result)
+        elif is_connected:
+            self._landing[connection, result.lease] = peer, result
         else:
             self._lose(peer, result.lease, blame=True)
 
     def _take(self, peer: Peer, result: Result, *, is_sent: bool) -> None:
-        """The pixels are in their place, if there is one."""
-        self._table.arrived(peer, result.lease, result.decode_s, _waited_s(result))
-        place, worker = self._table.place(peer, result.lease), self._workers[peer]
+        """The pixels are in their place, if they are wanted."""
+        self.table.arrived(peer, result.lease, result.decode_s, _waited_s(result))
+        place, worker = self.table.place(peer, result.lease), self.workers[peer]
         now = time.monotonic()
-        if place is None:  # void: all that is known is that it has one less
+        if place is None:  # void: the worker only has one lease less
             worker.timer.failed(now)
-            self._commands.extend(
-                self._table.result(peer, result.lease, _NO_FRAMES, result.decode_s)
-            )
+            self.commands.extend(self.table.result(peer, result.lease, NO_FRAMES, result.decode_s))
             return
         stream_id, _, _, rows = place
-        stream = self._streams[stream_id]
+        stream = self.streams[stream_id]
         frames = _as_frames(result, rows, stream.spec)
         work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
-        videos = self._table.videos(peer, result.lease)
+        videos = self.table.videos(peer, result.lease)
         stream.meter.worked(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
-        self._meter.worked(worker.name, work, (), now)
+        self.meter.worked(worker.name, work, (), now)
         if worker.is_child or not stream.spec.files:
-            self._commands.extend(self._table.result(peer, result.lease, frames, result.decode_s))
+            self.commands.extend(self.table.result(peer, result.lease, frames, result.decode_s))
             return
         if len(result.files) != rows:
             raise ProtocolError(f"{len(result.files)} fingerprints for {rows} clips")
-        self._copies.add(peer, result, frames, stream_id)
-
-
-_NO_FRAMES = np.empty((0, 0), np.int64)
+        self.copies.add(peer, result, frames, stream_id)
 
 
 def _waited_s(result: Result) -> float:
-    """What a worker waited for something else than a core; 0 where its kernel does not tell."""
+    """How long a worker waited for anything but a core; 0 if its kernel does not report it."""
     core_s = result.spent.core + result.spent.no_core
     return max(0.0, result.decode_s - core_s) if core_s else 0.0
 
 
 def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
-    """The ordinals of each clip's frames, then the bits of their times: what the lease table
-    carries to the reader."""
+    """The ordinals of each clip's frames, then the bits of their times. The lease table carries
+    them to the reader."""
     length = math.prod(spec.frames_shape)
     for told in (result.frames, result.times):
         if len(told) != rows or any(len(row) != length for row in told):

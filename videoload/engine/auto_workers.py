@@ -1,9 +1,9 @@
-"""How many of the workers of this host to keep, with ``workers="auto"``. Pure: time is passed in.
+"""How many workers of this host to keep with ``workers="auto"``. Pure: time is passed in.
 
-It begins with one per core. What more than suffices is given back: a worker that idles takes
-memory, and a core from whoever trains. A quarter is kept to spare, for files that take longer, and
-nobody is sent away before it was said three times in a row. Where the trainer comes to need more
-(another model, a validation that is quicker), they are started again, up to one per core.
+A client starts one worker per core. Idle workers are stopped, because a worker takes memory, and a
+core from the training. A quarter more than needed is kept, for files that take longer. Workers are
+stopped only after three equal findings in a row. They are started again, up to one per core, if the
+trainer needs more: for another model, or a faster validation.
 """
 
 from __future__ import annotations
@@ -11,24 +11,28 @@ from __future__ import annotations
 import math
 
 _SPARE = 1.25
-_TIMES = 3  # in a row
-LOOK_S = 1.0  # between two of them
-WINDOW_S = 10.0  # of time that each is about
+_TIMES = 3  # findings in a row
+LOOK_S = 1.0  # between two findings
+WINDOW_S = 10.0  # of time that each finding covers
 FEWEST = 10  # batches that tell anything
 
 
 class AutoWorkers:
-    """What was found of late."""
+    """The last findings."""
 
     def __init__(self, most: int) -> None:
-        """``most``: workers, and so many at first."""
+        """``most``: workers at first, and the most ever."""
         self._most = most
         self._found: list[int] = []
 
     def decide(self, have: int, elsewhere: int, need: float | None) -> int | None:
-        """How many workers to have on this host from now on, or None: as many as there are.
-        ``have``: on this host now; ``elsewhere``: on others; ``need``: what all streams that are
-        read are worth, in workers, or None if that is not known now."""
+        """How many workers to have on this host from now on; None: no change.
+
+        Args:
+            have: Workers on this host now.
+            elsewhere: Workers on other hosts.
+            need: How many workers all streams need; None if that is not known now.
+        """
         if need is None:
             self._found.clear()
             return None

@@ -1,5 +1,5 @@
-"""Answers of workers that dialled in wait here until it is known of which copy of each video clips
-are taken (`copies`), and are taken or refused then. All of it is the I/O thread's."""
+"""Answers of remote workers wait here until it is decided which copy of each video is used
+(`copy_votes`). Then they are accepted or refused. All of this belongs to the I/O thread."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.engine.admission import ConnectedWorker
-from videoload.engine.copies import MISSING
+from videoload.engine.copy_votes import MISSING
+from videoload.engine.file_checker import FileChecker
 from videoload.engine.open_streams import OpenStream
-from videoload.engine.own_files import OwnFiles
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import printable
 from videoload.leases.commands import Command
@@ -26,12 +27,11 @@ from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
 
-_NO_FRAMES = np.empty((0, 0), np.int64)
+NO_FRAMES = np.empty((0, 0), np.int64)
 
 
 class _Answer(NamedTuple):
-    """The pixels are in their place by now; ``frames`` are their ordinals. The clips are of
-    ``videos`` of a ``stream``."""
+    """An answer whose pixels are in their place. Its clips are of ``videos`` of ``stream``."""
 
     peer: Peer
     result: Result
@@ -40,56 +40,45 @@ class _Answer(NamedTuple):
     videos: tuple[int, ...]
 
 
+@dataclass(eq=False)
 class CopyCheck:
-    """The answers of one client that wait."""
+    """The waiting answers of a client. ``log`` is for workers with other copies. The engine carries
+    out what is added to ``commands``. ``post`` has a call made in the I/O thread."""
 
-    def __init__(
-        self,
-        table: LeaseTable,
-        streams: Mapping[int, OpenStream],
-        workers: Mapping[Peer, ConnectedWorker],
-        own_files: OwnFiles,
-        log: RateLimitedLog,
-        *,
-        commands: deque[Command],
-        post: Callable[[Callable[[], None]], None],
-    ) -> None:
-        """``log``: for workers with other copies. The engine carries out what is added to
-        ``commands``. ``post`` has a call made in the I/O thread."""
-        self._table = table
-        self._streams = streams
-        self._workers = workers
-        self._own_files = own_files
-        self._log = log
-        self._commands = commands
-        self._post = post
-        self._waiting: list[_Answer] = []
+    table: LeaseTable
+    streams: Mapping[int, OpenStream]
+    workers: Mapping[Peer, ConnectedWorker]
+    files: FileChecker
+    log: RateLimitedLog
+    commands: deque[Command]
+    post: Callable[[Callable[[], None]], None]
+    _waiting: list[_Answer] = field(default_factory=list)
 
     def add(self, peer: Peer, result: Result, frames: npt.NDArray[np.int64], stream: int) -> None:
         """An answer came, and its pixels are in their place."""
-        videos = self._table.videos(peer, result.lease)
+        videos = self.table.videos(peer, result.lease)
         self._decide([_Answer(peer, result, frames, stream, videos)])
 
     def compared(self, peer: Peer, told: Compared) -> None:
-        """A worker told which copies it has."""
-        stream = self._streams.get(told.stream)
+        """A worker answered which copies it has."""
+        stream = self.streams.get(told.stream)
         if stream is not None:
             for video, file in told.files.items():
-                stream.copies.vote(video, self._workers[peer].which_copy, file, ())
+                stream.copies.vote(video, self.workers[peer].which_copy, file, ())
             self._decide_again(stream, told.files)
 
     def settle_void(self) -> None:
-        """Time passes: nobody waits for what has become of some of these answers any more."""
-        place, waiting = self._table.place, self._waiting
+        """Release the waiting answers whose leases have become void."""
+        place, waiting = self.table.place, self._waiting
         void = [a for a in waiting if place(a.peer, a.result.lease) is None]
         if void:
             self._waiting = [a for a in waiting if a not in void]
             self._decide(void)
 
     def left(self, worker: ConnectedWorker) -> None:
-        """This worker is connected no more."""
-        if worker.which_copy not in {other.which_copy for other in self._workers.values()}:
-            for stream in self._streams.values():
+        """This worker has left."""
+        if worker.which_copy not in {other.which_copy for other in self.workers.values()}:
+            for stream in self.streams.values():
                 stream.copies.left(worker.which_copy)
             waiting, self._waiting = self._waiting, []
             self._decide(waiting)
@@ -105,35 +94,32 @@ class CopyCheck:
         self._decide(about)
 
     def _decide(self, answers: Sequence[_Answer]) -> None:
-        """Take or refuse those of these answers of which it is known by now what copies they are
-        of; the others wait."""
+        """Accept or refuse each of these answers, or let it wait."""
         for answer in answers:
             peer, result, frames, _, videos = answer
-            place = self._table.place(peer, result.lease)
+            place = self.table.place(peer, result.lease)
             if place is None:  # void
-                self._commands.extend(self._table.result(peer, result.lease, _NO_FRAMES))
+                self.commands.extend(self.table.result(peer, result.lease, NO_FRAMES))
                 continue
-            stream = self._streams[place[0]]
+            stream = self.streams[place[0]]
             verdicts = self._verdicts(stream, answer)
-            if None in verdicts and not any(right is False for right in verdicts):
+            if None in verdicts and False not in verdicts:
                 self._ask(stream, peer, dict(zip(videos, result.files, strict=True)))
                 verdicts = self._verdicts(stream, answer)
-            doubted = [v for v, right in zip(videos, verdicts, strict=True) if right is False]
-            if stream.storage is not None and (anew := stream.copies.to_ask_anew(doubted)):
+            wrong = [v for v, right in zip(videos, verdicts, strict=True) if right is False]
+            if stream.storage is not None and (again := stream.copies.to_ask_again(wrong)):
                 self._waiting.append(answer)
-                self._ask_own(stream, stream.storage, anew)
-            elif doubted:
+                self._ask_own(stream, stream.storage, again)
+            elif wrong:
                 at = verdicts.index(False)
-                path = stream.catalog[videos[at]].path
-                reason = f"its copy of {path} is another one than that of this training"
-                self._log.add(f"worker {self._workers[peer].name}: {reason}", time.monotonic())
-                self._commands.extend(self._table.refused(peer, result.lease, at, reason))
+                path = printable(stream.catalog[videos[at]].path)
+                reason = f"its copy of {path} differs from the one that this training uses"
+                self.log.add(f"worker {self.workers[peer].name}: {reason}", time.monotonic())
+                self.commands.extend(self.table.refused(peer, result.lease, at, reason))
             elif None in verdicts:
                 self._waiting.append(answer)
             else:
-                self._commands.extend(
-                    self._table.result(peer, result.lease, frames, result.decode_s)
-                )
+                self.commands.extend(self.table.result(peer, result.lease, frames, result.decode_s))
 
     @staticmethod
     def _verdicts(stream: OpenStream, answer: _Answer) -> list[bool | None]:
@@ -141,7 +127,7 @@ class CopyCheck:
         return [judge(v, file) for v, file in zip(answer.videos, answer.result.files, strict=True)]
 
     def _ask(self, stream: OpenStream, peer: Peer, files: Mapping[int, int]) -> None:
-        """Find out which copy of these videos is taken: by the trainer's own, or by a vote."""
+        """Find out which copy of these videos is used: ask the trainer's own copy, or vote."""
         if own := stream.copies.to_ask_own(files):
             if stream.storage is not None:
                 self._ask_own(stream, stream.storage, own)
@@ -149,19 +135,19 @@ class CopyCheck:
                 stream.copies.own(video, MISSING)
         here: dict[Hashable, Peer] = {
             worker.which_copy: other
-            for other, worker in self._workers.items()
+            for other, worker in self.workers.items()
             if not worker.is_child
         }
         ask: dict[Peer, dict[int, str]] = {}
         for video, file in files.items():
-            mine = self._workers[peer].which_copy
+            mine = self.workers[peer].which_copy
             for which in stream.copies.vote(video, mine, file, list(here)):
                 ask.setdefault(here[which], {})[video] = stream.catalog[video].path
         for other, paths in ask.items():
             other.send(Compare(stream.id, paths))
         decided = any(stream.copies.judge(v, file) is not None for v, file in files.items())
         if decided and self._waiting:  # others may wait for the same
-            self._post(lambda: self._decide_again(stream, files))
+            self.post(lambda: self._decide_again(stream, files))
 
     def _ask_own(self, stream: OpenStream, storage: Storage, videos: Sequence[int]) -> None:
         def told(files: dict[int, int]) -> None:
@@ -171,4 +157,4 @@ class CopyCheck:
             self._decide_again(stream, files)
 
         paths = {video: stream.catalog[video].path for video in videos}
-        self._own_files.ask(storage, paths, lambda files: self._post(lambda: told(files)))
+        self.files.fingerprint(storage, paths, lambda files: self.post(lambda: told(files)))

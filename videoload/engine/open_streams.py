@@ -1,7 +1,7 @@
-"""What a client's I/O thread keeps of each stream, and the queues to its readers.
+"""The streams of a client, and the queues of batches to their readers.
 
-A `Stream` makes both. The readers and the error of an `OpenStream` are the I/O thread's alone; a
-`ReaderQueue` is how batches and errors get from that thread to a consumer's.
+The streams belong to the I/O thread. A `ReaderQueue` carries batches and errors from the I/O thread
+to the thread of a consumer.
 """
 
 from __future__ import annotations
@@ -20,24 +20,33 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec
-from videoload.engine.copies import Copies
+from videoload.engine.copy_votes import CopyVotes
 from videoload.errors import VideoloadError
-from videoload.leases.commands import Ready
-from videoload.plan.plan import Plan, Sample
+from videoload.leases.commands import Command, Grant, Ready
+from videoload.leases.table import LeaseTable
+from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
+from videoload.processes.supervisor import Supervisor
+from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
-from videoload.storage.files import Storage
+from videoload.storage.files import NO_FOLDER, Storage
+from videoload.storage.roots import is_url
 from videoload.transport.messages import Clip, Lease, Place
-from videoload.transport.slots import Arena
+from videoload.transport.private_messages import Share
+from videoload.transport.slots import SHARED, Arena
+
+# malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
+_LEASE_BYTES = 31 << 20
 
 
 class Loan(NamedTuple):
-    """A batch whose slot a consumer has, as this array."""
+    """A batch whose slot a consumer holds, and the array that looks into the slot."""
 
     batch: Ready
     array: weakref.ref[npt.NDArray[np.uint8]]
@@ -45,7 +54,7 @@ class Loan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """A stream as the I/O thread knows it."""
+    """One stream."""
 
     id: int
     catalog: Catalog
@@ -54,15 +63,14 @@ class OpenStream:
     quarantine: Quarantine
     arena: Arena
     ordered: bool
-    copies: Copies
-    storage: Storage | None  # where the trainer's own copy of the videos is, if it has one
+    copies: CopyVotes
+    storage: Storage | None  # of the trainer's own copy of the videos, if it has one
     meter: Meter
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
-    # The batch in each slot that was put into a queue and did not come back.
-    lent: dict[int, Ready] = field(default_factory=dict)
-    loans: dict[int, Loan] = field(default_factory=dict)  # by slot; put there by consumers
+    lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
+    loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
-    step: int = -1  # that was taken last, by any reader
+    step: int = -1  # the last one that any reader took
     clip_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +80,6 @@ class OpenStream:
         self, workers: Sequence[WorkerRecord], departed: int, window_s: float = math.inf
     ) -> StreamRecord:
         """The figures now. ``workers`` are connected, ``departed`` have left. For any thread."""
-        bad_videos = tuple(self.quarantine.videos)
         queues = list(self.readers.values())
         return StreamRecord(
             stream=self.id,
@@ -82,48 +89,162 @@ class OpenStream:
             readers=len(queues),
             ready=sum(queue.ready for queue in queues),
             slots=self.arena.slots,
-            stats=self.meter.read(workers, departed, bad_videos, window_s),
+            stats=self.meter.read(workers, departed, tuple(self.quarantine.videos), window_s),
             totals=self.meter.totals(),
         )
 
     def place(self, slot: int, row: int) -> Place:
-        """Where the clips from ``row`` of a slot are."""
+        """Where the clips from ``row`` of a slot on are."""
         return Place(self.id, slot * self.arena.stride + row * self.clip_bytes)
 
-    def lease(self, number: int, samples: Sequence[Sample], place: Place | None) -> Lease:
-        """A lease of these samples."""
+    def lease(self, grant: Grant, place: Place | None) -> Lease:
+        """The message for a grant."""
+        samples = grant.samples
         videos = [self.catalog[sample.video] for sample in samples]
         clips = [
             Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
             for video, sample in zip(videos, samples, strict=True)
         ]
         if not self.catalog.parts:
-            return Lease.of(number, self.spec, clips, place)
+            return Lease.of(grant.lease, self.spec, clips, place)
         specs = [clip_of(self.catalog, self.spec, sample.video) for sample in samples]
         others = [spec for spec in dict.fromkeys(specs) if isinstance(spec, ClipSpec)]
         which = [others.index(spec) + 1 for spec in specs if isinstance(spec, ClipSpec)]
-        return Lease.of(number, self.spec, clips, place, others, which)
+        return Lease.of(grant.lease, self.spec, clips, place, others, which)
+
+
+@dataclass(eq=False)
+class OpenStreams:
+    """The streams of a client, and their readers. All of it belongs to the I/O thread.
+
+    ``listens``: workers of other hosts may dial in. The engine carries out what is added to
+    ``commands``.
+    """
+
+    table: LeaseTable
+    supervisor: Supervisor
+    receivers: Receivers
+    commands: deque[Command]
+    listens: bool
+    by_id: dict[int, OpenStream] = field(default_factory=dict)
+    by_reader: dict[int, OpenStream] = field(default_factory=dict)
+
+    def add(self, stream: OpenStream) -> None:
+        """Make a stream known."""
+        self.by_id[stream.id] = stream
+        self.table.add_stream(
+            stream.id, stream.plan, stream.quarantine,
+            clip_frames=2 * math.prod(stream.spec.frames_shape),  # and their times
+            slots=stream.arena.slots, ordered=stream.ordered,
+            lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
+            fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
+        )  # fmt: skip
+        shared = stream.arena.fd if SHARED else None
+        root = str(stream.catalog.root or NO_FOLDER)
+        self.supervisor.share(Share(stream.id, root, shared is not None), shared)
+        self.receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
+
+    def drop(self, stream: OpenStream) -> None:
+        """Forget a stream."""
+        if self.by_id.pop(stream.id, None) is None:
+            return
+        self.supervisor.unshare(stream.id)
+        self.receivers.unshare(stream.id)
+        self.commands.extend(self.table.drop_stream(stream.id))
+        stream.arena.close()
+
+    def begin(self, stream: OpenStream, reader_id: int, queue: ReaderQueue, steps: range) -> None:
+        """A reader begins to read ``steps``."""
+        if stream.error is not None:
+            queue.fail(stream.error)
+            return
+        if self.listens:
+            native.keep_pages()  # not earlier: the import of TensorFlow would set malloc after it
+        stream.readers[reader_id] = queue
+        self.by_reader[reader_id] = stream
+        self.commands.extend(self.table.start_reader(stream.id, reader_id, steps.start, steps.stop))
+
+    def want(self, reader_id: int) -> None:
+        """A reader waits for its next batch."""
+        self.commands.extend(self.table.wanted(reader_id))
+
+    def end(self, stream: OpenStream, reader_id: int) -> None:
+        """A reader reads no further."""
+        queue = stream.readers.pop(reader_id, None)
+        self.by_reader.pop(reader_id, None)
+        if queue is None:
+            return
+        self.commands.extend(self.table.end_reader(reader_id))
+        for batch in queue.never_handed_over():
+            self.give_back(stream, batch)
+
+    def give_back(self, stream: OpenStream, batch: Ready) -> None:
+        """A consumer does not need the slot of a batch any more. Further calls do nothing."""
+        if stream.lent.get(batch.slot) is batch:
+            del stream.lent[batch.slot]
+            stream.loans.pop(batch.slot, None)
+            self.commands.extend(self.table.slot_back(stream.id, batch.slot))
+
+    def give_back_dead(self) -> None:
+        """Give back the slots whose arrays are dead. A Ctrl-C in the moment when an array dies can
+        keep its slot from being given back at once."""
+        for stream in self.by_id.values():
+            for loan in list(stream.loans.values()):
+                if loan.array() is None:
+                    self.give_back(stream, loan.batch)
+
+    def hand_out(self, ready: Ready) -> None:
+        """Put a batch into its reader's queue."""
+        stream = self.by_reader[ready.reader]
+        stream.lent[ready.slot] = ready
+        stream.readers[ready.reader].put(ready)
+
+    def recall(self, reader_id: int) -> None:
+        """Take back the batches that a reader has not taken yet."""
+        stream = self.by_reader[reader_id]
+        batches = stream.readers[reader_id].take_back()
+        for batch in batches:
+            del stream.lent[batch.slot]
+        taken = [(batch.step, batch.slot) for batch in batches]
+        self.commands.extend(self.table.recalled(reader_id, taken))
+
+    def stop(self, stream: OpenStream, error: VideoloadError) -> None:
+        """End a stream with an error, after the batches that are queued."""
+        stream.error = error
+        for queue in stream.readers.values():
+            queue.fail(error)
+
+    def stop_all(self, error: VideoloadError) -> None:
+        """End all streams with an error."""
+        for stream in self.by_id.values():
+            self.stop(stream, error)
+
+    def close(self) -> None:
+        """Release the memory of all streams."""
+        for stream in self.by_id.values():
+            stream.arena.close()
+        self.by_id.clear()
+        self.by_reader.clear()
 
 
 class ReaderQueue:
-    """The batches of one reader of a stream: put and taken back in the I/O thread, taken in the
-    consumer's.
+    """The batches of one reader. The I/O thread puts them in and takes them back. The consumer's
+    thread takes them out.
 
-    Each batch has one of three ends, whatever meets with what: it is handed over; it is taken back,
-    with all that come after it (a batch in their midst would be read out of its order, and then be
-    waited for without end); or a Ctrl-C struck its consumer between two steps, and it is among
-    those `never_handed_over`.
+    Each batch has one of three ends. It is handed over. Or it is taken back with all batches after
+    it: if one in the middle were left, the consumer would read it out of order, and then wait for
+    ever. Or a Ctrl-C strikes the consumer between two steps, and `never_handed_over` returns it.
     """
 
     def __init__(self) -> None:
         # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
         self._lock = threading.Lock()
         self._ready: deque[Ready] = deque()
-        self._put: deque[float] = deque()  # when each of them was
-        self.waited_s = 0.0  # how long the last one that was taken had been ready
-        self._taken: list[Ready] = []  # by the consumer, which has not handed them over yet
+        self._put: deque[float] = deque()  # when each batch was put in
+        self.waited_s = 0.0  # how long the last batch that was taken had been ready
+        self._taken: list[Ready] = []  # but not handed over yet
         self._error: VideoloadError | None = None
-        self._bell: SimpleQueue[None] = SimpleQueue()  # rung with each change; at times for none
+        self._bell: SimpleQueue[None] = SimpleQueue()  # rung at each change, and sometimes for none
 
     def put(self, batch: Ready) -> None:
         """Queue a batch for the consumer."""
@@ -139,7 +260,7 @@ class ReaderQueue:
         self._bell.put(None)
 
     def take_back(self) -> list[Ready]:
-        """The batches that the consumer has not taken, all at once."""
+        """All batches that the consumer has not taken."""
         with self._lock:
             batches = list(self._ready)
             self._ready.clear()
@@ -147,7 +268,7 @@ class ReaderQueue:
         return batches
 
     def take(self, wait_s: float) -> Ready | None:
-        """The next batch, or None if there is none in time. Raises what `fail` was given."""
+        """The next batch, or None if none came in ``wait_s``. Raises what `fail` was given."""
         deadline = time.monotonic() + wait_s
         while True:
             with self._lock:
@@ -157,7 +278,7 @@ class ReaderQueue:
                     return self._ready.popleft()
                 error = self._error
             if error is not None:
-                raise copy.copy(error)  # one that was raised holds its consumer's frames
+                raise copy.copy(error)  # a raised error holds the frames of its consumer
             try:
                 self._bell.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
@@ -165,11 +286,11 @@ class ReaderQueue:
 
     @property
     def ready(self) -> int:
-        """Batches that the consumer has not taken."""
+        """How many batches the consumer has not taken."""
         return len(self._ready)
 
     def handed_over(self) -> None:
-        """The consumer sees to it from now on that the slot of what it took is given back."""
+        """From now on, the consumer gives back the slot of the batch that it took."""
         self._taken.clear()
 
     def never_handed_over(self) -> list[Ready]:

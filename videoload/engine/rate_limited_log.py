@@ -1,7 +1,7 @@
-"""Warnings that any peer at a port can cause: logged, but no more than one per second.
+"""Warnings that any peer at a port can cause: no more than one per second is logged.
 
-A flood of noise would otherwise fill a disk with lines that all say the same. The first is logged
-at once; those of the next second are counted, and the last of them is logged with their number.
+Otherwise a flood would fill a disk with lines that all say the same. The first warning is logged at
+once. Those of the next second are counted, and the last of them is logged with their number.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class RateLimitedLog:
         self._last = ""
 
     def add(self, text: str, now: float) -> None:
-        """Log it now, or count it."""
+        """Log a warning now, or count it."""
         self._held += 1
         self._last = text
         self.tell(now)
 
     def tell(self, now: float) -> None:
-        """Log what was held back, if it is time."""
+        """Log the warnings that were counted, if it is time."""
         if not self._held or now < self._quiet_until:
             return
         more = f" (and {self._held - 1} more since the last line)" if self._held > 1 else ""

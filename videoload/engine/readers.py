@@ -61,8 +61,8 @@ class Readers:
         self.quarantine = source.quarantine
         self.on_batch: Callable[[int, Any, Any], None] | None = None
         self.error: VideoloadError | None = None
-        engine.post(lambda: engine.add(source))
-        weakref.finalize(self, engine.post, lambda: engine.drop(source)).atexit = False
+        engine.post(lambda: engine.streams.add(source))
+        weakref.finalize(self, engine.post, lambda: engine.streams.drop(source)).atexit = False
 
     def __len__(self) -> int:
         """Batches per epoch."""
@@ -100,11 +100,11 @@ class Readers:
         meter = self.meter if counts and reader is None else None
         self.error = None
         reading = _Reading()
-        end = weakref.finalize(reading, engine.post, lambda: engine.end(source, number))
+        end = weakref.finalize(reading, engine.post, lambda: engine.streams.end(source, number))
         end.atexit = False
         try:
             engine.check()
-            engine.post(lambda: engine.begin(source, number, queue, steps))
+            engine.post(lambda: engine.streams.begin(source, number, queue, steps))
             engine.collect_garbage()
             for step in steps:
                 if meter is not None:
@@ -128,7 +128,7 @@ class Readers:
                         partial(taken, step),
                     )  # fmt: skip
                 else:
-                    engine.post(partial(engine.give_back, source, batch), about_leases=True)
+                    engine.post(partial(engine.streams.give_back, source, batch), about_leases=True)
                     queue.handed_over()
                     taken(step)
                 if meter is not None:
@@ -156,7 +156,7 @@ class Readers:
         ended the stream, and what ``idle`` raises."""
         engine = self._engine
         # This is posted in each turn: another reader's turn may have taken the batch back.
-        engine.post(lambda: engine.want(reader), about_leases=True)
+        engine.post(lambda: engine.streams.want(reader), about_leases=True)
         if idle is not None and engine.has_credit:  # A worker waits as well, maybe for a slot.
             idle()
         batch = queue.take(_WAIT_S if idle is None else _IDLE_WAIT_S)
@@ -186,7 +186,7 @@ class Readers:
                     whole[to] = whole[row]
 
         def give_back() -> None:
-            engine.post(lambda: engine.give_back(source, batch), about_leases=True)
+            engine.post(lambda: engine.streams.give_back(source, batch), about_leases=True)
 
         most = source.arena.slots - min(_KEPT, source.arena.slots // 2)
         held = self._held()

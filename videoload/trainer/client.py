@@ -20,7 +20,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec
-from videoload.engine.copies import Copies
+from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.readers import Readers
@@ -256,7 +256,7 @@ class Client:
             Quarantine(catalog, plan, told),
             Arena(held, batch_bytes),
             told.ordered,
-            Copies(len(catalog)),
+            CopyVotes(len(catalog)),
             storage,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )

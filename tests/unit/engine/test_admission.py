@@ -89,7 +89,7 @@ def test_whoever_dials_in_is_admitted_and_no_child(admission: Admission[int]) ->
 def test_no_more_may_dial_in_than_there_is_room_for(admission: Admission[int]) -> None:
     full = Refusal(
         "2 workers have dialled in, and that is the most that this trainer takes: 4096, or fewer "
-        "where it may not open as many files (ulimit -Hn)",
+        "if it may not open as many files (ulimit -Hn)",
         is_full=True,
     )
     admit(admission, 0, hello(token=TOKEN), child=True)  # children do not count

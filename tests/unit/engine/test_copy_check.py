@@ -12,8 +12,8 @@ import pytest
 
 from videoload.catalog.catalog import Catalog
 from videoload.engine.admission import ConnectedWorker
-from videoload.engine.copies import Copies
 from videoload.engine.copy_check import CopyCheck
+from videoload.engine.copy_votes import CopyVotes
 from videoload.leases.commands import Command, Grant
 from videoload.leases.table import LeaseTable
 from videoload.plan.options import StreamOptions
@@ -37,7 +37,7 @@ class Desk:
         self.workers: dict[Any, ConnectedWorker] = {}
         self.check = CopyCheck(
             self.table, self.streams, self.workers, None, SimpleNamespace(add=lambda *told: None),  # type: ignore[arg-type]
-            commands=self.commands, post=self.posted.append,
+            self.commands, self.posted.append,
         )  # fmt: skip
         self.a, self.b = (self.join(host) for host in "ab")
         options = StreamOptions(1, False, 0, (0, 1), False, True, "substitute", 1.0)
@@ -50,7 +50,7 @@ class Desk:
             id=0,
             catalog=catalog,
             storage=None,
-            copies=Copies(VIDEOS),
+            copies=CopyVotes(VIDEOS),
         )
         self.execute(self.table.start_reader(0, 1, 0, VIDEOS))
 

@@ -1,14 +1,14 @@
-"""Which copy of each video a stream takes its clips from. Pure: no files, no sockets, no clock.
+"""Which copy of each video a stream uses. Pure: no files, no sockets, no clock.
 
-Two hosts may have copies of a file that differ: one was cut short, or is of another take. Workers
-tell with each clip which file it came of (a *fingerprint*), and a stream takes clips of one copy
-only, never a mixture. Which one is decided before its first clip is taken:
+Two hosts may have different copies of a file: one was cut short, or is another take. With each
+clip, workers send a *fingerprint* of its file. A stream uses clips of one copy only. Which copy is
+decided before its first clip is used:
 
-  * where the trainer has a copy of its own, it is that one;
-  * else the majority's, of up to three copies that are there; where they are even, that of the
-    worker that was first.
+  * If the trainer has a copy of its own, that copy is used.
+  * Otherwise up to three copies vote with their fingerprints. The majority wins, and the worker
+    that came first if there is no majority.
 
-What is decided costs 8 bytes a video.
+A decision takes 8 bytes per video.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from dataclasses import dataclass, field
 import numpy as np
 
 _VOTES = 3
-MISSING = 0  # the fingerprint of a file that is not there
+MISSING = 0  # the fingerprint of a file that does not exist
 
 
 @dataclass(slots=True)
 class _Election:
-    votes: dict[Hashable, int] = field(default_factory=dict)  # of a copy, its fingerprint
+    votes: dict[Hashable, int] = field(default_factory=dict)  # the fingerprint of each copy
     asked: set[Hashable] = field(default_factory=set)  # copies that have not answered yet
 
 
-class Copies:
-    """The fingerprints that a stream has decided on, by the index of the video."""
+class CopyVotes:
+    """The votes and decisions of one stream. Videos are given by their index."""
 
     def __init__(self, videos: int) -> None:
         self._agreed = np.zeros(videos, np.int64)
-        self._own: set[int] = set()  # asked of the trainer's own copy
-        self._asked_anew: set[int] = set()
+        self._own: set[int] = set()  # the trainer's own copy was asked
+        self._asked_again: set[int] = set()
         self._elections: dict[int, _Election] = {}
 
     def judge(self, video: int, fingerprint: int) -> bool | None:
-        """Whether a clip of a copy with this fingerprint is taken; None: not decided yet."""
+        """Whether clips of the copy with this fingerprint are used; None: not decided yet."""
         agreed = int(self._agreed[video])
         return None if agreed == MISSING else agreed == fingerprint
 
     def to_ask_own(self, videos: Iterable[int]) -> list[int]:
-        """Of these videos, those of which the trainer's own copy was not asked for yet."""
+        """The ones of these videos for which the trainer's own copy must be asked now."""
         unknown = [
             video
             for video in dict.fromkeys(videos)
@@ -52,15 +52,16 @@ class Copies:
         self._own.update(unknown)
         return unknown
 
-    def to_ask_anew(self, videos: Iterable[int]) -> list[int]:
-        """Of these videos, of which a worker has another copy, those whose file may have changed
-        since it was asked for: each is asked once more."""
-        anew = [video for video in dict.fromkeys(videos) if video not in self._asked_anew]
-        self._asked_anew.update(anew)
-        return anew
+    def to_ask_again(self, videos: Iterable[int]) -> list[int]:
+        """A worker has another copy of these videos. Returns the ones whose own file may have
+        changed; each video is returned once."""
+        again = [video for video in dict.fromkeys(videos) if video not in self._asked_again]
+        self._asked_again.update(again)
+        return again
 
     def own(self, video: int, fingerprint: int) -> bool:
-        """The trainer's own copy; `MISSING` if it has none. Whether it has changed since."""
+        """The trainer's own copy was read; `MISSING` if it has none. Returns whether the file has
+        changed."""
         self._own.discard(video)
         before = int(self._agreed[video])
         if fingerprint != MISSING:
@@ -72,8 +73,8 @@ class Copies:
     def vote(
         self, video: int, copy: Hashable, fingerprint: int, others: Collection[Hashable]
     ) -> list[Hashable]:
-        """A copy's fingerprint, where the trainer has none of its own; ``others``: the copies that
-        may be asked. Returns those to ask."""
+        """A copy votes, if the trainer has no copy of its own. Returns those of the ``others`` that
+        must be asked as well."""
         election = self._elections.get(video)
         if election is None:
             return []
@@ -87,7 +88,7 @@ class Copies:
         return ask
 
     def left(self, copy: Hashable) -> None:
-        """No worker of this copy is there any more: its answers are not waited for."""
+        """No worker with this copy is connected any more, so its votes will not come."""
         for video, election in list(self._elections.items()):
             if copy in election.asked:
                 election.asked.discard(copy)
@@ -96,7 +97,7 @@ class Copies:
     def _count(self, video: int, election: _Election) -> None:
         if not election.asked and election.votes:
             votes = list(election.votes.values())
-            self._decide(video, max(votes, key=votes.count))  # of those that are even, the first
+            self._decide(video, max(votes, key=votes.count))  # the first of equal ones
 
     def _decide(self, video: int, fingerprint: int) -> None:
         self._agreed[video] = fingerprint

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoload.engine.copies import MISSING, Copies
+from videoload.engine.copy_votes import MISSING, CopyVotes
 
 GOOD, BAD, WORSE = 11, 12, 13
 
 
 def test_the_trainers_own_copy_decides() -> None:
-    copies = Copies(3)
+    copies = CopyVotes(3)
     assert copies.judge(1, GOOD) is None
     assert copies.to_ask_own([1, 1, 2]) == [1, 2]
     assert copies.to_ask_own([1]) == [], "it is asked already"
@@ -22,8 +22,8 @@ def test_the_trainers_own_copy_decides() -> None:
     assert copies.judge(2, GOOD) is None
 
 
-def without_own(video: int = 0) -> Copies:
-    copies = Copies(1)
+def without_own(video: int = 0) -> CopyVotes:
+    copies = CopyVotes(1)
     copies.to_ask_own([video])
     copies.own(video, MISSING)
     return copies
@@ -70,18 +70,18 @@ def test_nobody_waits_for_a_copy_that_is_gone() -> None:
 
 
 def test_a_file_that_changed_is_asked_for_once_more_and_not_again() -> None:
-    copies = Copies(2)
+    copies = CopyVotes(2)
     copies.to_ask_own([0])
     copies.own(0, GOOD)
     assert copies.judge(0, BAD) is False
-    assert copies.to_ask_anew([0]) == [0]
+    assert copies.to_ask_again([0]) == [0]
     assert copies.own(0, BAD), "it has changed"
     assert copies.judge(0, BAD) is True
-    assert copies.to_ask_anew([0]) == []
+    assert copies.to_ask_again([0]) == []
 
 
 def test_an_own_copy_that_vanishes_changes_nothing() -> None:
-    copies = Copies(1)
+    copies = CopyVotes(1)
     copies.own(0, GOOD)
     assert not copies.own(0, MISSING)
     assert copies.judge(0, GOOD) is True

@@ -1,0 +1,88 @@
+"""Reads the trainer's own files in a thread of its own, since a disk may be slow and the I/O thread
+must not wait."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+
+from videoload.engine.copy_votes import MISSING
+from videoload.errors import StorageError, VideoError
+from videoload.storage.files import Storage
+
+_END_S = 0.5  # for the file that is being read; nobody waits longer for a disk that hangs
+_READS, _READ_BYTES = 5, 4096  # of a file, to find out whether its storage answers
+
+
+class FileChecker:
+    """Checks files in the order of the calls, until it is closed. The thread starts with `start`,
+    or with the first check."""
+
+    def __init__(self) -> None:
+        self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, if it has not started."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def fingerprint(
+        self, storage: Storage, paths: dict[int, str], told: Callable[[dict[int, int]], None]
+    ) -> None:
+        """Call ``told``, in that thread, with the fingerprint of each of ``paths``."""
+
+        def check() -> None:
+            found = dict.fromkeys(paths, MISSING)
+            for video, path in paths.items():
+                with suppress(VideoError, StorageError):
+                    found[video] = storage.fingerprint(path)
+            told(found)
+
+        self._add(check)
+
+    def read(self, storage: Storage, paths: list[str], told: Callable[[], None]) -> None:
+        """Call ``told``, in that thread, once all of ``paths`` were read; never if one cannot be
+        read."""
+
+        def check() -> None:
+            if all(_can_read(storage, path) for path in paths):
+                told()
+
+        self._add(check)
+
+    def close(self) -> None:
+        """Drop the checks that wait."""
+        self._checks.put(None)
+        if self._thread.ident is not None:
+            self._thread.join(_END_S)
+
+    def _add(self, check: Callable[[], None]) -> None:
+        self._checks.put(check)
+        self.start()
+
+    def _run(self) -> None:
+        while (check := self._checks.get()) is not None:
+            check()
+
+
+def _can_read(storage: Storage, path: str) -> bool:
+    """Whether a file can be read now from its storage, and not from memory. If the storage is away,
+    this may wait until it is back."""
+    try:
+        if storage.fetches:
+            return True  # a worker that waits for a bucket says so with heartbeats
+        file = os.open(storage.resolve(path).path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(file).st_size
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            for number in range(_READS):
+                os.pread(file, _READ_BYTES, size * number // _READS)
+        finally:
+            os.close(file)
+    except (VideoError, StorageError, OSError):
+        return False
+    return True
