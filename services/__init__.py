@@ -1,4 +1,4 @@
-"""What a deployment needs: image, example trainer, and the files of Compose, Kubernetes and Slurm.
+"""Files for a deployment: image, example trainer, Compose, Kubernetes and Slurm.
 
 `videoload` never imports from here.
 """

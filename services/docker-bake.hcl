@@ -1,8 +1,8 @@
-# All images, for both kinds of processor, from the top of the repository:
+# Builds all images for amd64 and arm64, from the top of the repository:
 #
 #   REGISTRY=registry.example.org/ docker buildx bake -f services/docker-bake.hcl --push
 #
-# For this host alone, into its own Docker:
+# Only for this host, into its own Docker:
 #
 #   docker buildx bake -f services/docker-bake.hcl --set '*.platform=linux/amd64' --load worker trainer
 

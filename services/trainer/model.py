@@ -1,4 +1,4 @@
-"""The example's model: small enough for a CPU, and a 3-D convolution all the same."""
+"""The example's model: a 3-D convolution that is small enough for a CPU."""
 
 from __future__ import annotations
 

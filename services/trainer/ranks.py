@@ -1,7 +1,7 @@
-"""Data-parallel ranks: a process and a share of every epoch each, and TensorFlow between them.
+"""Data-parallel ranks: each has a process and a share of every epoch, and TensorFlow joins them.
 
-Keras's ``fit`` does not take what `MultiWorkerMirroredStrategy` distributes (seen with Keras 3.15),
-so the loop is written out. The first rank saves; all of them read it when they start.
+Keras's ``fit`` does not take the datasets of `MultiWorkerMirroredStrategy` (seen with Keras 3.15),
+so this is a custom loop. The first rank saves the model; all ranks load it when they start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import videoload as vl
 
 
 def connect(addresses: Sequence[str], rank: int) -> Any:
-    """The strategy, once all ranks are there. Before anything else that TensorFlow does."""
+    """The strategy. Waits for all ranks. Call it before anything else in TensorFlow."""
     task = {"type": "worker", "index": rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": [*addresses]}, "task": task})
     import tensorflow as tf
@@ -34,7 +34,7 @@ def train(
     save_every: int,
     max_bad: float,
 ) -> Any:
-    """Train a model for ``epochs`` epochs, those before the last saving included; returns it."""
+    """Train a model for ``epochs`` epochs, including those before the last save, and return it."""
     import keras
     import tensorflow as tf
 
@@ -63,7 +63,7 @@ def train(
 
     def check_and_save() -> None:
         bad = float(mean(tf.constant(float(len(stream.quarantine)))))
-        if bad > limit:  # all ranks see it at the same step, and none waits for one that has gone
+        if bad > limit:  # all ranks see it at the same step, so none waits for a rank that ended
             raise vl.VideoloadError(f"{bad:g} bad videos on each rank; here: {stream.quarantine}")
         if first:
             folder.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def train(
 
     loss = None
     if done:
-        print(f"going on after {done} batches")
+        print(f"continuing after {done} batches")
     for clips, labels in strategy.distribute_datasets_from_function(share):
         loss = step(clips, labels)
         done += 1

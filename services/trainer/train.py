@@ -1,9 +1,9 @@
-"""An example trainer: workers on other hosts decode, a small 3-D convolution learns.
+"""An example trainer: workers on other hosts decode for a small 3-D convolution.
 
     python -m services.trainer.train --videos ucf101 --out runs/first --keys keys/trainer
 
-Start it again with the same arguments after whatever ended it, and it goes on with the batch at
-which it was saved, and with the very batches that an unbroken run would have had.
+If it is killed, the next start with the same arguments continues after the last save, with exactly
+the batches that an uninterrupted run would have had.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typer import Option
 
 import videoload as vl
 
-_STOP_S = 5.0  # the batch at hand when a signal comes is finished and saved, if that is quicker
+_STOP_S = 5.0  # after a signal, to finish the current batch and save
 
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Each option may come from the environment as well: VIDEOLOAD_ and its name.
+    # An environment variable can set each option: VIDEOLOAD_ and its name.
     context_settings={
         "help_option_names": ["-h", "--help"], "auto_envvar_prefix": "VIDEOLOAD",
     },
@@ -43,13 +43,13 @@ app = typer.Typer(
 def main(
     videos: Annotated[
         Path,
-        Option(metavar="DIR", help="DIR/<class>/**/*.avi, or train/ and test/ with such folders."),
+        Option(
+            metavar="DIR", help="Class folders of videos, or train/ and test/ with class folders."
+        ),
     ],
-    out: Annotated[
-        Path, Option(metavar="DIR", help="Where model and position are kept, and found again.")
-    ],
+    out: Annotated[Path, Option(metavar="DIR", help="Folder that keeps model and position.")],
     listen: Annotated[
-        str, Option(metavar="tcp://HOST:PORT", help="Where workers dial in.")
+        str, Option(metavar="tcp://HOST:PORT", help="Address for the workers to connect to.")
     ] = "tcp://0.0.0.0:5555",
     keys: Annotated[
         Path | None,
@@ -60,35 +60,35 @@ def main(
         bool, Option("--any-software", help="Accept workers whose FFmpeg gives other pixels.")
     ] = False,
     receivers: Annotated[
-        int, Option(min=0, help="Processes that take pixels, at the port after that of --listen.")
+        int, Option(min=0, help="Processes that receive pixels, on the port after --listen's.")
     ] = 0,
-    workers: Annotated[int, Option(min=1, help="Begin when so many are there.")] = 1,
-    patience: Annotated[float, Option(help="Seconds to wait for them.")] = 600,
-    epochs: Annotated[int, Option(min=1, help="Epochs in all.")] = 10,
+    workers: Annotated[int, Option(min=1, help="Start with this many workers.")] = 1,
+    patience: Annotated[float, Option(help="Seconds to wait for the workers.")] = 600,
+    epochs: Annotated[int, Option(min=1, help="Epochs in total.")] = 10,
     batch_size: Annotated[int, Option(min=1, help="Clips in a batch.")] = 8,
     frames: Annotated[int, Option(min=1, help="Frames in a clip.")] = 16,
-    stride: Annotated[int, Option(min=1, help="Source frames from one to the next.")] = 2,
+    stride: Annotated[int, Option(min=1, help="Source frames from one frame to the next.")] = 2,
     size: Annotated[int, Option(min=2, help="Height and width of a clip in pixels, even.")] = 112,
     max_bad: Annotated[
-        float, Option(min=0, max=1, help="The share of videos that may be bad.")
+        float, Option(min=0, max=1, help="Share of the videos that may be bad.")
     ] = 0.01,
-    save_every: Annotated[int, Option(min=1, help="Batches between two savings.")] = 50,
-    seed: Annotated[int, Option(help="Of the order, the clips and the model.")] = 0,
+    save_every: Annotated[int, Option(min=1, help="Batches between two saves.")] = 50,
+    seed: Annotated[int, Option(help="Seed of the order, the clips and the model.")] = 0,
     ranks: Annotated[
         list[str] | None,
         Option(metavar="HOST:PORT", help="The addresses of all data-parallel ranks, in order."),
     ] = None,
-    rank: Annotated[int, Option(min=0, help="Which of them this process is.")] = 0,
+    rank: Annotated[int, Option(min=0, help="Number of this process among the ranks.")] = 0,
     metrics_port: Annotated[
         str | None,
-        Option(metavar="[HOST:]PORT", help="Serve /metrics for Prometheus here."),
+        Option(metavar="[HOST:]PORT", help="Serve /metrics for Prometheus on this port."),
     ] = None,
     verify: Annotated[
-        bool, Option("--verify", help="Compare first an epoch with the same, decoded here.")
+        bool, Option("--verify", help="First compare an epoch with the same epoch decoded here.")
     ] = False,
 ) -> None:
-    """Train a small 3-D convolution on videos that remote workers decode, and evaluate it on
-    videos held back. SIGTERM and Ctrl-C save model and position first."""
+    """Train a small 3-D convolution on videos that remote workers decode, then test it. SIGTERM and
+    Ctrl-C save model and position first."""
     logging.basicConfig(level=logging.INFO, format="trainer: %(message)s")
     shape: dict[str, Any] = {
         "frames": frames, "stride": stride, "resize": size, "size": (size, size),
@@ -106,7 +106,7 @@ def main(
         options: dict[str, Any] = {
             "batch_size": batch_size, "shuffle": True, "seed": seed,
             "shard": (rank, len(ranks)) if ranks else (0, 1),
-            "max_bad": 1.0 if ranks else max_bad,  # ranks decide on that together
+            "max_bad": 1.0 if ranks else max_bad,  # ranks decide together
         }  # fmt: skip
         stream = client.stream(train, moving, **options)
         build = partial(example.build, moving.shape, len(train.classes), seed)
@@ -128,7 +128,7 @@ def main(
         held_back = client.stream(test, vl.ClipSpec(**shape), batch_size, drop_remainder=False)
         position = vl.Position(out, stream, save_every, stop=stop)
         if position.batches:
-            print(f"going on after {position.batches} batches")
+            print(f"continuing after {position.batches} batches")
         model = position.load_model() if position.batches else build()
         await_workers()
         with _plain_errors(stream, held_back):
@@ -137,13 +137,13 @@ def main(
             if stop.is_set():
                 return
             scores = model.evaluate(held_back.dataset(), verbose=0, return_dict=True)
-        print(f"{len(test)} videos held back:", *(f"{k} {v:.3f}" for k, v in scores.items()))
+        print(f"{len(test)} test videos:", *(f"{k} {v:.3f}" for k, v in scores.items()))
         _report(stream)
         print(f"model: {position.model_file}")
 
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    # Python sees signals in the main thread and between two calls only, while a call into
-    # TensorFlow that waits for a batch may never end. So this thread waits, another one trains.
+    # Python handles signals in the main thread, between two calls. A call into TensorFlow may wait
+    # for a batch for ever. So this thread waits, and another one trains.
     with (
         ThreadPoolExecutor(1, "training") as thread,
         vl.Client(
@@ -166,24 +166,24 @@ def main(
 
 
 def _check_ranks(ranks: list[str], rank: int) -> None:
-    """Raises VideoloadError: what is wrong would be told late, and not in plain words."""
+    """Raises VideoloadError. TensorFlow would report a mistake late, and not clearly."""
     for address in ranks:
         host, _, port = address.rpartition(":")
         if not (host and port.isdecimal() and int(port) < 65536):
-            raise vl.VideoloadError(f"--ranks {address}: an address of a rank is HOST:PORT")
+            raise vl.VideoloadError(f"--ranks {address}: the address of a rank is HOST:PORT")
     if rank >= max(1, len(ranks)):
         raise vl.VideoloadError(
-            f"--rank {rank} of {len(ranks)} --ranks: they are numbered from 0, and each needs the "
-            "addresses of all"
+            f"--rank {rank} of {len(ranks)} --ranks: ranks are numbered from 0, and each needs the "
+            "addresses of all ranks"
         )
 
 
 @contextmanager
 def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
-    """What a stream raised comes out as it is, without TensorFlow's error around it.
+    """Raise a stream's error itself, without TensorFlow's error around it.
 
-    That is let go here, with the iterator that it holds on to: destroyed at the end of the
-    interpreter, that may wait for ever for a thread that is no more.
+    TensorFlow's error holds an iterator. It is released here, because at the end of the interpreter
+    it may wait for ever for a thread that has ended.
     """
     try:
         yield
@@ -197,14 +197,14 @@ def _plain_errors(*streams: vl.Stream) -> Iterator[None]:
 
 
 def _verify(stream: vl.Stream, expected: Iterable[Any]) -> str:
-    """A SHA-256 of the epoch, which is the same whoever decodes it. Raises VideoloadError."""
+    """The SHA-256 of the epoch. Raises VideoloadError if it differs from the expected epoch's."""
     came, same = hashlib.sha256(), hashlib.sha256()
     for sha, batches in ((came, stream), (same, expected)):
         for clips, labels in batches:
             sha.update(clips.data)
             sha.update(labels.data)
     if came.digest() != same.digest():
-        raise vl.VideoloadError("the workers' clips are not those that are decoded here")
+        raise vl.VideoloadError("the workers' clips differ from the clips decoded here")
     return came.hexdigest()
 
 
@@ -226,8 +226,8 @@ if __name__ == "__main__":
         status = 1
     except SystemExit as ended:
         status = ended.code or 0
-    # All is closed and saved. The end of the interpreter would wait for threads of TensorFlow, and
-    # they, now and then, for ever for a batch.
+    # Everything is closed and saved. The end of the interpreter waits for TensorFlow's threads,
+    # which sometimes wait for a batch for ever.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

@@ -176,7 +176,7 @@ def test_ranks_train_together_each_on_its_share_and_resume(
         for rank, program in enumerate(ranks):
             assert program.wait(90 * SECOND) == 0, program.err
             assert expected(data, (rank, 2)) in program.out
-            assert ("going on after" in program.out) == (epochs == 2)
+            assert ("continuing after" in program.out) == (epochs == 2)
             assert program.out.count("loss") == 1
         losses = {re.findall(rf"epoch {epochs}/{epochs}: loss (.+)", p.out)[0] for p in ranks}
         assert len(losses) == 1, "they train in step"

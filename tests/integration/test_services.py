@@ -166,9 +166,9 @@ def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
     epochs = trained // STEPS + 2
     again = deployment.start("trainer", "tensorflow", **SMALL, EPOCHS=str(epochs))
     assert again.wait(40 * SECOND) == 0, again.err
-    assert f"going on after {trained} batches\nEpoch {trained // STEPS + 1}/" in again.out
+    assert f"continuing after {trained} batches\nEpoch {trained // STEPS + 1}/" in again.out
     assert f"Epoch {epochs}/{epochs}\n{STEPS}/{STEPS} - " in again.out
-    assert "3 videos held back: accuracy " in again.out
+    assert "3 test videos: accuracy " in again.out
     assert deployment.position == epochs * STEPS
     assert deployment.models == [f"model-{epochs * STEPS}.keras"]
     wait_until(lambda: [trainers_gone(worker) for worker in workers] == [2, 2], 10 * SECOND)
@@ -203,7 +203,7 @@ def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment)
         ({"KEYS": "none"}, "no folder none/admitted"),
         ({"LISTEN": "5555", "KEYS": ""}, "'5555' is not an address"),
         ({"RANK": "1"}, "--rank 1 of 0 --ranks"),
-        ({"RANKS": "localhost"}, "an address of a rank is HOST:PORT"),
+        ({"RANKS": "localhost"}, "the address of a rank is HOST:PORT"),
     ],
 )
 def test_mistakes_of_the_user_are_reported_in_one_line(

@@ -78,7 +78,7 @@ def test_a_job_trains_on_the_right_clips_and_resumes_when_requeued(
     trainer, *workers = NODES
     assert f"start 2: trainer on {trainer}, workers on cpu[0-1]" in log
     assert len(workers) == 2
-    assert f"going on after {trained} batches" in log
+    assert f"continuing after {trained} batches" in log
     assert log.count(expected(tmp_path / "videos")) == 2
     assert json.loads(position.read_text())["batches"] == EPOCHS * STEPS
-    assert f"{2 * (VIDEOS_OF_A_CLASS - 4)} videos held back: accuracy" in log
+    assert f"{2 * (VIDEOS_OF_A_CLASS - 4)} test videos: accuracy" in log
