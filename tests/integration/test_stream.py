@@ -294,6 +294,47 @@ def test_an_epoch_that_is_left_early_is_read_again(videos: Videos, client: Clien
     assert digests(stream) == whole[len(stream) :]
 
 
+@pytest.mark.parametrize("how", ["batches", "left early"])
+def test_a_shuffled_stream_that_gives_the_same_batches_again_warns_once(
+    how: str, videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = client.stream(videos.catalog, CLIP, 1, shuffle=True)
+    assert len(stream) > 4
+
+    def read(count: int) -> None:
+        for _ in islice(stream if how == "left early" else stream.batches(), count):
+            pass
+
+    read(2)
+    read(4)
+    assert caplog.messages == [], "the first time was only a look"
+    read(4)
+    read(4)
+    [message] = caplog.messages
+    assert message.startswith("the stream is read from step 0 again and gives the same batches ")
+
+
+def test_a_validation_stream_and_epochs_in_order_warn_of_nothing(
+    videos: Videos, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    check = client.stream(videos.catalog, CLIP, 1)
+    train = client.stream(videos.catalog, CLIP, 1, shuffle=True)
+    for epoch in range(2):
+        for _ in train:
+            pass
+        for _ in check.batches():
+            pass
+        for _ in train.batches(start_step=(epoch + 2) * len(train), epochs=epoch + 3):
+            pass
+    assert caplog.messages == []
+
+
+def test_ranks_that_agree_have_the_same_fingerprint(videos: Videos, client: Client) -> None:
+    one, other = (client.stream(videos.catalog, CLIP, 2, shard=(rank, 2)) for rank in range(2))
+    less = client.stream(videos.catalog[1:], CLIP, 2, shard=(1, 2))
+    assert one.fingerprint == other.fingerprint != less.fingerprint
+
+
 def test_two_loops_over_one_stream_take_turns(videos: Videos, client: Client) -> None:
     stream = client.stream(videos.catalog, SMALL, 3, shuffle=True)
     whole = digests(stream.batches(epochs=1))

@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
+_PEEK = 3  # Batches that are read to look at a stream: Keras takes 2, and tf.data prefetches one.
 _KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
 
 
@@ -55,6 +56,8 @@ class Readers:
         self._engine = engine
         self._source = source
         self._numbers = itertools.count()
+        self._begun: set[int] = set()  # Steps from which more than a peek was read.
+        self._has_warned = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
         self.meter = source.meter
@@ -106,7 +109,11 @@ class Readers:
             engine.check()
             engine.post(lambda: engine.streams.begin(source, number, queue, steps))
             engine.collect_garbage()
-            for step in steps:
+            if counts:
+                self._check_repetition(steps)
+            for at, step in enumerate(steps):
+                if counts and at == _PEEK:
+                    self._begun.add(steps.start)
                 if meter is not None:
                     meter.asked(number)
                 batch = queue.take(0)
@@ -140,6 +147,18 @@ class Readers:
             end()
             if meter is not None:
                 meter.left(number)
+
+    def _check_repetition(self, steps: range) -> None:
+        """Warn, once per stream, if a shuffled stream is read again from the same step. A stream
+        that is not shuffled may be for validation, where this is meant."""
+        if steps.start in self._begun and self.options.shuffle and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "the stream is read from step %d again and gives the same batches as before: "
+                "batches() and dataset() begin at start_step=, and a loop that was left early "
+                "begins its epoch again; give start_step=, with epochs= for all epochs, or loop "
+                "over the stream itself to the end of its epoch", steps.start,
+            )  # fmt: skip
 
     def _noted(
         self, step: int, batch: Batch | BatchWithInfo, counts: bool, taken: Callable[[], None]

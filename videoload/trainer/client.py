@@ -37,6 +37,7 @@ from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Keep
 from videoload.storage.opening import open_storage
 from videoload.storage.roots import is_url
+from videoload.trainer.ranks import check_ranks
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import Metric, MetricsPort
@@ -232,6 +233,7 @@ class Client:
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         storage = open_storage(catalog.root) if catalog.root and clip.files else None
+        check_ranks(told)
         plan = Plan.of(catalog, clip, told)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)

@@ -1,0 +1,64 @@
+"""A training on several ranks whose streams are not sharded is warned about once."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from videoload.plan.options import StreamOptions
+from videoload.trainer import ranks
+
+CLUSTER = {"worker": ["a:1", "b:1"], "chief": ["c:1"], "ps": ["d:1"]}
+
+
+@pytest.fixture(autouse=True)
+def _as_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("WORLD_SIZE", "SLURM_NTASKS", "TF_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    ranks._warn.cache_clear()
+    yield
+    ranks._warn.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({}, {}),
+        ({"WORLD_SIZE": "4", "SLURM_NTASKS": "1"}, {"WORLD_SIZE": 4, "SLURM_NTASKS": 1}),
+        ({"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": {}})}, {"TF_CONFIG": 3}),
+        ({"TF_CONFIG": "{}", "WORLD_SIZE": "many", "SLURM_NTASKS": ""}, {}),
+        ({"TF_CONFIG": "[3]", "WORLD_SIZE": "null", "SLURM_NTASKS": "[]"}, {}),
+        ({"TF_CONFIG": '{"cluster": {"worker": 3}}'}, {}),
+    ],
+)
+def test_the_variables_of_launchers_are_read(
+    environment: dict[str, str], found: dict[str, int]
+) -> None:
+    assert ranks.ranks_of(environment) == found
+
+
+def test_several_ranks_without_shard_are_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ranks.check_ranks(StreamOptions(4, shuffle=True, shard=(0, 2)))
+    ranks.check_ranks(StreamOptions(4))
+    assert caplog.messages == []
+    for _ in range(2):
+        ranks.check_ranks(StreamOptions(4, shuffle=True))
+    assert caplog.messages == [
+        "WORLD_SIZE says that there are 2 ranks, and this stream has no shard=: each rank would "
+        "train on all clips; give shard=(rank, 2)"
+    ]
+
+
+def test_a_single_process_is_not_warned(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    ranks.check_ranks(StreamOptions(4, shuffle=True))
+    assert caplog.messages == []

@@ -1,0 +1,47 @@
+"""A warning for a training on several ranks whose streams are not sharded."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+
+from videoload.plan.options import StreamOptions
+
+_log = logging.getLogger(__name__)
+
+
+def check_ranks(options: StreamOptions) -> None:
+    """Warn, once per process, if this is one of several ranks and each reads the whole epoch.
+
+    A stream that is not shuffled may be for validation, where this can be meant.
+    """
+    if options.shuffle and options.shard == (0, 1):
+        _warn()
+
+
+@cache
+def _warn() -> None:
+    for name, ranks in ranks_of(os.environ).items():
+        if ranks > 1:
+            _log.warning(
+                "%s says that there are %d ranks, and this stream has no shard=: each rank would "
+                "train on all clips; give shard=(rank, %d)", name, ranks, ranks,
+            )  # fmt: skip
+            return
+
+
+def ranks_of(environment: Mapping[str, str]) -> dict[str, int]:
+    """The number of ranks by each variable that launchers set: torchrun, Slurm, TensorFlow."""
+    found = {}
+    for name in ("WORLD_SIZE", "SLURM_NTASKS", "TF_CONFIG"):
+        with suppress(KeyError, ValueError, TypeError, AttributeError):
+            told = json.loads(environment[name])
+            if name == "TF_CONFIG":
+                cluster = told["cluster"]
+                told = len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
+            found[name] = int(told)
+    return found
