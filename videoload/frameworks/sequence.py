@@ -18,6 +18,7 @@ from collections.abc import Generator
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import tfdata
+from videoload.plan.options import check_numbered
 from videoload.plan.plan import Batch, BatchWithInfo
 
 try:
@@ -40,7 +41,7 @@ class StreamSequence(keras.utils.PyDataset):  # type: ignore[misc]  # Keras come
 
     def __init__(self, readers: Readers) -> None:
         super().__init__()
-        readers.options.check_numbered("a sequence")
+        check_numbered(readers.options, "a sequence")
         self.epoch = 0
         self._size = len(readers)
         self._readers: Readers | None = readers

@@ -30,23 +30,18 @@ class StreamArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a stream is, beside catalog and clip spec. `Client.stream` makes it of its arguments.
+    """The options of a stream, all beside catalog and clip spec. See `Client.stream`.
 
     Attributes:
         batch_size: Clips in a batch (B), at least 1.
-        shuffle: A new order of the clips each epoch, drawn from ``seed``. Default False: the
-            catalog's order.
-        seed: Of the order, the windows, the crops, the flips and the transform's generator. Default
-            0.
-        shard: (rank, world): this trainer's share of each epoch, with 0 <= rank < world. Default
-            (0, 1): all of it.
-        drop_remainder: Leave out the last batch of an epoch if it is smaller than the others.
-            Default True.
+        shuffle: A new order of the clips each epoch. Default False: the catalog's order.
+        seed: Of everything that is drawn. Default 0.
+        shard: (rank, world): this trainer's share of each epoch. Default (0, 1): all of it.
+        drop_remainder: Leave out the last batch of an epoch if it is smaller. Default True.
         ordered: Batches come in the order of their steps, else as they get ready. Default True.
-        on_error: What to do about a clip that cannot be decoded: ``"substitute"`` another one,
-            ``"skip"`` it, or ``"raise"``. Default ``"substitute"``.
-        max_bad: The share of the catalog's files, 0 to 1, that may be bad before the stream ends
-            with TooManyBadVideos; 3 files always may. Default 0.01.
+        on_error: ``"substitute"`` a clip that cannot be decoded, ``"skip"`` it, or ``"raise"``.
+            Default ``"substitute"``.
+        max_bad: Share of the files, 0 to 1, that may be bad; 3 always may. Default 0.01.
         balance: ``"class"``: every class equally often. Default None.
 
     Raises:
@@ -90,39 +85,21 @@ class StreamOptions:
                 raise SpecError(f"{name} must be True or False, got {getattr(self, name)!r}")
             object.__setattr__(self, name, bool(getattr(self, name)))
 
-    @classmethod
-    def of(cls, batch_size: int, arguments: StreamArguments) -> StreamOptions:
-        """The options that a caller gave by keyword.
 
-        Args:
-            batch_size: Clips in a batch (B).
-            arguments: The others.
+def stream_options(batch_size: int, arguments: StreamArguments) -> StreamOptions:
+    """The options that a caller gave by name. Raises SpecError, and TypeError for a wrong name."""
+    known = StreamArguments.__annotations__
+    for name in arguments.keys() - known.keys():
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(known)}"
+        raise TypeError(f"a stream has no argument {name}=: {hint}")
+    return StreamOptions(batch_size, **arguments)
 
-        Returns:
-            The options.
 
-        Raises:
-            TypeError: There is no argument of this name.
-            SpecError: A value is out of its range.
-        """
-        known = StreamArguments.__annotations__
-        for name in arguments.keys() - known.keys():
-            close = get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(known)}"
-            raise TypeError(f"a stream has no argument {name}=: {hint}")
-        return cls(batch_size, **arguments)
-
-    def check_numbered(self, what: str) -> None:
-        """Check that each step has a batch, and that the n-th batch is that of step n.
-
-        Args:
-            what: What needs it, for the error.
-
-        Raises:
-            SpecError: Batches have no number.
-        """
-        if self.on_error == "skip" or not self.ordered:
-            raise SpecError(
-                f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
-                "has a number"
-            )
+def check_numbered(options: StreamOptions, what: str) -> None:
+    """Raise SpecError unless the n-th batch is that of step n, which ``what`` needs."""
+    if options.on_error == "skip" or not options.ordered:
+        raise SpecError(
+            f'{what} needs ordered=True, and on_error="substitute" or "raise": else no batch '
+            "has a number"
+        )

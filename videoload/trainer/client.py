@@ -27,7 +27,7 @@ from videoload.engine.readers import Readers
 from videoload.errors import SpecError, VideoloadError, WorkerError
 from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
-from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.options import StreamArguments, stream_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
@@ -229,7 +229,7 @@ class Client:
             VideoloadError: The client's I/O thread has ended with this error.
         """
         self._engine.check()
-        told = StreamOptions.of(batch_size, options)
+        told = stream_options(batch_size, options)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         storage = open_storage(catalog.root) if catalog.root and clip.files else None

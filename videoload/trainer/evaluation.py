@@ -6,7 +6,7 @@ The usual protocols score a video by the mean of its clips' scores (10 clips x 3
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,37 +83,31 @@ def evaluate(
         raise SpecError("an evaluation needs each clip once: no balance= and no mixture")
     if average not in ("scores", "softmax"):
         raise SpecError(f'average must be "scores" or "softmax", got {average!r}')
-    means = VideoMeans(len(stream.catalog))
-    for clips, _, info in stream.batches(info=True):
-        scores = np.asarray(predict(clips), np.float64)
-        means.add(info.video, softmax(scores) if average == "softmax" else scores)
-    return means.read(stream.catalog.labels)
+    convert = softmax if average == "softmax" else np.asarray
+    scored = (
+        (info.video, convert(np.asarray(predict(clips), np.float64)))
+        for clips, _, info in stream.batches(info=True)
+    )
+    return means_by_video(scored, stream.catalog.labels)
 
 
-class VideoMeans:
-    """Sums of scores by video."""
-
-    def __init__(self, videos: int) -> None:
-        self._sums = np.empty((videos, 0))
-        self._clips = np.zeros(videos, np.int64)
-
-    def add(self, video: npt.NDArray[np.int64], scores: Floats) -> None:
-        """Add the scores [B, classes] of clips of these videos, int64 [B]. Raises SpecError."""
+def means_by_video(
+    scored: Iterable[tuple[npt.NDArray[np.int64], Floats]], labels: npt.NDArray[np.int64]
+) -> Evaluation:
+    """The means of scores [B, classes] of clips of videos, int64 [B]. Raises SpecError."""
+    sums, clips = np.empty((len(labels), 0)), np.zeros(len(labels), np.int64)
+    for video, scores in scored:
         if scores.ndim != 2 or len(scores) != len(video):
             raise SpecError(
                 f"predict returned {list(scores.shape)} for {len(video)} clips, not "
                 f"[{len(video)}, classes]"
             )
-        if not self._clips.any():
-            self._sums = np.zeros((len(self._clips), scores.shape[1]))
-        np.add.at(self._sums, video, scores)
-        np.add.at(self._clips, video, 1)
-
-    def read(self, labels: npt.NDArray[np.int64]) -> Evaluation:
-        """The means of all videos that have clips."""
-        video = np.flatnonzero(self._clips)
-        clips = self._clips[video]
-        return Evaluation(video, self._sums[video] / clips[:, None], labels[video], clips)
+        if not sums.size:
+            sums = np.zeros((len(labels), scores.shape[1]))
+        np.add.at(sums, video, scores)
+        np.add.at(clips, video, 1)
+    found = np.flatnonzero(clips)
+    return Evaluation(found, sums[found] / clips[found, None], labels[found], clips[found])
 
 
 def softmax(scores: Floats) -> Floats:

@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary, finalize
 from videoload.arguments import whole
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.identity import Identity
+from videoload.plan.options import check_numbered
 
 try:
     import keras
@@ -70,7 +71,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
     ) -> None:
         super().__init__()
         self._every = whole("every", every)
-        stream.options.check_numbered("a position")
+        check_numbered(stream.options, "a position")
         self._folder = Path(folder)
         self._stream = stream
         self._stop = stop or Event()

@@ -16,7 +16,7 @@ from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.item_spec import Spec
 from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native_size
 from videoload.errors import OneClipError, SpecError, VideoError
-from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.options import StreamArguments, StreamOptions, stream_options
 from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
@@ -106,7 +106,7 @@ def decode_serially(
         TooManyBadVideos: More videos are bad than ``max_bad`` allows.
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
-    told = StreamOptions.of(batch_size, options)
+    told = stream_options(batch_size, options)
     plan = Plan.of(catalog, clip, told)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")

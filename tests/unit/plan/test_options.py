@@ -9,7 +9,7 @@ import pytest
 
 from videoload import Client, decode_serially
 from videoload.errors import SpecError
-from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.options import StreamArguments, StreamOptions, stream_options
 
 
 def options(**changes: Any) -> StreamOptions:
@@ -66,7 +66,7 @@ def test_every_option_can_be_given_by_its_name() -> None:
     hints = get_type_hints(StreamOptions)
     assert {"batch_size": int, **get_type_hints(StreamArguments)} == hints
     told: StreamArguments = {"seed": 3, "balance": "class"}
-    assert StreamOptions.of(2, told) == StreamOptions(2, seed=3, balance="class")
+    assert stream_options(2, told) == StreamOptions(2, seed=3, balance="class")
 
 
 @pytest.mark.parametrize("function", [Client.stream, decode_serially])
@@ -86,6 +86,6 @@ def test_a_stream_and_the_reference_take_the_same_options(function: Any) -> None
 def test_an_option_that_does_not_exist_is_refused_by_its_name(name: str, hint: str) -> None:
     told: Any = {name: 1}
     with pytest.raises(TypeError, match=f"a stream has no argument {name}=: {hint}"):
-        StreamOptions.of(4, told)
+        stream_options(4, told)
     with pytest.raises(TypeError, match=f"a stream has no argument {name}=: {hint}"):
         decode_serially(None, None, 4, **told)  # type: ignore[call-overload]

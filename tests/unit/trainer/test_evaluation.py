@@ -10,7 +10,7 @@ import pytest
 
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
-from videoload.trainer.evaluation import Evaluation, VideoMeans, evaluate, softmax
+from videoload.trainer.evaluation import Evaluation, evaluate, means_by_video, softmax
 
 LABELS = np.array([1, 0, 1, 0])
 
@@ -19,10 +19,8 @@ def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
     drawn = np.random.default_rng(0)
     video = drawn.integers(0, 3, 60) + (drawn.integers(0, 3, 60) == 2)  # Uneven counts.
     scores = drawn.normal(size=(60, 2))
-    means = VideoMeans(4)
-    for first, last in ((0, 7), (7, 8), (8, 60)):
-        means.add(video[first:last], scores[first:last])
-    found = means.read(LABELS)
+    batches = ((0, 7), (7, 8), (8, 60))
+    found = means_by_video([(video[a:b], scores[a:b]) for a, b in batches], LABELS)
     assert found.video.tolist() == sorted(set(video.tolist()))
     for row, which in enumerate(found.video):
         np.testing.assert_allclose(found.scores[row], scores[video == which].mean(axis=0))
@@ -31,9 +29,8 @@ def test_scores_are_averaged_by_video_whatever_the_batches_are() -> None:
 
 
 def test_a_video_without_clips_is_left_out() -> None:
-    means = VideoMeans(4)
-    means.add(np.array([2, 0]), np.ones((2, 2)))
-    assert means.read(LABELS).video.tolist() == [0, 2]
+    found = means_by_video([(np.array([2, 0]), np.ones((2, 2)))], LABELS)
+    assert found.video.tolist() == [0, 2]
 
 
 def test_accuracy_counts_the_highest_scores() -> None:
@@ -52,7 +49,7 @@ def test_softmax_is_of_each_row_and_takes_large_numbers() -> None:
 @pytest.mark.parametrize("scores", [np.ones(2), np.ones((3, 2)), np.ones((2, 2, 2))])
 def test_anything_but_one_row_of_scores_per_clip_is_refused(scores: Any) -> None:
     with pytest.raises(SpecError, match="predict returned"):
-        VideoMeans(4).add(np.array([0, 1]), scores)
+        means_by_video([(np.array([0, 1]), scores)], LABELS)
 
 
 @pytest.mark.parametrize(
