@@ -76,7 +76,7 @@ class IndexCache:
         """What a complete decode told, in this process or an earlier one."""
         found = self._execute(
             "SELECT packed FROM indexes WHERE path = ? AND bytes = ? AND modified_ns = ?",
-            (os.fsencode(path), file.status.st_size, file.status.st_mtime_ns),
+            (os.fsencode(path), file.size, file.mtime_ns),
         )
         with suppress(ValueError):
             return VideoIndex.from_bytes(found[0][0]) if found else None
@@ -84,10 +84,9 @@ class IndexCache:
 
     def remember(self, path: str, file: VideoFile, index: VideoIndex) -> None:
         """Keep what a complete decode told."""
-        status = file.status
         self._execute(
             "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)",
-            (os.fsencode(path), status.st_size, status.st_mtime_ns, index.to_bytes()),
+            (os.fsencode(path), file.size, file.mtime_ns, index.to_bytes()),
         )
 
     def forget(self, path: str, wrong: VideoIndex) -> bool:

@@ -17,7 +17,7 @@ class Content:
 
     def __init__(self, file: VideoFile, *, at_once: bool = True) -> None:
         """``at_once``: a small file is read in one go when it is first looked at."""
-        self.size = file.status.st_size
+        self.size = file.size
         self.is_small = self.size <= SMALL_BYTES
         self.has_few_looks = file.fetches and not self.is_small
         self._file = file
@@ -51,7 +51,7 @@ class Content:
         if not self._at_once:
             return bytes(self.open().pread(length, at))
         if self._all is None:
-            self._all = self.open().read_all(self.size)
+            self._all = memoryview(self.open().pread(self.size, 0))
             self.size = len(self._all)
         return bytes(self._all[at : at + length])
 

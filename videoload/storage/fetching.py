@@ -46,11 +46,11 @@ _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes a
 
 
 class Part(NamedTuple):
-    """Bytes of an object, how many it has in all, and what changes when it does."""
+    """Bytes of an object, how many it has in all, and a tag that changes when the object does."""
 
     data: memoryview
     size: int
-    version: str
+    tag: str
 
 
 class ChangedError(Exception):
@@ -111,13 +111,13 @@ class Fetcher:
                 if is_owner:
                     self.tick()
 
-    def get(self, name: str, begin: int, end: int, version: str = "") -> Part:
+    def get(self, name: str, begin: int, end: int, tag: str = "") -> Part:
         """The bytes [begin, end) of an object, or as many as it has; called by what was started.
-        ``version``: the one that the object must have, if it is known. Raises StorageError,
+        ``tag``: the one that the object must have, if it is known. Raises StorageError,
         UnavailableError, ChangedError."""
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-        coming = _Coming(name, begin, end, version)
+        coming = _Coming(name, begin, end, tag)
         pause_s, since = _PAUSE_S, time.monotonic()
         while not self._stopped.is_set():
             at, what = coming.at, "does not answer"
@@ -172,8 +172,8 @@ class Fetcher:
 
         assert self._store is not None
         options: GetOptions = {"range": (coming.at, coming.end)} if is_part else {}
-        if coming.version.startswith('"'):  # a weak one (W/"...") never matches
-            options["if_match"] = coming.version
+        if coming.tag.startswith('"'):  # a weak one (W/"...") never matches
+            options["if_match"] = coming.tag
         try:
             return obstore.get(self._store, coming.name, options=options)
         except NotSupportedError:
@@ -239,17 +239,17 @@ class Fetcher:
 class _Coming:
     """The bytes of a part, up to ``at`` by now."""
 
-    def __init__(self, name: str, begin: int, end: int, version: str) -> None:
-        self.name, self.at, self.end, self.version = name, begin, end, version
+    def __init__(self, name: str, begin: int, end: int, tag: str) -> None:
+        self.name, self.at, self.end, self.tag = name, begin, end, tag
         self._size = 0
         self._pieces: list[memoryview] = []
 
     def is_of(self, meta: ObjectMeta) -> None:
         """What comes now is of this object. Raises ChangedError."""
-        version = _version(meta)
-        if self.version and version != self.version:
+        tag = _tag(meta)
+        if self.tag and tag != self.tag:
             raise ChangedError
-        self.version, self._size = version, meta["size"]
+        self.tag, self._size = tag, meta["size"]
         self.end = min(self.end, self._size)
 
     def add(self, piece: memoryview) -> None:
@@ -259,11 +259,11 @@ class _Coming:
     def part(self) -> Part:
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
-        return Part(data, self._size, self.version)
+        return Part(data, self._size, self.tag)
 
 
-def _version(meta: ObjectMeta) -> str:
-    """An ETag, or what else a server tells of a file; at the least, its size."""
+def _tag(meta: ObjectMeta) -> str:
+    """The ETag, or what else the server tells: the time of change, and at least the size."""
     tag: str | None = meta.get("e_tag")
     if tag:
         return tag
@@ -272,6 +272,6 @@ def _version(meta: ObjectMeta) -> str:
     return f"{told} {meta['size']}"
 
 
-def tells_versions(version: str) -> bool:
+def tells_versions(tag: str) -> bool:
     """Whether another version of the same size would be seen to be another."""
-    return not version.startswith(" ")
+    return not tag.startswith(" ")

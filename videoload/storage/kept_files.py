@@ -32,7 +32,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from videoload.storage.files import Status
+from videoload.storage.files import LocalFile
 from videoload.storage.keep import Keep, open_own_folder
 
 _log = logging.getLogger(__name__)
@@ -45,9 +45,22 @@ _MAX_SUFFIX = 16
 _COMING, _COUNT = "coming-", "bytes"
 
 
+class Version(NamedTuple):
+    """A version of a file: its size, and a number that its kept copy has as its time of change."""
+
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, size: int, tag: str) -> Version:
+        """The version of a tag."""
+        digest = blake2b(tag.encode(), digest_size=7).digest()
+        return cls(size, int.from_bytes(digest, "little"))
+
+
 class _Waiting(NamedTuple):
     name: str
-    status: Status
+    version: Version
     data: bytes
 
 
@@ -69,18 +82,22 @@ class KeptFiles:
         """Where a file is, if it is kept."""
         return f"{self._keep.folder}/{self._leaf(name)}"
 
-    def _leaf(self, name: str) -> str:
-        number = blake2b(f"{self._root}\n{name}".encode(), digest_size=16).hexdigest()
-        suffix = posixpath.splitext(name)[1]  # FFmpeg guesses the format from it
-        return number + (suffix if len(suffix.encode()) <= _MAX_SUFFIX else "")
-
     def has_some(self, name: str) -> bool:
         """Whether any version of a file is kept."""
         return _find(self.path(name)) is not None
 
-    def holds(self, name: str, status: Status) -> bool:
-        """Whether this version of a file is kept."""
-        return _is_version(_find(self.path(name)), status)
+    def find(self, name: str, version: Version) -> LocalFile | None:
+        """The file, if this version of it is kept."""
+        path = self.path(name)
+        found = _find(path)
+        if found is None or (found.st_size, found.st_mtime_ns) != version:
+            return None
+        return LocalFile(path, found)
+
+    def _leaf(self, name: str) -> str:
+        number = blake2b(f"{self._root}\n{name}".encode(), digest_size=16).hexdigest()
+        suffix = posixpath.splitext(name)[1]  # FFmpeg guesses the format from it
+        return number + (suffix if len(suffix.encode()) <= _MAX_SUFFIX else "")
 
     def awaits(self, name: str) -> bool:
         """Whether a file is about to be written."""
@@ -97,7 +114,7 @@ class KeptFiles:
         """Whether there is room, as far as this process knows."""
         return time.monotonic() >= self._full_until
 
-    def keep(self, name: str, status: Status, data: bytes) -> None:
+    def keep(self, name: str, version: Version, data: bytes) -> None:
         """Keep a whole file. Never waits: a thread writes it, or it is not kept."""
         with self._lock:
             if not self.has_room or (self._waiting and self._waiting + len(data) > _WAITING_BYTES):
@@ -110,7 +127,7 @@ class KeptFiles:
                     target=self._run, name="videoload-keep", daemon=True
                 )
                 self._thread.start()
-        self._asked.put(_Waiting(name, status, data))
+        self._asked.put(_Waiting(name, version, data))
 
     def stop(self) -> None:
         """Write what waits, and no more."""
@@ -153,7 +170,7 @@ class KeptFiles:
         """Returns whether there was room. Raises OSError."""
         new, leaf, size = _COMING + secrets.token_hex(8), self._leaf(given.name), len(given.data)
         most = self._keep.max_bytes
-        if self.holds(given.name, given.status):
+        if self.find(given.name, given.version) is not None:
             return True
         if most is None and _free(folder) < _FREE:
             return False
@@ -165,8 +182,8 @@ class KeptFiles:
                 file.write(given.data)
                 file.flush()
                 os.fdatasync(written)  # else a power failure may leave zeros under its name
-                os.utime(written, ns=(time.time_ns(), given.status.st_mtime_ns))
-                if not _is_version(os.fstat(written), given.status):
+                os.utime(written, ns=(time.time_ns(), given.version.mtime_ns))
+                if os.fstat(written).st_mtime_ns != given.version.mtime_ns:
                     raise OSError("its file system does not keep times to the nanosecond")
             with _counted(folder) as count:
                 if (old := _find(leaf, folder)) is not None:
@@ -190,11 +207,6 @@ def _find(path: str, folder: int | None = None) -> os.stat_result | None:
     except OSError:
         return None
     return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
-
-
-def _is_version(found: os.stat_result | None, status: Status) -> bool:
-    told = found and (found.st_size, found.st_mtime_ns)
-    return told == (status.st_size, status.st_mtime_ns)
 
 
 @contextmanager

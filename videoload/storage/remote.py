@@ -20,7 +20,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeVar
 
 from cachetools import LRUCache
@@ -34,7 +34,7 @@ from videoload.storage.fetching import (
     UnavailableError,
     tells_versions,
 )  # fmt: skip
-from videoload.storage.files import SMALL_BYTES, LocalFile, VideoFile, sample_file
+from videoload.storage.files import SMALL_BYTES, LocalFile, VideoFile, sample
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
@@ -47,7 +47,6 @@ _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files in memory; but at
 _COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
 _MOST_WHOLE = 1000  # files that wait to be fetched as a whole
-_NAMES = 1000  # of files; each is needed several times a clip
 _KNOWN = 100_000  # files whose size and version are known
 
 
@@ -66,36 +65,31 @@ class RemoteStorage:
         self._coming: dict[str, Future[Part]] = {}  # first parts
         self._whole: set[str] = set()  # files that are being fetched as a whole
         self._set_aside: set[str] = set()  # files that must not be read on the disk for now
-        self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()
-        self._alive: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictionary()
+        self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
 
     def resolve(self, path: str) -> VideoFile:
-        """As `Storage.resolve`."""
         name = self._name(path)
         known, part = self._known.get(name), None
         if known is None:
             known, part = self._first(path, name)
         disk = None if name in self._set_aside else self._disk
-        if disk is not None and disk.holds(name, known.status):
+        if disk is not None and (kept := disk.find(name, known.version)) is not None:
             known.was_kept = True
-            return LocalFile(disk.path(name), known.status)
-        if not tells_versions(known.version):
+            return kept
+        if not tells_versions(known.tag):
             disk = None
-        file = self._alive.get(name)
+        file = self._at_hand.get(name)
         if file is None or file.known is not known:
-            file = RemoteFile(self.root, name, known, self._fetcher, disk)
-            self._alive[name] = file
+            file = self._at_hand[name] = RemoteFile(self.root, name, known, self._fetcher, disk)
         if part is not None:
             file.add(0, part.data)
         if disk is not None and SMALL_BYTES < file.size <= FILE_BYTES:
             self._keep_whole(name, known, disk)
-        self._at_hand[name] = file
         self._at_hand.move_to_end(name)
         self._make_room()
         return file
 
     def expect(self, path: str) -> VideoFile | None:
-        """As `Storage.expect`."""
         name = self._name(path)
         if name in self._known:
             file = self.resolve(path)
@@ -107,8 +101,7 @@ class RemoteStorage:
         return None
 
     def begin(self) -> None:
-        """A training begins. It asks anew whether kept files are still the same."""
-        if self._disk is not None:
+        if self._disk is not None:  # kept files may have changed in the bucket
             self._known.clear()
             self._coming.clear()
 
@@ -125,7 +118,6 @@ class RemoteStorage:
         file: VideoFile | None = None,
         anew: Callable[[], T] | None = None,
     ) -> T:
-        """As `Storage.run`."""
         self._fetcher.tick = tick
         try:
             return self._checked(path, work, file)
@@ -142,7 +134,7 @@ class RemoteStorage:
         try:
             return work()
         finally:
-            for read in (file, self._alive.get(self._name(path))):
+            for read in (file, self._at_hand.get(self._name(path))):
                 if read is not None:
                     read.check()
 
@@ -168,24 +160,27 @@ class RemoteStorage:
         return found
 
     def fingerprint(self, path: str) -> int:
-        """As `Storage.fingerprint`."""
         return self.run(path, partial(self._fingerprint, path), self._fetcher.tick)
 
     def _fingerprint(self, path: str) -> int:
         file = self.resolve(path)
         known = self._known[self._name(path)]
-        known.fingerprint = known.fingerprint or sample_file(path, file)
+        known.fingerprint = known.fingerprint or sample(path, file)
         return known.fingerprint
 
     def _forget(self, path: str) -> None:
         name = self._name(path)
         self._known.pop(name, None)
         self._at_hand.pop(name, None)
-        self._alive.pop(name, None)
 
     def _name(self, path: str) -> str:
         """The path in its plainest form. Raises VideoError."""
-        return _plain_name(path, self.root)
+        name = posixpath.normpath(path)
+        if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
+            raise VideoError(path, f"lies outside of the root {self.root}")
+        if not name.isprintable() or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise VideoError(path, "cannot be a file name")
+        return name
 
     def _keep_whole(self, name: str, known: Known, disk: KeptFiles) -> None:
         """Fetch all of a longer file, to keep it: one file after the other, so that no more than
@@ -197,11 +192,11 @@ class RemoteStorage:
         def keep() -> None:
             try:
                 pieces = []
-                for part in requests([Range(0, known.status.st_size)]):
-                    if not disk.has_room or disk.holds(name, known.status):
+                for part in requests([Range(0, known.version.size)]):
+                    if not disk.has_room or disk.find(name, known.version) is not None:
                         return
-                    pieces.append(fetcher.get(name, *part, known.version).data)
-                disk.keep(name, known.status, b"".join(pieces))
+                    pieces.append(fetcher.get(name, *part, known.tag).data)
+                disk.keep(name, known.version, b"".join(pieces))
             finally:
                 whole.discard(name)
 
@@ -215,7 +210,7 @@ class RemoteStorage:
         def get() -> Part:
             if disk is not None and disk.has_some(name):
                 part = fetcher.get(name, 0, 1)
-                if tells_versions(part.version) and disk.holds(name, Known.of(part).status):
+                if tells_versions(part.tag) and disk.find(name, Known.of(part).version) is not None:
                     return part
             return fetcher.get(name, 0, _FIRST_BYTES)
 
@@ -243,16 +238,6 @@ class RemoteStorage:
             _, file = self._at_hand.popitem(last=False)
             held -= file.held
             file.drop()
-
-
-@lru_cache(_NAMES)
-def _plain_name(path: str, root: str) -> str:
-    name = posixpath.normpath(path)
-    if name.startswith(("/", "../")) or name in (".", "..") or "://" in path:
-        raise VideoError(path, f"lies outside of the root {root}")
-    if not name.isprintable() or any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise VideoError(path, "cannot be a file name")
-    return name
 
 
 def _stop(fetcher: Fetcher, one_by_one: DaemonPool, disk: KeptFiles | None) -> None:

@@ -6,48 +6,28 @@ reason as the file's ``failure``, and fails; `RemoteFile.check` then raises the 
 
 from __future__ import annotations
 
-import io
-import stat
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
-from typing import NamedTuple
 
 from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
-from videoload.storage.kept_files import KeptFiles
+from videoload.storage.files import BLOCK_BYTES
+from videoload.storage.kept_files import KeptFiles, Version
 from videoload.storage.spans import Range, Spans, requests, without
 
 FILE_BYTES = 32 << 20  # of one file that stay in memory
-_BLOCK_BYTES = 32 << 10  # that are taken at once, if they are there
 _AHEAD_BYTES, _MAX_AHEAD_BYTES = 64 << 10, 8 << 20  # behind what FFmpeg asks for
 _MOST_NOTED = 1000  # readings of what it takes to open a file
-
-
-class RemoteStatus(NamedTuple):
-    """What `os.stat` tells of a local file, as far as it is needed."""
-
-    st_size: int
-    st_mtime_ns: int  # a number that stands for the version
-    st_dev: int = 0
-    st_ino: int = 0
-    st_mode: int = stat.S_IFREG
-
-    @classmethod
-    def of(cls, size: int, version: str) -> RemoteStatus:
-        """The status of a version."""
-        digest = blake2b(version.encode(), digest_size=7).digest()
-        return cls(size, int.from_bytes(digest, "little"))
 
 
 @dataclass(slots=True)
 class Known:
     """What is known of one version of a file. ``opening``: what FFmpeg reads to open it."""
 
-    status: RemoteStatus
-    version: str
+    version: Version
+    tag: str
     opening: list[Range] = field(default_factory=list)
     fingerprint: int = 0
     was_kept: bool = False  # somebody was told to read it on the disk
@@ -55,7 +35,7 @@ class Known:
     @classmethod
     def of(cls, part: Part) -> Known:
         """What a part of the file tells."""
-        return cls(RemoteStatus.of(part.size, part.version), part.version)
+        return cls(Version.of(part.size, part.tag), part.tag)
 
 
 class RemoteFile:
@@ -67,22 +47,17 @@ class RemoteFile:
         self, root: str, name: str, known: Known, fetcher: Fetcher, disk: KeptFiles | None = None
     ) -> None:
         self.path = f"{root}/{name}"
-        self.status = known.status
+        self.size, self.mtime_ns = known.version
+        self.identity: tuple[int, ...] = known.version
+        self.name = name
         self.known = known
         self.failure: BaseException | None = None
-        self.size = known.status.st_size
         self._disk = disk
-        self._name = name
         self._fetcher = fetcher
         self._lock = threading.Lock()  # several threads may decode a file
         self._spans = Spans(FILE_BYTES)
         self._coming: dict[Range, Future[None]] = {}
-        self._touched: list[Range] = []
-
-    @property
-    def identity(self) -> tuple[int, ...]:
-        """As `VideoFile.identity`."""
-        return self.status
+        self._noted: list[Range] = []
 
     @property
     def held(self) -> int:
@@ -97,7 +72,7 @@ class RemoteFile:
                 return
             disk, self._disk = self._disk, None
             whole = self._spans.join()
-        disk.keep(self._name, self.known.status, whole)
+        disk.keep(self.name, self.known.version, whole)
 
     def drop(self) -> None:
         """Keep no bytes in memory."""
@@ -110,8 +85,8 @@ class RemoteFile:
             missing = [
                 gap
                 for begin, end in ranges
-                for span in self._spans.missing(max(0, begin), min(end, self.size))
-                for gap in without(span, self._coming)
+                for part in self._spans.missing(Range(max(0, begin), min(end, self.size)))
+                for gap in without(part, self._coming)
             ]
             for part in requests(missing):
                 self._coming[part] = self._fetcher.start(
@@ -119,31 +94,25 @@ class RemoteFile:
                 )
 
     def want_frames(self, ranges: Callable[[int], Iterable[Range]], *, opening: bool) -> None:
-        """As `VideoFile.want_frames`. Raises StorageError."""
         if self.held < self.size:
             self.want([*(self.known.opening if opening else ()), *ranges(self.size)])
 
     def open(self) -> Reader:
-        """As `VideoFile.open`."""
-        return Reader(self, noted=False)
+        return Reader(self)
 
     def ffmpeg_source(self) -> Reader:
-        """As `VideoFile.ffmpeg_source`."""
-        return Reader(self, noted=True)
+        return Reader(self, note=self._note)
 
     def was_opened(self) -> None:
-        """As `VideoFile.was_opened`."""
         if not self.known.opening:
-            self.known.opening = requests(self._touched)
-        self._touched = []
+            self.known.opening = requests(self._noted)
+        self._noted.clear()
 
-    def note(self, at: int, length: int) -> None:
-        """FFmpeg read these bytes."""
-        if not self.known.opening and len(self._touched) < _MOST_NOTED:
-            self._touched.append(Range(at, at + length))
+    def _note(self, read: Range) -> None:
+        if not self.known.opening and len(self._noted) < _MOST_NOTED:
+            self._noted.append(read)
 
     def check(self) -> None:
-        """As `VideoFile.check`."""
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
@@ -167,7 +136,7 @@ class RemoteFile:
 
     def _get(self, part: Range) -> None:
         try:
-            got = self._fetcher.get(self._name, *part, self.known.version)
+            got = self._fetcher.get(self.name, *part, self.known.tag)
             self.add(part.begin, got.data)
             if len(got.data) < part.end - part.begin:
                 raise ChangedError
@@ -178,15 +147,15 @@ class RemoteFile:
                 self._coming.pop(part, None)
 
 
-class Reader(io.RawIOBase):
-    """Reads a remote file for FFmpeg and for the index. It has one position, and asks for more and
-    more ahead of it while it goes on from there."""
+class Reader:
+    """An `OpenFile`, and a file object for FFmpeg. It has one position, and asks for more and more
+    bytes ahead of it while it goes on from there."""
 
-    def __init__(self, file: RemoteFile, *, noted: bool) -> None:
-        """``noted``: what is read is what it takes to open the file."""
-        self.name = file._name
+    def __init__(self, file: RemoteFile, *, note: Callable[[Range], None] | None = None) -> None:
+        """``note`` is called with what is read."""
+        self.name = file.name
         self._file = file
-        self._noted = noted
+        self._note = note
         self._at = self._began = self._ask_at = 0
 
     def read(self, length: int = -1) -> bytes:
@@ -206,8 +175,8 @@ class Reader(io.RawIOBase):
         except BaseException as error:  # FFmpeg lets none pass
             self._file.failure = error
             raise OSError(5, "it cannot be read") from None
-        if self._noted:
-            self._file.note(self._at, len(data))
+        if self._note is not None:
+            self._note(Range(self._at, self._at + len(data)))
         self._at += len(data)
         return data
 
@@ -219,8 +188,12 @@ class Reader(io.RawIOBase):
             self._began = self._ask_at = self._at
         return self._at
 
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
     def pread(self, length: int, at: int) -> memoryview:
-        """As `OpenFile.pread`; without a copy if the bytes are in memory in one piece."""
+        """No copy is made if the bytes are in memory in one piece."""
         self.seek(at)
         pieces: list[memoryview] = []
         while length > 0 and (piece := self._read_view(length)):
@@ -229,23 +202,8 @@ class Reader(io.RawIOBase):
         return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
     def read_block(self, at: int, least: int) -> memoryview:
-        """As `OpenFile.read_block`."""
         self.seek(at)
-        block = self._read_view(max(least, _BLOCK_BYTES))
+        block = self._read_view(max(least, BLOCK_BYTES))
         return block if len(block) >= least else self.pread(least, at)
 
-    def read_all(self, size: int) -> memoryview:
-        """As `OpenFile.read_all`."""
-        return self.pread(size, 0)
-
-    def tell(self) -> int:
-        """The position."""
-        return self._at
-
-    def seekable(self) -> bool:
-        """It can go to another position."""
-        return True
-
-    def readable(self) -> bool:
-        """It can be read."""
-        return True
+    def close(self) -> None: ...

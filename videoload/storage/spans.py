@@ -1,8 +1,7 @@
-"""Which bytes of a file are at hand, and which are to be fetched. Pure."""
+"""Which bytes of a file are in memory, and which are to be fetched. Pure."""
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -18,57 +17,43 @@ class Range(NamedTuple):
 
 
 class Spans:
-    """Bytes of a file, in pieces that do not overlap; the oldest go where they are too many."""
+    """Bytes of a file, in pieces that do not overlap. If there are too many bytes, the oldest
+    pieces go."""
 
     def __init__(self, max_bytes: int) -> None:
         self.bytes = 0
         self._max = max_bytes
-        self._begins: list[int] = []
         self._pieces: dict[int, memoryview] = {}  # by where they begin, the oldest first
 
     def add(self, at: int, data: bytes | memoryview) -> None:
         """Keep the bytes that begin ``at``, as far as they are not here yet."""
         data = memoryview(data)
-        for begin, end in self.missing(at, at + len(data)):
+        for begin, end in self.missing(Range(at, at + len(data))):
             piece = data[begin - at : end - at]
-            # A view has all of the data stay in memory.
+            # A view keeps all of the data in memory.
             self._pieces[begin] = piece if 2 * len(piece) > len(data) else memoryview(bytes(piece))
-            insort(self._begins, begin)
             self.bytes += end - begin
         while self.bytes > self._max and len(self._pieces) > 1:
-            oldest = next(iter(self._pieces))
-            self.bytes -= len(self._pieces.pop(oldest))
-            self._begins.remove(oldest)
+            self.bytes -= len(self._pieces.pop(next(iter(self._pieces))))
 
     def read(self, at: int, length: int) -> memoryview:
-        """The bytes from ``at`` on, no more than ``length``, as far as they are in one piece; none
-        if the first one is not here."""
-        i = bisect_right(self._begins, at) - 1
-        if i < 0:
-            return memoryview(b"")
-        begin = self._begins[i]
-        return self._pieces[begin][at - begin : at - begin + length]
+        """The bytes from ``at`` on, at most ``length``, as far as they are in one piece; none if
+        the first one is not here."""
+        for begin, piece in self._pieces.items():
+            if begin <= at < begin + len(piece):
+                return piece[at - begin : at - begin + length]
+        return memoryview(b"")
 
     def join(self) -> bytes:
-        """All bytes that are here, in their order."""
-        return b"".join(self._pieces[begin] for begin in self._begins)
+        """All bytes that are here, in the order of the file."""
+        return b"".join(piece for _, piece in sorted(self._pieces.items()))
 
-    def missing(self, begin: int, end: int) -> list[Range]:
-        """What is not here of a range."""
-        found = []
-        at = begin
-        i = max(0, bisect_right(self._begins, begin) - 1)
-        for piece in self._begins[i:]:
-            if piece >= end or at >= end:
-                break
-            if piece > at:
-                found.append(Range(at, piece))
-            at = max(at, piece + len(self._pieces[piece]))
-        return [*found, Range(at, end)] if at < end else found
+    def missing(self, wanted: Range) -> list[Range]:
+        """The parts of a range that are not here."""
+        return without(wanted, (Range(at, at + len(here)) for at, here in self._pieces.items()))
 
     def clear(self) -> None:
-        """Keep none."""
-        self._begins.clear()
+        """Keep no bytes."""
         self._pieces.clear()
         self.bytes = 0
 
@@ -88,14 +73,18 @@ def requests(ranges: Iterable[Range]) -> list[Range]:
     ]
 
 
-def without(wanted: Range, coming: Iterable[Range]) -> list[Range]:
-    """What of a range is not on its way."""
-    left = [wanted]
-    for begin, end in coming:
-        left = [
-            part
-            for old in left
-            for part in (Range(old.begin, min(old.end, begin)), Range(max(old.begin, end), old.end))
-            if part.begin < part.end
-        ]
+def without(wanted: Range, others: Iterable[Range]) -> list[Range]:
+    """The parts of a range that are in none of the others."""
+    left = [wanted] if wanted.begin < wanted.end else []
+    for begin, end in others:
+        if begin < wanted.end and wanted.begin < end:
+            cut = [
+                part
+                for old in left
+                for part in (
+                    Range(old.begin, min(old.end, begin)),
+                    Range(max(old.begin, end), old.end),
+                )
+            ]
+            left = [part for part in cut if part.begin < part.end]
     return left

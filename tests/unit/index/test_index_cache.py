@@ -136,7 +136,7 @@ def test_an_index_counts_only_for_the_file_that_it_was_made_of(
     file: VideoFile, folder: Path
 ) -> None:
     opened(folder).remember("a.avi", file, decoded())
-    os.utime(file.path, ns=(0, file.status.st_mtime_ns + 1))
+    os.utime(file.path, ns=(0, file.mtime_ns + 1))
     changed = LocalFile(file.path, os.stat(file.path))
     assert opened(folder).recall("a.avi", changed) is None
     opened(folder).remember("a.avi", changed, decoded(4))

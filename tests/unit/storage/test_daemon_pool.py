@@ -1,4 +1,4 @@
-"""Threads that do what they are given, and that nobody has to wait for."""
+"""Threads that do jobs in the background, and delay no exit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def running() -> int:
     return sum(thread.name == "pool" for thread in threading.enumerate())
 
 
-def test_what_comes_of_it_or_what_it_raises(pool: DaemonPool) -> None:
+def test_a_future_has_the_result_or_the_error_of_its_job(pool: DaemonPool) -> None:
     assert pool.start(lambda: 7).result(TIMEOUT_S) == 7
     with pytest.raises(ZeroDivisionError):
         pool.start(lambda: 1 // 0).result(TIMEOUT_S)
@@ -39,12 +39,12 @@ def test_what_comes_of_it_or_what_it_raises(pool: DaemonPool) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is Linux's")
-def test_its_threads_interrupt_nobody(pool: DaemonPool) -> None:
+def test_the_threads_interrupt_no_other_thread(pool: DaemonPool) -> None:
     assert pool.start(lambda: os.sched_getscheduler(0)).result(TIMEOUT_S) == os.SCHED_BATCH
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-def test_no_more_threads_than_are_needed_nor_than_are_allowed(pool: DaemonPool) -> None:
+def test_no_more_threads_are_started_than_are_needed_or_allowed(pool: DaemonPool) -> None:
     for _ in range(5):
         pool.start(lambda: None).result(TIMEOUT_S)
         wait_until(lambda: not pool._running, TIMEOUT_S)
@@ -93,7 +93,7 @@ def test_a_job_that_is_waited_for_is_done_next(pool: DaemonPool) -> None:
     assert done == [2, 0, 1, 3]
 
 
-def test_after_the_end_nothing_is_begun_and_no_thread_is_left(pool: DaemonPool) -> None:
+def test_after_stop_no_job_begins_and_all_threads_end(pool: DaemonPool) -> None:
     gate = threading.Event()
     going = [pool.start(lambda: gate.wait(TIMEOUT_S)) for _ in range(3)]
     waiting: Future[int] = pool.start(lambda: 1)
@@ -106,7 +106,7 @@ def test_after_the_end_nothing_is_begun_and_no_thread_is_left(pool: DaemonPool) 
     wait_until(lambda: running() == 0, TIMEOUT_S)
 
 
-def test_python_ends_while_a_thread_waits() -> None:
+def test_python_can_end_while_a_thread_waits() -> None:
     text = (
         "import threading\n"
         "from videoload.storage.daemon_pool import DaemonPool\n"

@@ -1,4 +1,4 @@
-"""Parts of objects: asked for again until they come, and what cannot come is named."""
+"""Parts of objects: requests are made again until they are answered, and failures are named."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ def fetcher(server: ObjectServer) -> Iterator[Fetcher]:
     made.stop()
 
 
-def get(fetcher: Fetcher, name: str, begin: int, end: int, version: str = "") -> Part:
-    return fetcher.wait(fetcher.start(partial(fetcher.get, name, begin, end, version), end - begin))
+def get(fetcher: Fetcher, name: str, begin: int, end: int, tag: str = "") -> Part:
+    return fetcher.wait(fetcher.start(partial(fetcher.get, name, begin, end, tag), end - begin))
 
 
-def test_a_part_comes_with_the_size_and_the_version(fetcher: Fetcher) -> None:
+def test_a_part_comes_with_size_and_version_of_the_object(fetcher: Fetcher) -> None:
     part = get(fetcher, "a.avi", 10, 20)
     assert (bytes(part.data), part.size) == (DATA[10:20], len(DATA))
-    assert get(fetcher, "a.avi", 2000, 9000, part.version).data == DATA[2000:]
+    assert get(fetcher, "a.avi", 2000, 9000, part.tag).data == DATA[2000:]
     empty = get(fetcher, "empty.avi", 0, 100)
     assert (bytes(empty.data), empty.size) == (b"", 0)
     assert (fetcher.coming, fetcher.came) == (0, 10 + 48)
 
 
-def test_what_is_not_there_is_not_waited_for(fetcher: Fetcher) -> None:
+def test_a_missing_object_is_named_at_once(fetcher: Fetcher) -> None:
     with pytest.raises(UnavailableError, match="No such file"):
         get(fetcher, "b.avi", 0, 10)
 
 
-def test_another_version_is_told_apart(fetcher: Fetcher, server: ObjectServer) -> None:
-    version = get(fetcher, "a.avi", 0, 10).version
+def test_another_version_of_an_object_is_an_error(fetcher: Fetcher, server: ObjectServer) -> None:
+    version = get(fetcher, "a.avi", 0, 10).tag
     (server.folder / "a.avi").write_bytes(b"other")
     with pytest.raises(ChangedError):
         get(fetcher, "a.avi", 0, 10, version)
 
 
 @pytest.mark.parametrize("fault", [503, 403, "cut"])
-def test_a_fault_that_passes_is_not_noticed(
+def test_a_request_is_made_again_until_the_fault_has_passed(
     fault: int | str, fetcher: Fetcher, server: ObjectServer
 ) -> None:
     server.fault = fault
@@ -85,7 +85,7 @@ def test_a_fault_that_passes_is_not_noticed(
         ("cut", "does not answer for 0.3 s: it cannot be reached"),
     ],
 )
-def test_a_fault_that_stays_is_named(
+def test_a_lasting_fault_is_named(
     fault: int | str, what: str, fetcher: Fetcher, server: ObjectServer
 ) -> None:
     server.fault = fault
@@ -120,11 +120,11 @@ def test_a_weak_tag_tells_versions_and_is_never_asked_for(
 ) -> None:
     server.weak = True
     part = get(fetcher, "a.avi", 0, 10)
-    assert part.version.startswith('W/"')
-    assert get(fetcher, "a.avi", 10, 20, part.version).data == DATA[10:20]
+    assert part.tag.startswith('W/"')
+    assert get(fetcher, "a.avi", 10, 20, part.tag).data == DATA[10:20]
     (server.folder / "a.avi").write_bytes(b"another object")
     with pytest.raises(ChangedError):
-        get(fetcher, "a.avi", 10, 20, part.version)
+        get(fetcher, "a.avi", 10, 20, part.tag)
 
 
 def test_an_answer_may_take_any_time_as_long_as_bytes_come(
@@ -185,7 +185,7 @@ def test_what_is_waited_for_comes_before_what_is_not(
     fetcher.stop()
 
 
-def test_people_are_told_of_a_fault_once_in_a_while(
+def test_a_fault_is_one_warning_in_a_while(
     fetcher: Fetcher, server: ObjectServer, caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -196,7 +196,7 @@ def test_people_are_told_of_a_fault_once_in_a_while(
     assert caplog.messages == [f"{server.url}: 503 Service Unavailable; still trying"]
 
 
-def test_a_server_of_whole_files_gives_parts_as_well(
+def test_parts_are_cut_out_of_what_a_server_of_whole_files_sends(
     tmp_path: Path, fetcher: Fetcher, server: ObjectServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.parts = False
@@ -215,7 +215,7 @@ def test_a_server_of_whole_files_gives_parts_as_well(
     ]
 
 
-def test_who_waits_is_not_kept_from_ending(fetcher: Fetcher, server: ObjectServer) -> None:
+def test_a_wait_for_a_silent_server_can_be_ended(fetcher: Fetcher, server: ObjectServer) -> None:
     server.fault = "silence"
 
     class Ended(BaseException):
@@ -232,9 +232,7 @@ def test_who_waits_is_not_kept_from_ending(fetcher: Fetcher, server: ObjectServe
     assert time.monotonic() - began < 1
 
 
-def test_a_bucket_that_is_not_there_is_named(
-    server: ObjectServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_bucket_is_named(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.bucket = "clips"
     for name, value in (("ENDPOINT_URL", server.url), ("SKIP_SIGNATURE", "true")):
         monkeypatch.setenv(f"AWS_{name}", value)

@@ -1,4 +1,4 @@
-"""Files by their paths: inside the root and nowhere else, and told apart when they change."""
+"""Files by their paths: only inside the root, and another version is another file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoload.storage.files import Folder
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with files in it, and others around it."""
+    """A folder with files in it, and other files around it."""
     for path in ("root/a.avi", "root/deep/er/b.avi", "outside/c.avi", "root-too/d.avi"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(path.encode())
@@ -37,10 +37,10 @@ def root(tmp_path: Path) -> Path:
         ("{root}/a.avi", "a.avi"),
     ],
 )
-def test_a_path_leads_to_the_file_that_it_means(path: str, file: str, root: Path) -> None:
+def test_a_path_leads_to_its_file(path: str, file: str, root: Path) -> None:
     found = Folder(root).resolve(path.format(root=root))
     assert found.path == str(root / file)
-    assert found.status.st_size == (root / file).stat().st_size
+    assert found.size == (root / file).stat().st_size
 
 
 def test_links_that_stay_inside_are_followed(root: Path) -> None:
@@ -50,7 +50,7 @@ def test_links_that_stay_inside_are_followed(root: Path) -> None:
         assert Folder(root).resolve(path).path == str(root / "deep/er/b.avi")
 
 
-def test_a_root_may_be_a_symlink(root: Path, tmp_path: Path) -> None:
+def test_a_root_may_be_a_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
     storage = Folder(tmp_path / "link")
     assert storage.root == str(root)
@@ -94,7 +94,7 @@ def test_a_link_that_leads_out_is_refused(target: str, root: Path) -> None:
     ).map("/".join)
 )  # fmt: skip
 @example(path="out/c.avi")
-def test_whatever_the_path_what_is_found_lies_inside(path: str, root: Path) -> None:
+def test_any_path_finds_only_files_inside_the_root(path: str, root: Path) -> None:
     for name, target in (("out", "../outside"), ("in", "deep")):
         if not (root / name).is_symlink():
             (root / name).symlink_to(target)
@@ -108,28 +108,28 @@ def test_whatever_the_path_what_is_found_lies_inside(path: str, root: Path) -> N
         assert caught.value.path == path
 
 
-# What is no file to be opened
+# Paths that lead to no file
 
 
-def test_what_is_not_there_is_named(root: Path) -> None:
+def test_a_missing_file_is_named(root: Path) -> None:
     with pytest.raises(VideoError, match="cannot be opened: No such file or directory") as caught:
         Folder(root).resolve("deep/none.avi")
     assert caught.value.path == "deep/none.avi"
 
 
 @pytest.mark.parametrize("path", ["go\0od.avi", "\ud800.avi", "deep/\0"])
-def test_what_cannot_be_a_name_is_refused(path: str, root: Path) -> None:
+def test_a_path_that_cannot_be_a_name_is_refused(path: str, root: Path) -> None:
     with pytest.raises(VideoError, match="cannot be a file name"):
         Folder(root).resolve(path)
 
 
 @pytest.mark.parametrize("path", ["", ".", "deep", "deep/er/", "a.avi/../deep"])
-def test_a_folder_is_no_video(path: str, root: Path) -> None:
+def test_a_folder_is_not_a_file(path: str, root: Path) -> None:
     with pytest.raises(VideoError, match=r"is not a file|Not a directory|No such file"):
         Folder(root).resolve(path)
 
 
-def test_a_pipe_or_a_socket_would_be_waited_for_and_is_refused(root: Path) -> None:
+def test_a_pipe_and_a_socket_are_refused(root: Path) -> None:
     os.mkfifo(root / "pipe.avi")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(root / "socket.avi"))
@@ -150,10 +150,10 @@ def test_a_name_that_is_too_long_is_refused(root: Path) -> None:
         Folder(root).resolve(300 * "a")
 
 
-# Which file it is
+# Which version it is
 
 
-def test_a_file_that_changed_or_was_replaced_is_another(root: Path) -> None:
+def test_a_changed_or_replaced_file_has_another_identity(root: Path) -> None:
     storage = Folder(root)
     first = storage.resolve("a.avi").identity
     assert storage.resolve("./a.avi").identity == first
@@ -170,7 +170,7 @@ def test_a_file_that_changed_or_was_replaced_is_another(root: Path) -> None:
 
 @given(data=st.binary(max_size=40_000), at=st.integers(0, 2**40))
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_copies_agree_in_their_fingerprint(data: bytes, at: int, root: Path) -> None:
+def test_copies_have_the_same_fingerprint(data: bytes, at: int, root: Path) -> None:
     (root / "one.avi").write_bytes(data)
     (root / "other.avi").write_bytes(data)
     os.utime(root / "other.avi", (at % 10**9, at % 10**9))
@@ -181,7 +181,7 @@ def test_copies_agree_in_their_fingerprint(data: bytes, at: int, root: Path) -> 
 
 
 @pytest.mark.parametrize("size", [1, 100, 5_000, 1_000_000])
-def test_a_file_of_another_size_beginning_or_end_is_another_copy(size: int, root: Path) -> None:
+def test_another_size_beginning_or_end_gives_another_fingerprint(size: int, root: Path) -> None:
     made = bytearray(number * number % 251 for number in range(size))
     kinds = [bytes(made), bytes(made) + b"\0", bytes(made[:-1])]
     for at in (0, size - 1):
@@ -195,7 +195,7 @@ def test_a_file_of_another_size_beginning_or_end_is_another_copy(size: int, root
     assert len(set(found)) == len(found)
 
 
-def test_a_file_that_changed_has_another_fingerprint(root: Path) -> None:
+def test_a_changed_file_has_another_fingerprint(root: Path) -> None:
     storage = Folder(root)
     before = storage.fingerprint("a.avi")
     assert storage.fingerprint("a.avi") == before
@@ -203,7 +203,7 @@ def test_a_file_that_changed_has_another_fingerprint(root: Path) -> None:
     assert storage.fingerprint("a.avi") != before
 
 
-def test_a_file_that_cannot_be_read_is_named_as_it_was_asked_for(
+def test_an_unreadable_file_is_named_by_the_path_that_was_asked_for(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: str, flags: int) -> int:

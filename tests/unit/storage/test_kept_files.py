@@ -15,8 +15,7 @@ import pytest
 from tests.support.waiting import SECOND, wait_until
 from videoload.storage import kept_files
 from videoload.storage.keep import Keep
-from videoload.storage.kept_files import KeptFiles
-from videoload.storage.remote_file import RemoteStatus
+from videoload.storage.kept_files import KeptFiles, Version
 
 ROOT = "s3://bucket/videos"
 
@@ -40,13 +39,13 @@ def _no_thread_is_left() -> Iterator[None]:
             assert not files._thread.is_alive()
 
 
-def status(data: bytes, version: str = "1") -> RemoteStatus:
-    return RemoteStatus.of(len(data), version)
+def version_of(data: bytes, tag: str = "1") -> Version:
+    return Version.of(len(data), tag)
 
 
-def keep(files: KeptFiles, name: str, data: bytes, version: str = "1") -> None:
+def keep(files: KeptFiles, name: str, data: bytes, tag: str = "1") -> None:
     """Keep a file, and wait until it is written or is not kept."""
-    files.keep(name, status(data, version), data)
+    files.keep(name, version_of(data, tag), data)
     wait_until(lambda: not files._waiting, 10 * SECOND, name)
 
 
@@ -61,18 +60,18 @@ def test_all_processes_find_a_kept_file_in_its_version_only(tmp_path: Path) -> N
     assert Path(files.path("a/b.avi")).read_bytes() == b"content"
     assert files.path("a/b.avi").endswith(".avi"), "FFmpeg guesses the format from it"
     other = kept_in(tmp_path)
-    assert other.holds("a/b.avi", status(b"content"))
-    assert not other.holds("a/b.avi", status(b"content", "2"))
-    assert not other.holds("a/b.avi", status(b"content and more"))
-    assert not other.holds("a/c.avi", status(b"content"))
-    assert not kept_in(tmp_path, root="s3://bucket").holds("a/b.avi", status(b"content"))
+    assert other.find("a/b.avi", version_of(b"content"))
+    assert not other.find("a/b.avi", version_of(b"content", "2"))
+    assert not other.find("a/b.avi", version_of(b"content and more"))
+    assert not other.find("a/c.avi", version_of(b"content"))
+    assert not kept_in(tmp_path, root="s3://bucket").find("a/b.avi", version_of(b"content"))
 
 
 def test_another_version_replaces_the_one_before(tmp_path: Path) -> None:
     files = kept_in(tmp_path)
     keep(files, "a.avi", b"before")
     keep(files, "a.avi", b"and now", "2")
-    assert files.holds("a.avi", status(b"and now", "2"))
+    assert files.find("a.avi", version_of(b"and now", "2"))
     assert kept_bytes(tmp_path) == 7
     assert (tmp_path / "bytes").read_bytes() == b"7"
 
@@ -83,7 +82,7 @@ def test_another_version_replaces_the_one_before(tmp_path: Path) -> None:
 def test_a_file_of_any_name_can_be_kept(tmp_path: Path, name: str) -> None:
     files = kept_in(tmp_path)
     keep(files, name, b"content")
-    assert files.holds(name, status(b"content"))
+    assert files.find(name, version_of(b"content"))
 
 
 def test_a_limit_is_not_exceeded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -164,7 +163,7 @@ def test_a_slow_disk_delays_nothing(tmp_path: Path) -> None:
     with (tmp_path / "bytes").open("wb") as count:
         fcntl.flock(count, fcntl.LOCK_EX)
         for number in range(9):
-            files.keep(f"{number}.avi", status(data), data)
+            files.keep(f"{number}.avi", version_of(data), data)
         assert files._waiting == 3 * len(data)
     wait_until(lambda: not files._waiting, 10 * SECOND)
     assert kept_bytes(tmp_path) == 3 * len(data)
@@ -194,12 +193,12 @@ def test_no_link_is_read_or_written_through(
     folder, outside = tmp_path / "kept", tmp_path / "outside"
     folder.mkdir()
     outside.write_bytes(b"content")
-    files, told = kept_in(folder), status(b"content")
-    os.utime(outside, ns=(0, told.st_mtime_ns))
+    files, told = kept_in(folder), version_of(b"content")
+    os.utime(outside, ns=(0, told.mtime_ns))
     Path(files.path("a.avi")).symlink_to(outside)
-    assert not files.holds("a.avi", told)
+    assert not files.find("a.avi", told)
     keep(files, "a.avi", b"content")
-    assert files.holds("a.avi", told), "the file takes the place of the link"
+    assert files.find("a.avi", told), "the file takes the place of the link"
     (folder / "bytes").unlink()
     (folder / "bytes").symlink_to(outside)
     keep(files, "b.avi", b"content")

@@ -1,4 +1,4 @@
-"""Files below a URL: the same index, fingerprints and frames as of the same bytes in a folder."""
+"""Files below a URL give the same index, fingerprints and frames as in a folder."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server(folder: Path) -> Iterator[ObjectServer]:
 
 
 def decoded(decoder: Decoder, path: str, seed: int) -> tuple[bytes, bytes] | str:
-    """Pixels and frames of a clip, or what is wrong with it."""
+    """Frames and pixels of a clip, or the error."""
     out: npt.NDArray[np.uint8] = np.zeros((1, *SPEC.shape), np.uint8)
     try:
         return decoder.decode(path, SPEC, [Request(seed)], out).tobytes(), out.tobytes()
@@ -66,7 +66,7 @@ def decoded(decoder: Decoder, path: str, seed: int) -> tuple[bytes, bytes] | str
 
 
 def same(here: Decoder, there: Decoder, folder: Path) -> list[str]:
-    """Compares all files, twice; returns those that are good."""
+    """Compare all files, twice. Returns the good ones."""
     good = []
     paths = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.avi"))]
     for seed, path in enumerate([*paths, *paths]):
@@ -107,7 +107,7 @@ def test_a_server_of_weak_tags_gives_what_the_folder_gives(
     ("status", "why"),
     [(404, "No such file or directory"), (410, "410 Gone"), (403, "403 Forbidden")],
 )
-def test_a_file_that_alone_is_not_given_is_a_bad_video(
+def test_a_file_that_is_refused_alone_is_a_bad_video(
     status: int, why: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if its first part was given."""
@@ -133,17 +133,17 @@ def storage_of(decoder: Decoder) -> RemoteStorage:
 
 
 def all_kept(decoder: Decoder, paths: Sequence[str]) -> None:
-    """Wait until they are."""
+    """Wait until these files are kept."""
     storage = storage_of(decoder)
     for path in paths:
         wait_until(lambda path=path: not storage.resolve(path).fetches, 10 * SECOND, path)  # type: ignore[misc]
 
 
-def test_so_does_a_disk_where_files_are_kept(
+def test_kept_files_give_what_the_folder_gives(
     folder: Path, server: ObjectServer, tmp_path: Path
 ) -> None:
-    """And nothing is asked for any more, but of another process, or in another training, one byte
-    of each: whether they are the same."""
+    """Kept files are not asked for again; another process or training asks for one byte of each,
+    to see whether it has changed."""
     here, keep = Decoder(folder), keep_in(tmp_path / "disk")
     first = Decoder(server.url, keep=keep)
     good = same(here, first, folder)
@@ -161,10 +161,10 @@ def test_so_does_a_disk_where_files_are_kept(
         assert sorted(asked) == sorted((path, 1) for path in set(good))
 
 
-def test_another_training_finds_what_is_there_now(
+def test_another_training_finds_the_files_as_they_are_now(
     folder: Path, server: ObjectServer, tmp_path: Path
 ) -> None:
-    """Also where it was asked for ahead in the one before, and there was no time for it."""
+    """Also a file that the training before had asked for ahead and never used."""
     path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
     decoder = Decoder(server.url, keep=keep)
     decoder.expect(path, SPEC, [Request(0)])
@@ -176,7 +176,7 @@ def test_another_training_finds_what_is_there_now(
     assert decoded(Decoder(server.url, keep=keep), path, 0) == now
 
 
-def test_two_buckets_of_one_name_may_share_a_folder(
+def test_two_buckets_of_one_name_can_share_a_folder(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
@@ -198,17 +198,19 @@ def test_two_buckets_of_one_name_may_share_a_folder(
             assert decoded(decoders[-1], path, 0) == known
 
 
-def test_who_tells_no_versions_has_nothing_kept(
+def test_files_of_a_server_without_versions_are_not_kept(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "_version", lambda meta: f" {meta['size']}")
+    monkeypatch.setattr(fetching, "_tag", lambda meta: f" {meta['size']}")
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
     for seed in range(2):
         assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
     assert storage_of(decoder).resolve("jump/long.avi").fetches
 
 
-def test_a_short_video_is_no_damaged_file(server: ObjectServer, tmp_path: Path) -> None:
+def test_a_kept_video_that_is_too_short_is_not_fetched_again(
+    server: ObjectServer, tmp_path: Path
+) -> None:
     path, keep = "jump/one_frame.avi", keep_in(tmp_path / "disk")
     decoder, long = Decoder(server.url, keep=keep), replace(SPEC, short="drop")
     all_kept(decoder, [path])
@@ -219,10 +221,10 @@ def test_a_short_video_is_no_damaged_file(server: ObjectServer, tmp_path: Path) 
         assert set(server.requests) <= {(path, 1)}
 
 
-def test_a_kept_file_that_goes_while_the_storage_is_away_is_no_bad_video(
+def test_a_kept_file_that_is_deleted_while_the_storage_is_down_is_no_bad_video(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where somebody else has noticed by then."""
+    """Also if another clip has noticed by then."""
     monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
     path = "jump/long.avi"
     decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
@@ -241,7 +243,7 @@ def test_a_kept_file_that_goes_while_the_storage_is_away_is_no_bad_video(
     assert out.tobytes() == decoded(Decoder(server.folder), path, 0)[1]
 
 
-def test_what_has_changed_or_was_deleted_is_fetched_anew(
+def test_a_changed_file_and_a_deleted_kept_file_are_fetched_again(
     folder: Path, server: ObjectServer, tmp_path: Path
 ) -> None:
     path, here, disk = "jump/long.avi", Decoder(folder), tmp_path / "disk"
@@ -256,15 +258,15 @@ def test_what_has_changed_or_was_deleted_is_fetched_anew(
     assert prepared.out.tobytes() == decoded(here, path, 1)[1]
     all_kept(decoder, [path])
     shutil.copy(folder / "walk/gop12.avi", folder / path)
-    assert decoded(decoder, path, 0) == known, "it is asked for once in a training"
+    assert decoded(decoder, path, 0) == known, "a training asks for the version only once"
     now = decoded(Decoder(folder), path, 0)
     later = Decoder(server.url, keep=keep_in(disk))
     assert decoded(later, path, 0) == now
     all_kept(later, [path])
-    storage_of(decoder)._at_hand.clear()  # what is in memory needs no request, and is as it was
+    storage_of(decoder)._at_hand.clear()  # bytes in memory are still those of the old version
     decoder.rest()
     assert decoded(decoder, path, 0) == now, (
-        "of the training before, when it finds the other one in its place"
+        "the first training finds the new file in the place of the old one"
     )
 
 
@@ -279,7 +281,7 @@ def test_a_kept_file_that_is_damaged_makes_no_bad_video(
     storage = storage_of(decoder)
     kept = Path(storage.resolve(path).path)
     told = kept.stat()
-    kept.write_bytes(bytes(told.st_size))  # a disk that has lost it
+    kept.write_bytes(bytes(told.st_size))  # the disk has lost the bytes
     os.utime(kept, ns=(told.st_atime_ns, told.st_mtime_ns))
     other = Decoder(server.url, keep=keep)
     assert decoded(other, path, 0) == known
@@ -287,7 +289,7 @@ def test_a_kept_file_that_is_damaged_makes_no_bad_video(
     assert kept.read_bytes() == (server.folder / path).read_bytes()
 
 
-def test_of_a_longer_file_what_is_not_needed_comes_later(
+def test_the_rest_of_a_longer_file_is_fetched_later_to_be_kept(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
@@ -306,7 +308,7 @@ def test_of_a_longer_file_what_is_not_needed_comes_later(
     )
 
 
-def test_a_file_that_waits_for_its_disk_is_not_fetched_again(
+def test_a_file_that_waits_to_be_written_is_not_fetched_again(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.storage.remote.SMALL_BYTES", 30_000)
@@ -330,10 +332,10 @@ def test_a_file_that_waits_for_its_disk_is_not_fetched_again(
 
 
 @pytest.mark.parametrize("codec", ["mpeg4", "libx264"])
-def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
+def test_once_the_index_is_known_only_the_pictures_of_the_clip_are_fetched(
     codec: str, tmp_path: Path
 ) -> None:
-    """And, where FFmpeg opens it, what that takes."""
+    """And what FFmpeg needs to open the file, if it does."""
     size = make_avi(tmp_path / "a.avi", frames=400, codec=codec, size=(144, 192)).stat().st_size
     here = Decoder(tmp_path)
     with ObjectServer(tmp_path) as server:
@@ -352,7 +354,7 @@ def test_of_a_file_whose_index_is_known_no_more_than_the_pictures_come(
     assert 0 < max(sent[1:]) < 0.3 * size
 
 
-def test_what_was_drawn_ahead_counts_for_its_own_spec_alone(server: ObjectServer) -> None:
+def test_clips_drawn_ahead_are_used_only_for_their_own_spec(server: ObjectServer) -> None:
     other = replace(SPEC, stride=1, size=(24, 24))
     there, here = Decoder(server.url), Decoder(server.folder)
     path = "jump/long.avi"
@@ -367,18 +369,18 @@ def test_what_was_drawn_ahead_counts_for_its_own_spec_alone(server: ObjectServer
     assert np.array_equal(outs[0], outs[1])
 
 
-def test_no_more_is_asked_for_ahead_than_memory_is_meant_for(tmp_path: Path) -> None:
+def test_no_more_is_asked_for_ahead_than_the_memory_limit_allows(tmp_path: Path) -> None:
     with ObjectServer(tmp_path) as server:
         server.fault = "silence"
         storage = RemoteStorage(server.url)
         for number in range(200):
             storage.expect(f"{number}.avi")
         assert storage.is_busy
-        assert 64 <= len(storage._coming) <= 65  # of a megabyte each
+        assert 64 <= len(storage._coming) <= 65  # a megabyte each
         wait_until(lambda: len(server.requests) == 8, 10 * SECOND)
 
 
-def test_for_a_folder_that_is_full_nothing_more_is_fetched(
+def test_nothing_more_is_fetched_for_a_folder_that_is_full(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("videoload.storage.remote._FIRST_BYTES", 9000)
@@ -404,7 +406,9 @@ def test_for_a_folder_that_is_full_nothing_more_is_fetched(
 
 
 @pytest.mark.slow
-def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos: Videos) -> None:
+def test_a_bucket_gives_what_the_folder_gives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, videos: Videos
+) -> None:
     with bucket(folder) as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -424,9 +428,9 @@ def test_so_does_a_bucket(folder: Path, monkeypatch: pytest.MonkeyPatch, videos:
         assert (train.root, len(train) + len(held_back)) == (catalog.root, len(catalog))
 
 
-def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectServer) -> None:
+def test_a_path_leads_only_below_the_root(server: ObjectServer) -> None:
     storage = open_storage(f"{server.url}/jump")
-    assert storage.resolve("./long.avi").status.st_size > 0
+    assert storage.resolve("./long.avi").size > 0
     for path in ("../run/mjpeg.avi", "/etc/passwd", "..", "a/../../run/mjpeg.avi",
                  f"{server.url}/run/mjpeg.avi", "s3://other/a.avi"):  # fmt: skip
         with pytest.raises(VideoError, match="lies outside of the root"):
@@ -440,31 +444,31 @@ def test_a_path_leads_to_what_is_below_the_root_and_nowhere_else(server: ObjectS
     assert {path.partition("/")[0] for path, _ in server.requests} == {"jump"}
 
 
-def test_what_comes_late_is_asked_for_before_it_is_wanted(server: ObjectServer) -> None:
+def test_expected_files_are_asked_for_once_before_they_are_needed(server: ObjectServer) -> None:
     decoder = Decoder(server.url)
     assert decoder.fetches
     asked = ["jump/long.avi", "walk/gop12.avi", "run/wide.avi"]
     for path in asked:
         decoder.expect(path, SPEC, [Request(0)])
         decoder.expect(path, SPEC, [Request(0)])
-    decoder.expect("../outside", SPEC, [Request(0)])  # `decode` tells of it
+    decoder.expect("../outside", SPEC, [Request(0)])  # `decode` raises the error
     for path in reversed(asked):
         assert not isinstance(decoded(decoder, path, 0), str)
     assert sorted(path for path, _ in server.requests) == sorted(asked)
 
 
-def test_a_file_that_has_changed_is_read_as_it_is_now(folder: Path, server: ObjectServer) -> None:
+def test_a_changed_file_is_read_as_it_is_now(folder: Path, server: ObjectServer) -> None:
     decoder = Decoder(server.url)
     path = "jump/long.avi"
     assert not isinstance(decoded(decoder, path, 0), str)
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     storage = storage_of(decoder)
-    storage._at_hand.clear()  # what is in memory needs no request, and is as it was
+    storage._at_hand.clear()  # bytes in memory are still those of the old version
     assert decoded(decoder, path, 3) == decoded(Decoder(folder), path, 3)
 
 
 @pytest.mark.parametrize("path", ["jump/long.avi", "bad/palette.avi"])
-def test_a_server_that_is_away_is_no_bad_video(
+def test_a_server_that_does_not_answer_makes_no_bad_video(
     path: str, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
@@ -472,7 +476,7 @@ def test_a_server_that_is_away_is_no_bad_video(
     decoder = Decoder(server.url)
     decoder.expect(path, SPEC, [Request(0)])
     with pytest.raises(VideoError):
-        decoder.index("gone.avi")  # by then, its beginning is here
+        decoder.index("gone.avi")  # by then, the first part is here
     server.fault = 503
     with pytest.raises(StorageError, match=r"does not answer for 0\.2 s: 503"):
         decoder.decode(path, SPEC, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
@@ -480,7 +484,7 @@ def test_a_server_that_is_away_is_no_bad_video(
     assert decoded(decoder, path, 0) == decoded(Decoder(server.folder), path, 0)
 
 
-def test_what_changes_while_it_is_read_is_told_once(
+def test_a_file_that_changes_while_it_is_read_prints_no_traceback(
     folder: Path,
     server: ObjectServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -491,20 +495,20 @@ def test_what_changes_while_it_is_read_is_told_once(
     path = "jump/long.avi"
     decoder.expect(path, SPEC, [Request(0)])
     with pytest.raises(VideoError):
-        decoder.index("gone.avi")  # by then, its beginning is here
+        decoder.index("gone.avi")  # by then, the first part is here
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     assert decoded(decoder, path, 0) == decoded(Decoder(folder), path, 0)
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_load_function_is_told_that_there_is_no_folder(server: ObjectServer) -> None:
+def test_a_load_function_of_files_needs_a_folder(server: ObjectServer) -> None:
     item = ItemSpec(load="json:loads", shape=(1,), dtype="uint8")
     with pytest.raises(TransformError, match=f"reads files, and {server.url} is no folder"):
         Decoder(server.url).decode("x", item, [Request(0)], np.zeros((1, 1), np.uint8))
 
 
 @pytest.mark.slow
-def test_of_a_long_file_a_part_is_read_and_the_index_is_that_of_all_of_it(tmp_path: Path) -> None:
+def test_a_part_of_a_long_file_gives_the_index_of_the_whole_file(tmp_path: Path) -> None:
     work = make_long("mpeg4", tmp_path, 7200)
     path = Path(work.path(work.files[0])).name
     size = (tmp_path / path).stat().st_size

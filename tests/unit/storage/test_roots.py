@@ -1,4 +1,4 @@
-"""Roots: folders and URLs, and nothing in a message that is nobody's business."""
+"""Roots are folders or URLs; no message shows a secret."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SECRET = "hunter2"
 @pytest.mark.parametrize(
     "root", ["s3://bucket", "gs://b/x", "http://host:80/a", "HTTPS://h", "x://"]
 )
-def test_what_has_a_scheme_is_a_url(root: str) -> None:
+def test_a_root_with_a_scheme_is_a_url(root: str) -> None:
     assert is_url(root)
 
 
 @pytest.mark.parametrize("root", ["/data", "C:/data", "s3:/bucket", "a/b://c", "", Path("/x")])
-def test_all_else_is_a_folder(root: str | Path) -> None:
+def test_any_other_root_is_a_folder(root: str | Path) -> None:
     assert not is_url(root)
 
 
@@ -36,7 +36,7 @@ def test_all_else_is_a_folder(root: str | Path) -> None:
         ("http://host:8080/a b", "http://host:8080/a b"),
     ],
 )
-def test_a_url_has_no_slash_at_its_end(root: str, normal: str) -> None:
+def test_a_normal_url_has_no_slash_at_its_end(root: str, normal: str) -> None:
     assert normal_url(root) == normal
 
 
@@ -86,12 +86,12 @@ def test_a_catalog_keeps_a_url_and_asks_nothing_of_it() -> None:
         (f"error sending request for url {SECRET}", "it cannot be reached"),
     ],
 )
-def test_the_reason_of_an_error_is_told_without_what_stands_around_it(text: str, told: str) -> None:
+def test_the_reason_of_an_error_shows_no_address_or_secret(text: str, told: str) -> None:
     assert told in why(RuntimeError(text))
     assert SECRET not in why(RuntimeError(text))
 
 
-def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"):
         open_store("s3://b")

@@ -1,4 +1,4 @@
-"""Bytes at hand, and what is still to be fetched: against a plain picture of the file."""
+"""Bytes in memory, and bytes that are still to be fetched, compared with sets of positions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def covered(some: list[Range]) -> set[int]:
 
 
 @given(st.lists(ranges, max_size=8), ranges)
-def test_what_was_added_is_here_and_all_else_is_missing(added: list[Range], asked: Range) -> None:
+def test_added_bytes_are_here_and_all_others_are_missing(added: list[Range], asked: Range) -> None:
     spans = Spans(1 << 20)
     for begin, end in added:
         spans.add(begin, FILE[begin:end])
     here = covered(added)
     assert spans.bytes == len(here)
-    assert covered(spans.missing(*asked)) == covered([asked]) - here
+    assert covered(spans.missing(asked)) == covered([asked]) - here
     assert spans.join() == bytes(sorted(here))
     got = spans.read(asked.begin, 16)
     assert got == FILE[asked.begin : asked.begin + len(got)]
@@ -33,13 +33,13 @@ def test_what_was_added_is_here_and_all_else_is_missing(added: list[Range], aske
 
 
 @given(st.lists(ranges, max_size=12), st.integers(1, SIZE))
-def test_no_more_is_kept_than_is_allowed_but_for_one_piece(added: list[Range], most: int) -> None:
+def test_the_limit_is_kept_but_one_piece_may_be_larger(added: list[Range], most: int) -> None:
     spans = Spans(most)
     for begin, end in added:
         spans.add(begin, FILE[begin:end])
     held = [at for at in range(SIZE) if spans.read(at, 1)]
     assert spans.bytes == len(held)
-    assert spans.bytes <= most or spans.missing(0, SIZE) == without(
+    assert spans.bytes <= most or spans.missing(Range(0, SIZE)) == without(
         Range(0, SIZE), [Range(held[0], held[-1] + 1)]
     )
 
@@ -52,11 +52,11 @@ def test_the_oldest_piece_goes_first() -> None:
     assert spans.read(0, 10) == FILE[:10]
     spans.clear()
     assert spans.bytes == 0
-    assert spans.missing(0, 5) == [Range(0, 5)]
+    assert spans.missing(Range(0, 5)) == [Range(0, 5)]
 
 
 @given(st.lists(ranges, max_size=8))
-def test_requests_bring_all_that_is_wanted(wanted: list[Range]) -> None:
+def test_requests_cover_all_wanted_ranges(wanted: list[Range]) -> None:
     assert covered(wanted) <= covered(requests(wanted))
 
 
@@ -71,7 +71,9 @@ def test_near_ranges_are_one_request_and_long_ones_are_several() -> None:
 
 
 @given(ranges, st.lists(ranges, max_size=5))
-def test_what_is_on_its_way_is_not_asked_for_again(wanted: Range, coming: list[Range]) -> None:
+def test_the_rest_of_a_range_is_what_the_others_do_not_cover(
+    wanted: Range, coming: list[Range]
+) -> None:
     left = without(wanted, coming)
     assert covered(left) == covered([wanted]) - covered(coming)
     assert sum(end - begin for begin, end in left) == len(covered(left))
