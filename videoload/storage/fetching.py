@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from videoload.errors import StorageError
 from videoload.storage.daemon_pool import DaemonPool
@@ -45,12 +45,34 @@ _TELL_S, _REMIND_S = 2.0, 10.0  # of failing, before a warning, and between two
 _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes are waited for
 
 
-class Part(NamedTuple):
-    """Bytes of an object, how many it has in all, and a tag that changes when the object does."""
+class Part:
+    """The bytes of an object from ``begin`` on, up to ``at`` by now. ``size``: of the whole object.
+    ``tag`` changes when the object does."""
 
-    data: memoryview
-    size: int
-    tag: str
+    def __init__(self, name: str, begin: int, end: int, tag: str) -> None:
+        self.name, self.at, self.end, self.tag = name, begin, end, tag
+        self.size = 0
+        self._pieces: list[memoryview] = []
+
+    def is_of(self, meta: ObjectMeta) -> None:
+        """What comes now is of this object. Raises ChangedError."""
+        tag = _tag(meta)
+        if self.tag and tag != self.tag:
+            raise ChangedError
+        self.tag, self.size = tag, meta["size"]
+        self.end = min(self.end, self.size)
+
+    def add(self, piece: memoryview) -> None:
+        """These bytes came."""
+        self._pieces.append(piece)
+        self.at += len(piece)
+
+    @property
+    def data(self) -> memoryview:
+        """All bytes that came."""
+        if len(self._pieces) != 1:
+            self._pieces = [memoryview(b"".join(self._pieces))]
+        return self._pieces[0]
 
 
 class ChangedError(Exception):
@@ -67,11 +89,10 @@ class Fetcher:
     ``tick`` is called again and again while `wait` waits, in the thread that made this.
     """
 
-    def __init__(self, url: str, *, give_up_s: float | None = None) -> None:
+    def __init__(self, url: str) -> None:
         self.url = url
         self.tick: Callable[[], None] = lambda: None
         self.coming = self.came = 0  # bytes on their way; bytes that came since the last look
-        self._give_up_s = GIVE_UP_S if give_up_s is None else give_up_s
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
         self._threads = DaemonPool("videoload-fetch", _MOST_AT_ONCE)
@@ -117,15 +138,15 @@ class Fetcher:
         UnavailableError, ChangedError."""
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
-        coming = _Coming(name, begin, end, tag)
+        part = Part(name, begin, end, tag)
         pause_s, since = _PAUSE_S, time.monotonic()
         while not self._stopped.is_set():
-            at, what = coming.at, "does not answer"
+            at, what = part.at, "does not answer"
             try:
-                self._ask(coming)
+                self._ask(part)
                 with self._lock:
-                    self.came += coming.at - begin
-                return coming.part()
+                    self.came += part.at - begin
+                return part
             except (BaseError, OSError, ValueError) as error:
                 # obstore has classes of its own, and built-in ones for what comes on the way.
                 if isinstance(error, PermissionDeniedError | UnauthenticatedError):
@@ -133,49 +154,48 @@ class Fetcher:
                     if self._gives_others(name):
                         raise UnavailableError(why(error)) from None
                 now = time.monotonic()
-                if coming.at > at:
+                if part.at > at:
                     pause_s, since = _PAUSE_S, now
                 self._note_rate(0)
                 self._tell(error, now, now - since)
-                if now - since > self._give_up_s:
-                    raise StorageError(
-                        f"{self.url} {what} for {self._give_up_s:g} s: {why(error)}"
-                    ) from None
+                if now - since > GIVE_UP_S:
+                    why_not = f"{what} for {GIVE_UP_S:g} s: {why(error)}"
+                    raise StorageError(f"{self.url} {why_not}") from None
             self._stopped.wait(random.uniform(0.5, 1) * pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
         raise CancelledError
 
-    def _ask(self, coming: _Coming) -> None:
-        is_part, begin = self._serves_parts, coming.at
-        got = self._request(coming, is_part=is_part)
+    def _ask(self, part: Part) -> None:
+        is_part, begin = self._serves_parts, part.at
+        got = self._request(part, is_part=is_part)
         if got is None:
             self._serves_parts = False  # a server such as Python's own
-            return self._ask(coming)
-        self._good = coming.name
-        coming.is_of(got.meta)
+            return self._ask(part)
+        self._good = part.name
+        part.is_of(got.meta)
         if not is_part and begin:
             self._tell_of_parts()
         at, began = begin if is_part else 0, time.monotonic()
         for chunk in got.stream(min_chunk_size=_CHUNK_BYTES):
-            coming.add(memoryview(chunk)[max(0, coming.at - at) : max(0, coming.end - at)])
+            part.add(memoryview(chunk)[max(0, part.at - at) : max(0, part.end - at)])
             at += len(chunk)
-            if at >= coming.end:
+            if at >= part.end:
                 break
         if at - begin >= _FEWEST_BYTES:
             self._note_rate((at - begin) / max(1e-9, time.monotonic() - began))
         return None
 
-    def _request(self, coming: _Coming, *, is_part: bool) -> GetResult | None:
+    def _request(self, part: Part, *, is_part: bool) -> GetResult | None:
         """The answer, whose bytes come later; None if the server does not serve parts."""
         import obstore
         from obstore.exceptions import NotSupportedError, PreconditionError
 
         assert self._store is not None
-        options: GetOptions = {"range": (coming.at, coming.end)} if is_part else {}
-        if coming.tag.startswith('"'):  # a weak one (W/"...") never matches
-            options["if_match"] = coming.tag
+        options: GetOptions = {"range": (part.at, part.end)} if is_part else {}
+        if part.tag.startswith('"'):  # a weak one (W/"...") never matches
+            options["if_match"] = part.tag
         try:
-            return obstore.get(self._store, coming.name, options=options)
+            return obstore.get(self._store, part.name, options=options)
         except NotSupportedError:
             return None
         except PreconditionError:
@@ -187,10 +207,10 @@ class Fetcher:
         except Exception as error:
             if "410 Gone" in str(error):
                 raise UnavailableError(why(error)) from None
-            if coming.at or "416" not in str(error):
+            if part.at or "416" not in str(error):
                 raise
             # There is no first byte, so no range of bytes: the object is empty.
-            return obstore.get(self._store, coming.name)
+            return obstore.get(self._store, part.name)
 
     def _gives_others(self, name: str) -> bool:
         """Whether another object can be read now."""
@@ -234,32 +254,6 @@ class Fetcher:
         """End: what was asked for does not come any more."""
         self._stopped.set()
         self._threads.stop()
-
-
-class _Coming:
-    """The bytes of a part, up to ``at`` by now."""
-
-    def __init__(self, name: str, begin: int, end: int, tag: str) -> None:
-        self.name, self.at, self.end, self.tag = name, begin, end, tag
-        self._size = 0
-        self._pieces: list[memoryview] = []
-
-    def is_of(self, meta: ObjectMeta) -> None:
-        """What comes now is of this object. Raises ChangedError."""
-        tag = _tag(meta)
-        if self.tag and tag != self.tag:
-            raise ChangedError
-        self.tag, self._size = tag, meta["size"]
-        self.end = min(self.end, self._size)
-
-    def add(self, piece: memoryview) -> None:
-        self._pieces.append(piece)
-        self.at += len(piece)
-
-    def part(self) -> Part:
-        pieces = self._pieces
-        data = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
-        return Part(data, self._size, self.tag)
 
 
 def _tag(meta: ObjectMeta) -> str:

@@ -19,6 +19,9 @@ from videoload.errors import VideoError
 from videoload.storage.spans import Range
 
 T = TypeVar("T")
+Tick = Callable[[], None]
+Work = Callable[[], T]
+RangesOf = Callable[[int], Iterable[Range]]  # of a file of this size
 
 SMALL_BYTES = 4 << 20  # a file up to this size is read in one go when its index is made
 NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in it
@@ -62,9 +65,9 @@ class VideoFile(Protocol):
     def want(self, ranges: Iterable[Range]) -> None:
         """These bytes are needed soon."""
 
-    def want_frames(self, ranges: Callable[[int], Iterable[Range]], *, opening: bool) -> None:
-        """The frames in these bytes are needed soon. ``ranges`` takes the size of the file.
-        ``opening``: FFmpeg has to open the file for them."""
+    def want_frames(self, ranges: RangesOf, *, opening: bool) -> None:
+        """The frames in these bytes are needed soon. ``opening``: FFmpeg has to open the file for
+        them."""
 
     def check(self) -> None:
         """Raise the error that a reader met, if it could not raise it itself."""
@@ -91,13 +94,9 @@ class Storage(Protocol):
         """A training begins. It may find other files than the one before."""
 
     def run(
-        self,
-        path: str,
-        work: Callable[[], T],
-        tick: Callable[[], None],
-        file: VideoFile | None = None,
-        anew: Callable[[], T] | None = None,
-    ) -> T:
+        self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
+        anew: Work[T] | None = None,
+    ) -> T:  # fmt: skip
         """Returns what ``work`` makes of the file at ``path``. ``tick`` is called while bytes are
         waited for. If bytes did not come, the reason is raised in the place of whatever that led
         to. If the file has changed, or a kept copy of it is of no use, ``anew`` (``work`` if None)
@@ -124,7 +123,7 @@ class LocalFile:
 
     def want(self, ranges: Iterable[Range]) -> None: ...
 
-    def want_frames(self, ranges: Callable[[int], Iterable[Range]], *, opening: bool) -> None: ...
+    def want_frames(self, ranges: RangesOf, *, opening: bool) -> None: ...
 
     def check(self) -> None: ...
 
@@ -179,13 +178,9 @@ class Folder:
     def begin(self) -> None: ...
 
     def run(
-        self,
-        path: str,
-        work: Callable[[], T],
-        tick: Callable[[], None],
-        file: VideoFile | None = None,
-        anew: Callable[[], T] | None = None,
-    ) -> T:
+        self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
+        anew: Work[T] | None = None,
+    ) -> T:  # fmt: skip
         return work()
 
     def _plain(self, path: str) -> tuple[str, os.stat_result] | None:

@@ -58,25 +58,18 @@ class Version(NamedTuple):
         return cls(size, int.from_bytes(digest, "little"))
 
 
-class _Waiting(NamedTuple):
-    name: str
-    version: Version
-    data: bytes
-
-
 class KeptFiles:
     """The kept files of the URL ``root``. Names are relative to it."""
 
     def __init__(self, keep: Keep, root: str) -> None:
         self._keep = keep
         self._root = root
-        self._asked: SimpleQueue[_Waiting | None] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[str, Version, bytes] | None] = SimpleQueue()
         self._unwritten: set[str] = set()  # names
         self._waiting = 0  # bytes
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._full_until = 0.0
-        self._told = False
 
     def path(self, name: str) -> str:
         """Where a file is, if it is kept."""
@@ -97,7 +90,7 @@ class KeptFiles:
     def _leaf(self, name: str) -> str:
         number = blake2b(f"{self._root}\n{name}".encode(), digest_size=16).hexdigest()
         suffix = posixpath.splitext(name)[1]  # FFmpeg guesses the format from it
-        return number + (suffix if len(suffix.encode()) <= _MAX_SUFFIX else "")
+        return number + suffix[:_MAX_SUFFIX]
 
     def awaits(self, name: str) -> bool:
         """Whether a file is about to be written."""
@@ -127,7 +120,7 @@ class KeptFiles:
                     target=self._run, name="videoload-keep", daemon=True
                 )
                 self._thread.start()
-        self._asked.put(_Waiting(name, version, data))
+        self._asked.put((name, version, data))
 
     def stop(self) -> None:
         """Write what waits, and no more."""
@@ -137,26 +130,25 @@ class KeptFiles:
         with suppress(OSError), self._opened() as folder:
             _sweep(folder)
         while (given := self._asked.get()) is not None:
+            name, version, data = given
             try:
                 with self._opened() as folder:
-                    if self.has_room and not self._write(folder, given):
+                    if self.has_room and not self._write(folder, name, version, data):
                         self._give_up("is full; it stays as it is")
             except FileNotFoundError:
                 pass  # somebody deletes the folder just now
             except OSError as error:
                 self._give_up(f"cannot be used: {error.strerror or error}")
             with self._lock:
-                self._waiting -= len(given.data)
-                self._unwritten.discard(given.name)
-            del given  # it would stay in memory until the next one comes
+                self._waiting -= len(data)
+                self._unwritten.discard(name)
+            del given, data  # they would stay in memory until the next file comes
 
     def _give_up(self, why: str) -> None:
         self._full_until = time.monotonic() + _FULL_S
-        if not self._told:
-            self._told = True
-            _log.warning(
-                "the folder of kept files %s %s; other files are fetched", self._keep.folder, why
-            )
+        _log.warning(
+            "the folder of kept files %s %s; other files are fetched", self._keep.folder, why
+        )
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
@@ -166,12 +158,12 @@ class KeptFiles:
         finally:
             os.close(folder)
 
-    def _write(self, folder: int, given: _Waiting) -> bool:
+    def _write(self, folder: int, name: str, version: Version, data: bytes) -> bool:
         """Returns whether there was room. Raises OSError."""
-        new, leaf, size = _COMING + secrets.token_hex(8), self._leaf(given.name), len(given.data)
-        most = self._keep.max_bytes
-        if self.find(given.name, given.version) is not None:
+        if self.find(name, version) is not None:
             return True
+        new, leaf, size = _COMING + secrets.token_hex(8), self._leaf(name), len(data)
+        most = self._keep.max_bytes
         if most is None and _free(folder) < _FREE:
             return False
         try:
@@ -179,11 +171,11 @@ class KeptFiles:
                 new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder
             )
             with os.fdopen(written, "wb") as file:
-                file.write(given.data)
+                file.write(data)
                 file.flush()
                 os.fdatasync(written)  # else a power failure may leave zeros under its name
-                os.utime(written, ns=(time.time_ns(), given.version.mtime_ns))
-                if os.fstat(written).st_mtime_ns != given.version.mtime_ns:
+                os.utime(written, ns=(time.time_ns(), version.mtime_ns))
+                if os.fstat(written).st_mtime_ns != version.mtime_ns:
                     raise OSError("its file system does not keep times to the nanosecond")
             with _counted(folder) as count:
                 if (old := _find(leaf, folder)) is not None:

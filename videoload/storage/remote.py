@@ -18,7 +18,6 @@ from __future__ import annotations
 import posixpath
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
@@ -34,7 +33,7 @@ from videoload.storage.fetching import (
     UnavailableError,
     tells_versions,
 )  # fmt: skip
-from videoload.storage.files import SMALL_BYTES, LocalFile, VideoFile, sample
+from videoload.storage.files import SMALL_BYTES, LocalFile, Tick, VideoFile, Work, sample
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
@@ -111,53 +110,40 @@ class RemoteStorage:
         return self._fetcher.coming > _COMING_BYTES
 
     def run(
-        self,
-        path: str,
-        work: Callable[[], T],
-        tick: Callable[[], None],
-        file: VideoFile | None = None,
-        anew: Callable[[], T] | None = None,
-    ) -> T:
+        self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
+        anew: Work[T] | None = None,
+    ) -> T:  # fmt: skip
         self._fetcher.tick = tick
+        name = self._name(path)
         try:
-            return self._checked(path, work, file)
+            return self._checked(name, work, file)
         except ChangedError:
-            self._forget(path)
+            was_kept = False
         except VideoError:
-            known = self._known.get(self._name(path))
-            if not ((known and known.was_kept) or isinstance(file, LocalFile)):
+            known = self._known.get(name)
+            was_kept = isinstance(file, LocalFile) or (known is not None and known.was_kept)
+            if not was_kept:
                 raise
-            return self._without_disk(path, anew or work)
-        return self._once_more(path, anew or work)
+            self._set_aside.add(name)  # the bucket's own copy decides whether a video is bad
+        self._forget(name)
+        try:
+            found = self._checked(name, anew or work)
+        except ChangedError:
+            raise VideoError(path, "changes while it is read") from None
+        finally:
+            self._set_aside.discard(name)
+        if was_kept and self._disk is not None:  # the kept copy was deleted, or is damaged
+            self._disk.remove(name)
+            self._forget(name)
+        return found
 
-    def _checked(self, path: str, work: Callable[[], T], file: VideoFile | None = None) -> T:
+    def _checked(self, name: str, work: Work[T], file: VideoFile | None = None) -> T:
         try:
             return work()
         finally:
-            for read in (file, self._at_hand.get(self._name(path))):
+            for read in (file, self._at_hand.get(name)):
                 if read is not None:
                     read.check()
-
-    def _once_more(self, path: str, work: Callable[[], T]) -> T:
-        try:
-            return self._checked(path, work)
-        except ChangedError:
-            raise VideoError(path, "changes while it is read") from None
-
-    def _without_disk(self, path: str, work: Callable[[], T]) -> T:
-        """Do it with the bucket's own copy, which decides whether a video is bad. If that one is
-        good, somebody has deleted the kept one, or it is damaged."""
-        name = self._name(path)
-        self._forget(path)
-        self._set_aside.add(name)
-        try:
-            found = self._once_more(path, work)
-        finally:
-            self._set_aside.discard(name)
-        if self._disk is not None:
-            self._disk.remove(name)
-        self._forget(path)
-        return found
 
     def fingerprint(self, path: str) -> int:
         return self.run(path, partial(self._fingerprint, path), self._fetcher.tick)
@@ -168,8 +154,7 @@ class RemoteStorage:
         known.fingerprint = known.fingerprint or sample(path, file)
         return known.fingerprint
 
-    def _forget(self, path: str) -> None:
-        name = self._name(path)
+    def _forget(self, name: str) -> None:
         self._known.pop(name, None)
         self._at_hand.pop(name, None)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
-from videoload.storage.files import BLOCK_BYTES
+from videoload.storage.files import BLOCK_BYTES, RangesOf
 from videoload.storage.kept_files import KeptFiles, Version
 from videoload.storage.spans import Range, Spans, requests, without
 
@@ -93,7 +93,7 @@ class RemoteFile:
                     partial(self._get, part), part.end - part.begin
                 )
 
-    def want_frames(self, ranges: Callable[[int], Iterable[Range]], *, opening: bool) -> None:
+    def want_frames(self, ranges: RangesOf, *, opening: bool) -> None:
         if self.held < self.size:
             self.want([*(self.known.opening if opening else ()), *ranges(self.size)])
 

@@ -1,10 +1,9 @@
 """Roots: a folder of this host, or the URL of a bucket or a web server.
 
-A URL is what can be shown to anybody: it stands in messages, and travels to the workers of this
-host. So it holds no credentials; those come from the environment of each process, or from the
-machine's role, as everywhere in the cloud.
+A URL stands in messages and travels to the workers, so it holds no credentials. Each process takes
+them from its environment, or from the machine's role.
 
-The extra ``[remote]`` (obstore) is needed for URLs, and is imported when the first one is opened.
+URLs need the extra ``[remote]`` (obstore), which is imported when the first URL is opened.
 """
 
 from __future__ import annotations
@@ -12,16 +11,18 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from videoload.errors import StorageError
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
+
+T = TypeVar("T")
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "http", "https")
@@ -32,12 +33,12 @@ _STATUS = re.compile(r"\b([345]\d\d) ([A-Z][A-Za-z ]+)")
 
 
 def is_url(root: str | os.PathLike[str]) -> bool:
-    """Whether a root is no folder of this host."""
+    """Whether a root is a URL, and not a folder of this host."""
     return isinstance(root, str) and _SCHEME.match(root) is not None
 
 
 def normal_url(root: str) -> str:
-    """The URL as it is kept and shown: no ``/`` at its end. Raises ValueError in one line."""
+    """The URL as it is kept and shown: without a ``/`` at its end. Raises ValueError."""
     try:
         parts = urlsplit(root)
     except ValueError:
@@ -65,7 +66,7 @@ def check_extra(url: str) -> None:
 
 
 def open_store(url: str) -> ObjectStore:
-    """What answers for the objects below a URL; nothing is asked of it yet. Raises StorageError."""
+    """The store of the objects below a URL. It is not asked anything yet. Raises StorageError."""
     check_extra(url)
     from obstore.exceptions import BaseError
     from obstore.store import from_url
@@ -79,7 +80,7 @@ def open_store(url: str) -> ObjectStore:
                 "read_timeout": timedelta(seconds=_SILENCE_S),
                 "timeout": _NEVER,
             },
-            # Whoever asks tries again, and says so.
+            # The caller tries again, and logs it.
             retry_config={"max_retries": 0, "retry_timeout": _NEVER},
         )
     except (BaseError, ValueError) as error:
@@ -87,7 +88,7 @@ def open_store(url: str) -> ObjectStore:
 
 
 def why(error: Exception) -> str:
-    """What is wrong, in words that hold no address, header or credential."""
+    """What is wrong, without any address, header or credential."""
     text = str(error)
     if "NoSuchBucket" in text:
         return "there is no such bucket"
@@ -102,40 +103,30 @@ def why(error: Exception) -> str:
     return "it cannot be reached"
 
 
-def files_below(url: str, folder: str) -> Iterator[str]:
-    """The paths, relative to the URL, of all files in a folder of it ("": the URL itself), rising.
+def files_below(url: str, folder: str) -> list[str]:
+    """The paths, relative to the URL, of all files in a folder of it ("": the URL itself), sorted.
     Raises StorageError."""
-    store = _listed(url)
-    import obstore
-    from obstore.exceptions import BaseError
-
-    found: list[str] = []
-    try:
-        for part in obstore.list(store, prefix=folder or None):
-            found += [meta["path"] for meta in part]
-    except (BaseError, OSError) as error:
-        raise StorageError(f"{url} cannot be listed: {why(error)}") from None
-    yield from sorted(found)
+    parts = _list(url, lambda obstore, store: list(obstore.list(store, prefix=folder or None)))
+    return sorted(meta["path"] for part in parts for meta in part)
 
 
 def folders_in(url: str) -> list[str]:
-    """The names of the folders in a URL, rising. Raises StorageError."""
-    store = _listed(url)
-    import obstore
-    from obstore.exceptions import BaseError
-
-    try:
-        listed = obstore.list_with_delimiter(store)
-    except (BaseError, OSError) as error:
-        raise StorageError(f"{url} cannot be listed: {why(error)}") from None
+    """The names of the folders in a URL, sorted. Raises StorageError."""
+    listed = _list(url, lambda obstore, store: obstore.list_with_delimiter(store))
     return sorted(name.rstrip("/").rpartition("/")[2] for name in listed["common_prefixes"])
 
 
-def _listed(url: str) -> ObjectStore:
+def _list(url: str, ask: Callable[[Any, ObjectStore], T]) -> T:
     store = open_store(url)
+    import obstore
+    from obstore.exceptions import BaseError
+
     if type(store).__name__ == "HTTPStore":
         raise StorageError(
             f"{url} cannot be listed: a web server tells no names; give a list of them (from_csv, "
             "from_list with classes)"
         )
-    return store
+    try:
+        return ask(obstore, store)
+    except (BaseError, OSError) as error:
+        raise StorageError(f"{url} cannot be listed: {why(error)}") from None

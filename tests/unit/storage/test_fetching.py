@@ -29,8 +29,9 @@ def server(tmp_path: Path) -> Iterator[ObjectServer]:
 
 
 @pytest.fixture
-def fetcher(server: ObjectServer) -> Iterator[Fetcher]:
-    made = Fetcher(server.url, give_up_s=0.3)
+def fetcher(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fetcher]:
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.3)
+    made = Fetcher(server.url)
     yield made
     made.stop()
 
@@ -135,7 +136,8 @@ def test_an_answer_may_take_any_time_as_long_as_bytes_come(
     data = DATA * 200
     (server.folder / "b.avi").write_bytes(data)
     server.line_rate = len(data) / 1.5
-    fetcher = Fetcher(server.url, give_up_s=0.1)
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.1)
+    fetcher = Fetcher(server.url)
     assert get(fetcher, "b.avi", 0, len(data)).data == data
     assert server.requests == [("b.avi", len(data))]
     fetcher.stop()
@@ -148,7 +150,8 @@ def test_what_came_before_a_silence_is_kept_and_only_the_rest_is_asked_for(
     data = DATA * 200
     (server.folder / "b.avi").write_bytes(data)
     server.line_rate, server.silent_after = 3e6, 200_000
-    fetcher = Fetcher(server.url, give_up_s=0.1)
+    monkeypatch.setattr(fetching, "GIVE_UP_S", 0.1)
+    fetcher = Fetcher(server.url)
     assert get(fetcher, "b.avi", 0, len(data)).data == data
     first, second = server.requests
     assert first == ("b.avi", len(data))
@@ -202,7 +205,8 @@ def test_parts_are_cut_out_of_what_a_server_of_whole_files_sends(
     server.parts = False
     data = DATA * 500
     (tmp_path / "b.avi").write_bytes(data)
-    size, version = get(fetcher, "b.avi", 0, 10)[1:]
+    first = get(fetcher, "b.avi", 0, 10)
+    size, version = first.size, first.tag
     assert size == len(data)
     assert not get(fetcher, "empty.avi", 0, 10).data
     assert get(fetcher, "b.avi", 0, size + 1, version).data == data

@@ -10,7 +10,7 @@ import pytest
 from tests.support.catalogs import refused
 from videoload.catalog.catalog import Catalog
 from videoload.errors import StorageError
-from videoload.storage.roots import is_url, normal_url, open_store, why
+from videoload.storage.roots import folders_in, is_url, normal_url, open_store, why
 
 SECRET = "hunter2"
 
@@ -93,5 +93,6 @@ def test_the_reason_of_an_error_shows_no_address_or_secret(text: str, told: str)
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"):
-        open_store("s3://b")
+    for ask in (open_store, folders_in):
+        with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"):
+            ask("s3://b")
