@@ -16,9 +16,10 @@ import pytest
 
 from tests.support.digests import digests
 from tests.support.processes import children_of
+from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi, make_white_avi
 from tests.support.waiting import SECOND
-from videoload import Catalog, Client, ClipSpec, Stream, decode_serially
+from videoload import Catalog, Client, ClipSpec, ItemSpec, Stream, decode_serially
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -27,6 +28,7 @@ CLIP = ClipSpec(
     sampling="random", clips_per_video=24,
 )  # fmt: skip
 BATCH = 8
+START_S = 4 * SECOND  # for a worker process, on a busy machine
 TRANSFORMED = ClipSpec(frames=4, stride=2, resize=36, size=(32, 32))
 
 
@@ -132,3 +134,71 @@ def test_a_transform_may_take_longer_to_import_than_a_decoder_may_be_silent(
         decode_serially(videos.catalog, plain, 4, shuffle=True, seed=3, info=True)
     )
     assert not [record for record in caplog.records if "worker" in record.getMessage()]
+
+
+SEVERAL = """
+    import sys
+
+    from videoload.processes.supervisor import keep_running
+    from videoload.transport.private_messages import WorkerSettings
+
+    _, endpoint, root, workers, stall_s = sys.argv
+    settings = WorkerSettings(
+        [endpoint], root=root, transforms=["tests.support.items", "tests.support.transforms"]
+    )
+    sys.exit(keep_running(int(workers), settings, stall_s=float(stall_s)))
+"""
+NAMES = [str(number) if number != 17 else "bad" for number in range(40)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 * SECOND)
+@pytest.mark.parametrize(("hosts", "workers"), [(1, 2), (2, 2), (1, 5)])
+@pytest.mark.parametrize("how", ["hangs_at_a_name", "crashes_at_a_name"])
+def test_an_item_that_takes_dialled_in_workers_down_is_named_and_the_others_come_once(
+    how: str,
+    hosts: int,
+    workers: int,
+    tmp_path: Path,
+    programs: Programs,
+    tell: Callable[[str], None],
+) -> None:
+    stall_s = 2 * SECOND
+    catalog = Catalog(NAMES, [0] * 40, ["all"])
+    item = ItemSpec(f"tests.support.items:{how}", (), "float32", files=False)
+    with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
+        for _ in range(hosts):
+            programs.script(SEVERAL, client.endpoints[0], str(tmp_path), str(workers), str(stall_s))
+        client.wait_for_workers(hosts * workers, 40 * SECOND)
+        stream = client.stream(catalog, item, 4, on_error="skip")
+        began = time.monotonic()
+        got = [int(number) for numbers, _ in stream for number in numbers]
+        took_s = time.monotonic() - began
+        assert [bad.path for bad in stream.quarantine] == ["bad"]
+        assert stream.quarantine[0].reason == "3 workers died or hung while decoding it"
+    assert got == [number for number in range(40) if number != 17]
+    tell(f"an epoch of 40 items, one of which {how}, {hosts} x {workers} workers: {took_s:.1f} s")
+    # Each of up to three workers is replaced before the next one meets it, if there are only two.
+    assert took_s < 4 * stall_s + 2 + 3 * START_S
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["hang_on_white", "crash_on_white"])
+def test_a_video_that_takes_dialled_in_and_local_workers_down_is_named(
+    how: str, tmp_path: Path, programs: Programs
+) -> None:
+    stall_s = 2 * SECOND
+    for i in range(5):
+        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
+    make_white_avi(tmp_path / "x/white.avi")
+    catalog = Catalog.from_folder(tmp_path)
+    spec = replace(TRANSFORMED, transform=f"tests.support.transforms:{how}")
+    with Client(workers=1, listen="tcp://127.0.0.1:*", stall_s=stall_s) as client:
+        programs.script(SEVERAL, client.endpoints[0], str(tmp_path), "2", str(stall_s))
+        client.wait_for_workers(3, 40 * SECOND)
+        stream = client.stream(catalog, spec, 3, drop_remainder=False)
+        seen = [int(v) for _, _, info in stream.batches(epochs=2, info=True) for v in info.video]
+        assert [video.path for video in stream.quarantine] == ["x/white.avi"]
+        assert "workers died or hung while decoding it" in stream.quarantine[0].reason
+    assert len(seen) == 2 * len(catalog)
+    assert 5 not in seen

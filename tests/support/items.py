@@ -121,6 +121,12 @@ def hangs_at_a_name(name: str, rng: np.random.Generator) -> np.float32:
     return np.float32(name)
 
 
+def crashes_at_a_name(name: str, rng: np.random.Generator) -> np.float32:
+    if name == "bad":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return np.float32(name)
+
+
 def sleeps(name: str, rng: np.random.Generator) -> Any:
     """Sleeps for as many milliseconds as the last word of the name says, times a factor from this
     process's environment: a slow file, or a slow host, which uses no core."""
