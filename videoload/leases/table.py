@@ -49,7 +49,6 @@ _QUICK_S = 0.06
 # spares little, and a batch would wait for one worker while others are at later ones.
 _RUN_S = 0.5
 _LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
-_LAST = 2  # of a reader's leases, so many for each worker are its last ones
 _TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
 _LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
 
@@ -371,8 +370,7 @@ class LeaseTable:
             if chunk is not None:
                 commands.append(self._grant_to(worker, chunk))
             elif self._pool.is_slow(worker) or any(
-                reader.orphans or reader.accused or self._is_for_free(worker, reader)
-                for reader in self._batches.by_need
+                reader.orphans or reader.accused for reader in self._batches.by_need
             ):
                 passed_over.add(worker)
             else:
@@ -428,7 +426,7 @@ class LeaseTable:
 
     def _split(self, reader: Reader, worker: Worker) -> Chunk | None:
         """The next clips of a reader that no worker was granted yet."""
-        if self._pool.would_hold_up(worker, reader.stream) or self._is_for_free(worker, reader):
+        if self._pool.would_hold_up(worker, reader.stream):
             return None
         batch = reader.splitting or self._batches.open(reader)
         if batch is None:
@@ -439,19 +437,6 @@ class LeaseTable:
         batch.next_row += size
         reader.splitting = batch if batch.next_row < len(batch.samples) else None
         return chunk
-
-    def _is_for_free(self, worker: Worker, reader: Reader) -> bool:
-        """Whether what is left of a reader are its last leases, which take long, and the worker is
-        at another one: it might begin with its second when all others are done. One that is far
-        away, or whose files are, has it on the way meanwhile, which is worth more."""
-        stream, workers = reader.stream, self._pool.taking
-        if not worker.leases or worker.pace.on_the_way or workers == 1:
-            return False
-        size = -(-stream.batch_clips // workers)
-        left = (reader.stop - reader.opened + len(reader.again)) * stream.batch_clips
-        if reader.splitting is not None:
-            left += len(reader.splitting.samples) - reader.splitting.next_row
-        return _LEASE_S <= size * stream.clip_s < math.inf and left <= _LAST * workers * size
 
     def _next_of(self, heap: list[tuple[int, int, Chunk]], worker: Worker) -> Chunk | None:
         """A chunk that was granted before, and may be granted to this worker."""

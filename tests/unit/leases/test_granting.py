@@ -90,39 +90,6 @@ def test_a_worker_holds_two_more_leases_where_files_are_fetched_before_their_tur
     assert len(grants(desk.start(11, stream=1))) == 2
 
 
-def test_of_the_last_long_leases_none_waits_behind_another() -> None:
-    desk = Desk("A", "B", batch=1, slots=16)
-    first, second, third, fourth = grants(desk.start(steps=range(9)))
-    [fifth] = grants(desk.answer(first, clip_s=1.0))
-    assert fifth == desk.lease("A", 5, slot=4, step=4), "five are left, of two workers"
-    assert desk.answer(second, clip_s=1.0) == [Given(10, 1, 1)]
-    assert grants(desk.answer(fourth, clip_s=1.0)) == [desk.lease("B", 6, slot=5, step=5)]
-    assert not grants(desk.answer(third, clip_s=1.0)), "A is at its second one"
-    assert grants(desk.answer(fifth, clip_s=1.0)) == [desk.lease("A", 7, slot=6, step=6)]
-    assert grants(desk.join("C")) == [desk.lease("C", 8, slot=7, step=7)]
-
-
-@pytest.mark.parametrize(
-    ("clip_s", "fetched"), [(0.02, False), (1.0, True)], ids=["short", "from afar"]
-)
-def test_the_last_leases_wait_behind_others_where_that_spares_time(
-    clip_s: float, fetched: bool
-) -> None:
-    desk = Desk("A", "B", batch=1, slots=16, fetched=fetched)
-    held = grants(desk.start(steps=range(12)))
-    while held:
-        assert len(held) == min(8 if fetched else 4, 12 - held[0].lease + 1)
-        held += grants(desk.answer(held.pop(0), clip_s=clip_s))
-
-
-def test_of_one_worker_s_leases_all_wait_behind_others() -> None:
-    desk = Desk("A", batch=1, slots=16)
-    held = grants(desk.start(steps=range(6)))
-    while held:
-        assert len(held) == min(2, 6 - held[0].lease + 1)
-        held += grants(desk.answer(held.pop(0), clip_s=1.0))
-
-
 @pytest.mark.parametrize("credit", [1, 3])
 def test_credit_is_the_number_of_leases_that_a_worker_holds(credit: int) -> None:
     desk = Desk("a", "b", credit=credit)

@@ -456,8 +456,7 @@ class World:
         assert self.table.workers == sum(not w.suspect for w in self.table._pool._workers.values())
 
     def check_nobody_idles(self) -> None:
-        """No worker has room for a lease while there is something to decode. (A slow one may, and
-        one that is at work while what is left is for those that are not.)"""
+        """No worker has room for a lease while there is something to decode. A slow one may."""
         full = self.table._pool._full
         room = [
             worker
@@ -478,8 +477,6 @@ class World:
                 for worker in room
                 if not chunk.unanswered or worker in self.table._pool.reliable
             )
-            if all(self.table._is_for_free(worker, reader) for worker in room):
-                continue
             assert reader.splitting is None
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
 
