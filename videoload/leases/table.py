@@ -41,10 +41,7 @@ from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 
 _LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
-# At most, where they are clips of one video, which one pass over it decodes, or are made so quickly
-# that all of them take no longer than `_QUICK_S`: a batch that takes `_LEASE_S` or so is one lease.
-_MOST_CLIPS = 64
-_QUICK_S = 0.06
+_MOST_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
 # Of decoding a run, at most: what takes so long lies far apart in a long video, so that one pass
 # spares little, and a batch would wait for one worker while others are at later ones.
 _RUN_S = 0.5
@@ -469,8 +466,7 @@ class LeaseTable:
         stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
         workers = max(1, pool.taking)
         spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
-        most = max(_LEASE_CLIPS, math.floor(min(clips, _QUICK_S / stream.clip_s)))
-        longest = min(stream.lease_clips, most, max(-(-clips // workers), spare))
+        longest = min(stream.lease_clips, _LEASE_CLIPS, max(-(-clips // workers), spare))
         shortest = max(1, math.ceil(min(clips, _LEASE_S / stream.clip_s)))
         chunks = max(-(-clips // longest), min(workers, clips // shortest))
         size = -(-clips // chunks)

@@ -174,21 +174,6 @@ def test_the_clips_of_a_video_are_one_lease(
     assert sizes_once_known(desk, clip_s) == sizes
 
 
-@pytest.mark.parametrize(
-    ("clip_s", "lease_clips", "sizes"),
-    [
-        (0.001, 99, [40]),  # 60 would take as long as a lease may
-        (0.001, 30, [20, 20]),  # no more fit into a message
-        (0.0025, 99, [20, 20]),
-        (0.01, 99, [14, 14, 12]),
-    ],
-)
-def test_a_lease_holds_more_clips_where_they_are_made_quickly(
-    clip_s: float, lease_clips: int, sizes: list[int]
-) -> None:
-    assert sizes_once_known(Desk("a", batch=40, lease_clips=lease_clips), clip_s) == sizes
-
-
 def test_nobody_waits_for_one_worker_where_it_is_not_known_how_long_clips_take() -> None:
     desk = Desk("a", "b", videos=30, batch=30, clips=30)
     assert [len(lease.samples) for lease in grants(desk.start(steps=range(1)))] == [15, 15]
