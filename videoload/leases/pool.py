@@ -242,18 +242,10 @@ class WorkerPool:
     def _measure(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
         """An answer came: how long did its worker have for it?"""
         worker = lease.worker
-        if lease.cut_off or self._was_cut_off(worker):  # that tells nothing of how quick it is
-            worker.pace.begins(self.now)
-            return
         worker.pace.answered(
             self.now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
             clip_s=clip_s, waited_s=waited_s,
         )  # fmt: skip
-
-    def _was_cut_off(self, worker: Worker) -> bool:
-        """Whether a remote worker was silent for so long that the line was down, or its host
-        stopped, be it for a moment."""
-        return not worker.local and self.now - worker.heard > self._silence_s / 4
 
     # Words, and silence
 
@@ -274,9 +266,6 @@ class WorkerPool:
     def sends(self, known: Worker, now: float) -> None:
         """Something of a worker's message came, if not all of it."""
         self.clock(now)
-        if self._was_cut_off(known):
-            for lease in known.leases.values():
-                lease.cut_off = True
         known.heard = now
         if known.suspect and not known.evicted:
             known.suspect = False

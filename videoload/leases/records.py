@@ -255,7 +255,6 @@ class Lease:
     drains: Batch | None = None  # the cancelled batch that waits for this writer
     lands: bool = False  # a receiver writes its answer
     arrived: bool = False  # its answer has
-    cut_off: bool = False  # its worker was silent meanwhile
 
     def void(self) -> None:
         """The worker still works on it, for nothing."""
