@@ -21,7 +21,7 @@ _INTRO = """\
 
 `python -m videoload` is the same as `videoload`. Every command has `--help`.
 
-Exit status: 0; 1 with one line on stderr for what you can mend; 2 for wrong usage; 130 after
+Exit status: 0; 1 with one line on stderr for what you can correct; 2 for wrong usage; 130 after
 Ctrl-C.
 """
 

@@ -20,7 +20,7 @@ def test_whole_numbers_of_all_kinds_are_taken(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [3.0, "3", True, None, 0, -1, np.float64(3), [3]])
-def test_what_is_no_count_is_refused(value: object) -> None:
+def test_an_invalid_count_is_refused(value: object) -> None:
     with pytest.raises(SpecError, match="n must be a whole number of at least 1, got "):
         whole("n", value)
 
@@ -31,7 +31,7 @@ def test_numbers_of_all_kinds_are_taken(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", ["0.5", None, float("nan"), float("inf"), -0.1, True])
-def test_what_is_no_number_is_refused(value: object) -> None:
+def test_an_invalid_number_is_refused(value: object) -> None:
     with pytest.raises(SpecError, match="x must be a number of at least 0, got "):
         real("x", value, 0)
 
@@ -57,7 +57,9 @@ def test_numpy_numbers_make_the_same_spec_and_options() -> None:
         ({"workers": 1, "stall_s": "10"}, "stall_s must be a number"),
     ],
 )
-def test_a_client_says_at_once_what_is_wrong(changes: dict[str, object], words: str) -> None:
+def test_a_client_reports_an_invalid_argument_at_once(
+    changes: dict[str, object], words: str
+) -> None:
     with pytest.raises(SpecError, match=words):
         Client(**changes)  # type: ignore[arg-type]
 
@@ -80,14 +82,14 @@ def test_steps_are_checked(start: object, epochs: object, words: str) -> None:
         plan.steps(start, epochs)  # type: ignore[arg-type]
 
 
-def test_without_an_order_there_is_no_place_to_go_on() -> None:
+def test_start_step_needs_an_ordered_stream() -> None:
     plan = Plan(10, 1, StreamOptions(1, False, 0, (0, 1), True, False, "raise", 0.0))
     assert plan.steps(0, 2) == range(20)
     with pytest.raises(SpecError, match="start_step needs ordered=True"):
         plan.steps(1, 2)
 
 
-def test_the_reference_says_it_at_the_call(tmp_path: object) -> None:
+def test_decode_serially_reports_an_invalid_argument_at_the_call(tmp_path: object) -> None:
     catalog = Catalog(["a.avi"], [0], ["class"], str(tmp_path))
     with pytest.raises(SpecError, match=r"start_step must be in 0\.\.1"):
         decode_serially(catalog, ClipSpec(2, size=(8, 8)), 1, start_step=2)

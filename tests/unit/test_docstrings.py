@@ -97,14 +97,14 @@ def check(there: dict[str, bool], described: dict[str, str], where: str) -> None
         assert not there[name] or "efault" in description, f"{where}: {name} has a default"
 
 
-def test_what_is_public_is_seen() -> None:
+def test_the_public_objects_are_found() -> None:
     assert {"Catalog.split", "Client.stream", "Client.workers", "Stream.batches"} < set(OBJECTS)
     assert {"ClipSpec", "StreamStats", "BatchInfo", "TooManyBadVideos"} < set(CLASSES)
     assert {"decode_serially", "native.switch_off", "Catalog.from_csv"} < set(FUNCTIONS_AND_METHODS)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_each_public_object_says_what_it_is(name: str) -> None:
+def test_each_public_object_has_a_docstring(name: str) -> None:
     value = OBJECTS[name]
     assert value.docstring is not None
     first = value.docstring.value.split("\n\n", maxsplit=1)[0]
@@ -112,13 +112,13 @@ def test_each_public_object_says_what_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if has_fields(cls)])
-def test_each_field_is_told(name: str) -> None:
+def test_each_field_is_documented(name: str) -> None:
     check(fields(name), told(CLASSES[name], KINDS.attributes), name)
     assert not told(CLASSES[name], KINDS.parameters)
 
 
 @pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if not has_fields(cls)])
-def test_each_argument_of_a_class_is_told(name: str) -> None:
+def test_each_argument_of_a_class_is_documented(name: str) -> None:
     init = CLASSES[name].members.get("__init__")
     if init is None:  # an exception with a message
         assert issubclass(getattr(videoload, name), Exception)
@@ -132,7 +132,7 @@ def test_each_argument_of_a_class_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_each_attribute_that_is_told_is_there(name: str) -> None:
+def test_each_documented_attribute_exists(name: str) -> None:
     attributes = told(CLASSES[name], KINDS.attributes)
     assert set(attributes) <= set(CLASSES[name].all_members)
     public = {
@@ -151,14 +151,14 @@ def is_hook(function: griffe.Function) -> bool:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
-def test_each_argument_of_a_function_is_told(name: str) -> None:
+def test_each_argument_of_a_function_is_documented(name: str) -> None:
     function = FUNCTIONS_AND_METHODS[name]
     there = {} if is_hook(function) else arguments(function)
     check(there, told(function, KINDS.parameters), name)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
-def test_what_comes_back_is_told(name: str) -> None:
+def test_each_return_value_is_documented(name: str) -> None:
     function = FUNCTIONS_AND_METHODS[name]
     kinds = set(sections(function)) & {KINDS.returns, KINDS.yields}
     assert bool(kinds) == (str(function.returns) != "None")

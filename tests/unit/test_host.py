@@ -85,14 +85,14 @@ def test_the_quotas_of_all_cgroups_above_apply_as_well(tightest: str, cgroups: C
     assert cgroups.cores("0::/pod/container") == 2
 
 
-def test_above_a_quota_of_version_1_there_may_be_a_tighter_one(cgroups: Cgroups) -> None:
+def test_a_tighter_quota_of_version_1_above_applies(cgroups: Cgroups) -> None:
     for folder, quota in (("", -1), ("pod/", 300000), ("pod/container/", -1)):
         cgroups.file(f"cpu/{folder}cpu.cfs_quota_us", f"{quota}\n")
         cgroups.file(f"cpu/{folder}cpu.cfs_period_us", "100000\n")
     assert cgroups.cores("4:cpu,cpuacct:/pod/container") == 3
 
 
-def test_a_container_that_sees_its_own_cgroup_as_the_top_has_that_ones_quota(
+def test_a_container_that_sees_its_cgroup_as_the_top_has_its_quota(
     cgroups: Cgroups,
 ) -> None:
     cgroups.file("cpu.max", "200000 100000\n")
@@ -107,13 +107,13 @@ def test_a_process_under_both_versions_has_the_tighter_quota(cgroups: Cgroups) -
 
 
 @pytest.mark.parametrize("content", ["", "100000\n", "100000 0\n", "many few\n", "1 2 3\n"])
-def test_a_quota_that_cannot_be_read_is_none(content: str, cgroups: Cgroups) -> None:
+def test_an_unreadable_quota_is_ignored(content: str, cgroups: Cgroups) -> None:
     cgroups.file("job/cpu.max", content)
     assert cgroups.cores("0::/job") == 8
 
 
 @pytest.mark.parametrize("line", ["", "no colons", "0::", "0::/../../..", "cpuset:/job"])
-def test_an_unknown_place_is_no_limit(line: str, cgroups: Cgroups) -> None:
+def test_an_unknown_cgroup_is_no_limit(line: str, cgroups: Cgroups) -> None:
     assert cgroups.cores(line) == 8
 
 
@@ -136,7 +136,7 @@ def test_a_tighter_affinity_beats_a_quota(
 # Memory
 
 
-def test_what_is_left_of_a_limit_counts_cached_files_as_room(cgroups: Cgroups) -> None:
+def test_cached_files_count_as_memory_left(cgroups: Cgroups) -> None:
     cgroups.memory("job/", 1000, used=900, cached=150)
     assert cgroups.memory_left("0::/job") == 1000 - 900 + 2 * 150
 
@@ -168,7 +168,7 @@ def test_more_in_use_than_the_limit_leaves_nothing(cgroups: Cgroups) -> None:
 
 
 @pytest.mark.parametrize("limit", ["", "many", "max"])
-def test_where_nothing_tells_there_is_no_limit(limit: str, cgroups: Cgroups) -> None:
+def test_without_a_known_limit_there_is_none(limit: str, cgroups: Cgroups) -> None:
     cgroups.memory("job/", limit, used=1)
     assert cgroups.memory_left("0::/job") is None
     assert cgroups.memory_left("no colons") is None
@@ -177,7 +177,7 @@ def test_where_nothing_tells_there_is_no_limit(limit: str, cgroups: Cgroups) -> 
 # The kernel's files
 
 
-def test_the_kernel_tells_the_cpu_time_and_the_state_of_a_process() -> None:
+def test_cpu_time_has_the_seconds_and_the_state_of_a_process() -> None:
     before = host.cpu_time(os.getpid())
     spent = time.process_time() + 0.05
     while time.process_time() < spent:
@@ -190,7 +190,7 @@ def test_the_kernel_tells_the_cpu_time_and_the_state_of_a_process() -> None:
     assert host.cpu_time(1 << 30) is None
 
 
-def test_the_kernel_tells_what_cache_a_core_has_for_itself(tmp_path: Path) -> None:
+def test_own_cache_bytes_is_the_level_2_cache(tmp_path: Path) -> None:
     assert host.own_cache_bytes(tmp_path) == 0
     for index, (level, size) in enumerate([("1", "48K"), ("1", "64K"), ("2", "2048K"), ("3", "?")]):
         cache = tmp_path / f"index{index}"
@@ -202,7 +202,7 @@ def test_the_kernel_tells_what_cache_a_core_has_for_itself(tmp_path: Path) -> No
     assert host.own_cache_bytes(tmp_path) == 0
 
 
-def test_the_kernel_tells_what_this_process_was_on_a_core() -> None:
+def test_the_core_clock_counts_the_time_on_a_core() -> None:
     clock = host.CoreClock()
     before, now = clock.read(), time.process_time()
     while time.process_time() < now + 0.05:

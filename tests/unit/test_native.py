@@ -20,7 +20,7 @@ from videoload import native
 PROJECT = Path(native.__file__).parents[1]
 
 
-def test_an_unknown_reach_is_refused_and_nothing_is_switched_off() -> None:
+def test_an_unknown_setting_is_refused_and_nothing_is_switched_off() -> None:
     with pytest.raises(ValueError, match="'mallok' is not one of malloc, gathers, memory-limit"):
         native.switch_off("malloc", "mallok")
     assert native.switched_off() == []
@@ -118,6 +118,6 @@ MADE = {
 
 
 @pytest.mark.parametrize("without", [(), *((name,) for name in native.REACHES), native.REACHES])
-def test_each_reach_is_made_and_left_out_where_it_is_switched_off(without: tuple[str, ...]) -> None:
+def test_each_setting_is_made_unless_it_is_switched_off(without: tuple[str, ...]) -> None:
     expected = {name: (UNTOUCHED if name in without else MADE)[name] for name in native.REACHES}
     assert found_after(*without) == {**expected, "switched off": sorted(without)}

@@ -27,7 +27,7 @@ def test_the_version_stands_in_one_place() -> None:
     ]
 
 
-def test_the_checks_are_those_of_the_hooks() -> None:
+def test_the_checks_are_the_same_as_the_hooks() -> None:
     config = yaml.safe_load((PROJECT / ".pre-commit-config.yaml").read_text())
     hooks = [hook["entry"] for repo in config["repos"] for hook in repo["hooks"]]
     checks = (PROJECT / "scripts/check").read_text().splitlines()

@@ -105,7 +105,7 @@ def run(
         train, test = Catalog.train_and_test(videos, seed)
         say(
             f"{len(train)} videos to train on, {len(test)} to test on, "
-            f"{len(train.classes)} classes: {printable(some(train.classes))}"
+            f"{count(len(train.classes), 'class', 'es')}: {printable(some(train.classes))}"
         )
         keras.utils.set_random_seed(seed)
         with Client("auto" if workers is None else workers, cache=cache) as client:

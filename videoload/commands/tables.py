@@ -19,17 +19,17 @@ from videoload.errors import printable
 from videoload.host import cores
 
 _FEW = 40  # up to this many files are all listed
-_COLUMNS = 56  # the width of the other columns, about
+_COLUMNS = 58  # the width of the other columns, about
 
 
 def print_scan(
     rows: Sequence[Row], journal: Journal | None, root: Path | None, *, every: bool
 ) -> None:
-    """Print the table and the summary. In a pipe, no name is broken or cut."""
+    """Print the table and the summary. In a pipe, no line of the table is broken."""
     console = Console(emoji=False)
     if not console.is_terminal:
-        longest = max((len(printable(row.path)) for row in rows), default=0)
-        console.width = max(console.width, longest + _COLUMNS)
+        texts = (printable(text) for row in rows for text in (row.path, *_remarks(row)))
+        console.width = max(console.width, max(map(len, texts), default=0) + _COLUMNS)
     table = scan_table(rows, every=every)
     if table is not None:
         console.print(table)

@@ -64,7 +64,7 @@ class Last:
 
 
 @pytest.mark.parametrize("index", [np.int64(1), np.uint8(1), Last()])
-def test_whatever_is_an_index_indexes(index: SupportsIndex) -> None:
+def test_any_integer_type_can_be_an_index(index: SupportsIndex) -> None:
     assert Catalog(["a.avi", "b.avi"], [0, 0], ["jump"])[index].path == "b.avi"
 
 
@@ -200,7 +200,7 @@ def test_a_path_that_names_no_file_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b.avi", "a\nb.avi", "a\rb.avi", "a\udcffb.avi"])
-def test_a_path_that_cannot_travel_is_refused_by_its_repr(path: str) -> None:
+def test_a_path_that_is_not_a_line_of_text_is_refused_with_its_repr(path: str) -> None:
     with refused("video 0", repr(path), "rename"):
         Catalog([path], [0], ["jump"])
 
@@ -241,7 +241,7 @@ def test_different_segments_of_a_file_are_fine() -> None:
 
 @patient
 @given(st.lists(st.tuples(*map(st.sampled_from, ("abc", range(4), (4, 5, 6)))), min_size=1))
-def test_duplicates_are_found_wherever_they_stand(rows: list[tuple[str, int, int]]) -> None:
+def test_duplicates_are_found_at_any_rows(rows: list[tuple[str, int, int]]) -> None:
     paths, starts, ends = map(list, zip(*rows, strict=True))
 
     def make() -> Catalog:
@@ -293,7 +293,7 @@ def test_a_catalog_without_videos_is_refused() -> None:
         (["jump", 3], "3"),
     ],
 )
-def test_classes_that_cannot_be_meant_are_refused(classes: Any, word: str) -> None:
+def test_invalid_classes_are_refused(classes: Any, word: str) -> None:
     with refused("classes", word):
         Catalog(["a.avi"], [0], classes)
 
@@ -312,7 +312,7 @@ def test_classes_that_cannot_be_meant_are_refused(classes: Any, word: str) -> No
         (0, None, -5, "-5 frames"),
     ],
 )
-def test_a_segment_that_cannot_be_is_refused(
+def test_an_impossible_segment_is_refused(
     start: int, end: int | None, frames: int | None, word: str
 ) -> None:
     with refused("video 1", "'b.avi'", word):
@@ -518,7 +518,7 @@ def test_a_file_of_several_classes_counts_for_the_rarest(step: int) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.1, 1.5, float("nan"), float("inf"), "x", None])
-def test_a_fraction_that_is_none_is_refused(fraction: Any) -> None:
+def test_a_number_that_is_no_fraction_is_refused(fraction: Any) -> None:
     with refused("between 0 and 1", repr(fraction)):
         hundred().split(fraction)
 
@@ -556,7 +556,7 @@ def test_the_recordings_of_ucf_101_are_not_split(tmp_path: Path) -> None:
     assert Catalog.train_and_test(tmp_path, seed=1) != (train, test)
 
 
-def test_a_folder_with_train_and_test_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_with_train_and_test_is_not_split_again(tmp_path: Path) -> None:
     tree(tmp_path, "train/a/1.avi", "train/b/2.avi", "test/b/3.avi", "other/c/4.avi")
     train, test = Catalog.train_and_test(tmp_path)
     assert pairs(train) == [("train/a/1.avi", "a"), ("train/b/2.avi", "b")]

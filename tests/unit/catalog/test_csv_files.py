@@ -42,7 +42,7 @@ def test_columns_of_numbers_are_targets(tmp_path: Path) -> None:
     }
 
 
-def test_with_targets_the_labels_may_be_missing(tmp_path: Path) -> None:
+def test_labels_are_optional_with_targets(tmp_path: Path) -> None:
     without = read(tmp_path, POSES, targets="x")
     assert pairs(without) == [("a.avi", "all"), ("b.avi", "all")]
     labelled = "path,label,x,start\na.avi,run,1,5\nb.avi,jump,2,\n"
@@ -87,7 +87,7 @@ def test_a_class_may_have_a_semicolon_in_its_name_if_it_is_given(tmp_path: Path)
     assert catalog[0].label == 0
 
 
-def test_a_segment_may_stand_there_twice_where_it_is_wanted(tmp_path: Path) -> None:
+def test_duplicates_are_allowed_if_asked_for(tmp_path: Path) -> None:
     captions = "path,label,x\na.avi,run,1\na.avi,run,2\n"
     with refused("t.csv, line 3", "same segment", "t.csv, line 2"):
         read(tmp_path, captions, targets="x")
@@ -113,14 +113,14 @@ def test_a_segment_may_stand_there_twice_where_it_is_wanted(tmp_path: Path) -> N
         ("path,labels\na.avi,b\nb.avi,;\n", {}, ["line 3", "label ''"]),
     ],
 )
-def test_tables_that_cannot_be_meant_are_refused(
+def test_contradicting_tables_are_refused(
     tmp_path: Path, content: str, options: Any, words: list[str]
 ) -> None:
     with refused("t.csv", *words):
         read(tmp_path, content, **options)
 
 
-def test_what_is_wrong_is_told_in_few_words(tmp_path: Path) -> None:
+def test_a_message_shortens_long_fields(tmp_path: Path) -> None:
     for table in (
         f"path,label,end\na.avi,run,{'9' * 100_000}\n",
         f"path,label\na.avi,-{'9' * 5000}\n",
@@ -148,7 +148,7 @@ def test_a_table_of_names_is_a_catalog(tmp_path: Path) -> None:
     assert pairs(catalog) == [("x/a.avi", "run"), ("y/b.avi", "jump"), ("c.avi", "run")]
 
 
-def test_whole_number_labels_are_the_labels_themselves(tmp_path: Path) -> None:
+def test_whole_numbers_are_class_indices(tmp_path: Path) -> None:
     catalog = Catalog.from_csv(text(tmp_path, "path,label\na.avi,10\nb.avi,2\nc.avi,02\n"), None)
     assert catalog.labels.tolist() == [10, 2, 2]
     assert catalog.classes == tuple(map(str, range(11)))
@@ -166,12 +166,12 @@ def test_given_classes_look_names_up(tmp_path: Path) -> None:
     assert (catalog.classes, catalog[0].label) == (("walk", "run", "jump"), 2)
 
 
-def test_where_class_names_are_numbers_the_labels_are_names(tmp_path: Path) -> None:
+def test_labels_are_names_if_class_names_are_numbers(tmp_path: Path) -> None:
     table = text(tmp_path, "path,label\na.avi,1\nb.avi,3\n")
     assert Catalog.from_csv(table, None, ["1", "2", "3"]).labels.tolist() == [0, 2]
 
 
-def test_one_label_that_is_no_number_makes_all_of_them_names(tmp_path: Path) -> None:
+def test_labels_are_names_if_one_of_them_is_no_number(tmp_path: Path) -> None:
     catalog = Catalog.from_csv(text(tmp_path, "path,label\na.avi,7\nb.avi,run\n"), None)
     assert (catalog.classes, catalog.labels.tolist()) == (("7", "run"), [0, 1])
 
@@ -186,7 +186,7 @@ def test_numbers_that_are_not_whole_are_no_classes(labels: list[str], tmp_path: 
     assert Catalog.from_csv(table, None, labels).labels.tolist() == list(range(len(labels)))
 
 
-def test_columns_may_stand_in_any_order_and_others_are_ignored(tmp_path: Path) -> None:
+def test_columns_have_any_order_and_others_are_ignored(tmp_path: Path) -> None:
     table = text(
         tmp_path,
         "note,frames, end ,label,start,path\n"
@@ -207,7 +207,7 @@ def test_columns_may_stand_in_any_order_and_others_are_ignored(tmp_path: Path) -
         b'"path","label"\r\n"a.avi","run"',
     ],
 )
-def test_marks_line_ends_blanks_and_quotes_of_a_table_are_no_trouble(
+def test_a_table_may_have_a_byte_order_mark_any_line_ends_blanks_and_quotes(
     tmp_path: Path, content: bytes
 ) -> None:
     assert pairs(Catalog.from_csv(text(tmp_path, content), None)) == [("a.avi", "run")]

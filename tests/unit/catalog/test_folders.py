@@ -73,9 +73,7 @@ def test_suffixes_are_compared_without_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffixes", [(), ("avi",), (".",), ("",)])
-def test_suffixes_that_cannot_be_meant_are_refused(
-    tmp_path: Path, suffixes: tuple[str, ...]
-) -> None:
+def test_invalid_suffixes_are_refused(tmp_path: Path, suffixes: tuple[str, ...]) -> None:
     with refused("suffixes", ".avi"):
         Catalog.from_folder(tree(tmp_path, "jump/a.avi"), suffixes=suffixes)
 
@@ -103,13 +101,13 @@ def test_given_classes_set_the_numbers_and_may_lack_a_folder(tmp_path: Path) -> 
     assert [(video.path, video.label) for video in catalog] == [("run/a.avi", 1), ("jump/b.avi", 2)]
 
 
-def test_a_class_file_serves_a_folder_too(tmp_path: Path) -> None:
+def test_a_folder_can_use_a_class_file(tmp_path: Path) -> None:
     tree(tmp_path, "run/a.avi")
     index = text(tmp_path, "1 run\n2 jump\n", "classInd.txt")
     assert Catalog.from_folder(tmp_path, classes=index).classes == ("run", "jump")
 
 
-def test_a_sub_folder_that_is_no_given_class_is_refused(tmp_path: Path) -> None:
+def test_a_sub_folder_that_is_not_in_classes_is_refused(tmp_path: Path) -> None:
     tree(tmp_path, "run/a.avi", "walk/b.avi")
     with refused(tmp_path, "'walk'", "jump, run"):
         Catalog.from_folder(tmp_path, classes=TWO)
@@ -217,7 +215,7 @@ def test_a_symlink_out_of_the_root_is_refused(tmp_path: Path, link: str) -> None
         Catalog.from_folder(tmp_path / "data")
 
 
-def test_a_root_that_holds_both_mends_a_symlink_out_of_the_folder(tmp_path: Path) -> None:
+def test_a_root_above_both_allows_a_symlink_out_of_the_folder(tmp_path: Path) -> None:
     tree(tmp_path, "data/jump/a.avi", "other.avi")
     (tmp_path / "data/jump/b.avi").symlink_to(tmp_path / "other.avi")
     catalog = Catalog.from_folder(tmp_path / "data", root=tmp_path)
@@ -231,7 +229,7 @@ def test_a_link_to_a_sibling_with_a_longer_name_leaves_the_root(tmp_path: Path) 
         Catalog.from_folder(tmp_path / "data")
 
 
-def test_a_symlinked_text_may_lead_anywhere(tmp_path: Path) -> None:
+def test_a_symlink_that_is_no_video_may_lead_anywhere(tmp_path: Path) -> None:
     tree(tmp_path, "data/jump/a.avi", "readme.txt")
     (tmp_path / "data/jump/readme.txt").symlink_to(tmp_path / "readme.txt")
     assert len(Catalog.from_folder(tmp_path / "data")) == 1
@@ -284,6 +282,6 @@ def test_the_parts_of_a_data_set_are_not_taken_for_classes(
     assert {path.path.split("/")[0] for path in test} == {parts[1]}
 
 
-def test_where_there_is_another_class_train_is_one_as_well(tmp_path: Path) -> None:
+def test_train_is_a_class_beside_other_classes(tmp_path: Path) -> None:
     tree(tmp_path, "train/a.avi", "bus/b.avi")  # vehicles
     assert Catalog.from_folder(tmp_path).classes == ("bus", "train")

@@ -74,7 +74,7 @@ def test_roots_known_of_some_only_are_refused(tmp_path: Path) -> None:
         join([catalog("a", 1), Catalog(["b.avi"], [0], ["jump"], root=tmp_path)])
 
 
-def test_urls_are_joined_where_they_are_the_same(tmp_path: Path) -> None:
+def test_catalogs_with_the_same_url_are_joined(tmp_path: Path) -> None:
     one, two, other = (
         Catalog([f"{i}.avi"], [0], ["jump"], root)
         for i, root in enumerate(("s3://clips/a", "s3://clips/a/", "s3://clips/b"))
@@ -86,7 +86,7 @@ def test_urls_are_joined_where_they_are_the_same(tmp_path: Path) -> None:
             join([one, wrong])
 
 
-def test_a_segment_of_two_catalogs_is_refused_unless_it_is_wanted() -> None:
+def test_a_segment_in_two_catalogs_is_refused_unless_asked_for() -> None:
     one = catalog("a", 3)
     with refused("'a1.avi'", "same segment", "duplicates=True"):
         join([one, one[1:2]])
@@ -95,7 +95,7 @@ def test_a_segment_of_two_catalogs_is_refused_unless_it_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[], [catalog("a", 1), None]])
-def test_what_is_no_catalog_is_refused(wrong: Any) -> None:
+def test_join_refuses_other_objects(wrong: Any) -> None:
     with refused("join takes catalogs, at least one"):
         join(wrong)
 
@@ -122,7 +122,7 @@ def test_shares_hold_in_every_batch_and_over_epochs() -> None:
         assert not shuffle or len(set(batches.tolist())) == 1, "a block is as long as a batch"
 
 
-def test_a_share_of_next_to_nothing_is_refused_at_once() -> None:
+def test_mix_refuses_a_tiny_share() -> None:
     with pytest.raises(SpecError, match="too small: at least 1 in 10000"):
         mix({"a": (catalog("a", 3), 1), "b": (catalog("b", 3), 1e-6)})
 
@@ -235,12 +235,12 @@ def test_shapes_of_the_parts_agree_with_the_streams() -> None:
         ({"a": (catalog("a", 1), 1, ItemSpec("a:b", (), "int64"))}, "ClipSpec with a size"),
     ],
 )
-def test_parts_that_cannot_be_are_refused(parts: Any, words: str) -> None:
+def test_invalid_parts_are_refused(parts: Any, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         mix(parts)
 
 
-def test_a_mixture_is_no_part_and_has_no_parts_taken_out() -> None:
+def test_a_mixture_is_no_part_and_has_no_subsets() -> None:
     mixed = mix({"a": (catalog("a", 2), 1)})
     with refused("mixture"):
         mix({"b": (mixed, 1)})

@@ -56,14 +56,14 @@ def test_a_numbered_path_needs_no_class_folder(tmp_path: Path) -> None:
         "\n  run/a b.avi \t 2  \n \njump/c.avi\n\n",
     ],
 )
-def test_line_ends_marks_blanks_and_spaces_are_no_trouble(
+def test_a_list_may_have_a_byte_order_mark_any_line_ends_blanks_and_spaces(
     tmp_path: Path, content: str | bytes
 ) -> None:
     catalog = Catalog.from_list(text(tmp_path, content), None, TWO)
     assert pairs(catalog) == [("run/a b.avi", "run"), ("jump/c.avi", "jump")]
 
 
-def test_no_listed_file_is_looked_at(tmp_path: Path) -> None:
+def test_from_list_opens_no_video(tmp_path: Path) -> None:
     tree(tmp_path, "data/jump/")
     split = text(tmp_path, "jump/not-there.avi\n")
     assert len(Catalog.from_list(split, tmp_path / "data")) == 1

@@ -77,7 +77,7 @@ def test_a_split_by_groups_is_a_partition_whatever_their_order(
     assert {v.path for v in again} == {v.path for v in first}
 
 
-def test_what_names_no_group_is_refused() -> None:
+def test_a_path_without_a_group_is_refused() -> None:
     with refused("finds nothing", "'Archery/v_Archery_g01_c01.avi'"):
         UCF.split(0.8, by=r"(S\d+)")
     with refused("no regular expression"):

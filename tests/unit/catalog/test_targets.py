@@ -75,7 +75,7 @@ def test_lists_and_objects_of_text_are_arrays() -> None:
     ],
     ids=["subset", "slice", "split", "join", "duplicates"],
 )
-def test_targets_go_along_with_their_videos(change: Callable[[Catalog], Catalog]) -> None:
+def test_targets_follow_their_videos(change: Callable[[Catalog], Catalog]) -> None:
     new = change(CATALOG.with_targets(KINDS))
     old = np.array([int(video.path[0]) for video in new])
     everything = np.arange(len(new))
@@ -86,7 +86,7 @@ def test_targets_go_along_with_their_videos(change: Callable[[Catalog], Catalog]
         np.testing.assert_array_equal(got[kind], expected[kind])
 
 
-def test_targets_change_neither_the_catalog_nor_with_the_callers_array() -> None:
+def test_targets_do_not_change_the_catalog_or_follow_the_callers_array() -> None:
     mine = np.arange(6)
     catalog = CATALOG.with_targets(mine)
     mine[4] = 99
@@ -96,13 +96,13 @@ def test_targets_change_neither_the_catalog_nor_with_the_callers_array() -> None
         catalog.targets[0] = 1  # type: ignore[index, assignment]
 
 
-def test_what_cannot_be_written_to_is_not_copied() -> None:
+def test_read_only_arrays_are_not_copied() -> None:
     mine = np.arange(6)
     mine.flags.writeable = False
     assert CATALOG.with_targets(mine).targets is mine
 
 
-def test_bytes_in_another_order_are_turned() -> None:
+def test_targets_in_another_byte_order_are_converted() -> None:
     catalog = CATALOG.with_targets(np.arange(6, dtype=">i4"))
     assert catalog.targets_of(VIDEOS, FRAMES).dtype == np.dtype("int32")
 
@@ -133,13 +133,13 @@ def test_catalogs_are_equal_if_their_targets_are() -> None:
         ({1: np.arange(6)}, ["names"]),
     ],
 )
-def test_targets_that_cannot_be_are_refused(wrong: object, words: list[str]) -> None:
+def test_invalid_targets_are_refused(wrong: object, words: list[str]) -> None:
     with refused(*words):
         CATALOG.with_targets(wrong)
 
 
 @pytest.mark.parametrize("wrong", [[], [np.zeros((3, 2)), np.zeros((3, 1))], [[1], [1.0]]])
-def test_arrays_of_frames_are_of_one_kind(wrong: Any) -> None:
+def test_per_frame_arrays_have_one_type_and_shape(wrong: Any) -> None:
     with refused("per-frame targets"):
         PerFrame(wrong)
 
@@ -152,7 +152,7 @@ def test_a_frame_without_a_target_is_named() -> None:
         catalog.targets_of(np.array([1]), np.array([[2, 3]]))
 
 
-def test_targets_of_one_kind_only_are_joined() -> None:
+def test_only_targets_of_one_kind_are_joined() -> None:
     numbers, words = CATALOG[:3].with_targets([1, 2, 3]), CATALOG[3:].with_targets(list("abc"))
     with refused("same names, shapes and types", "int64", "str"):
         join([numbers, words])

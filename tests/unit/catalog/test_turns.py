@@ -65,7 +65,7 @@ def test_parts_of_one_weight_come_in_every_order_equally_often() -> None:
     assert chi_square < 20.5, "5 degrees of freedom, one in a thousand"
 
 
-def test_a_part_stands_at_every_place_as_often_as_its_share_says() -> None:
+def test_a_part_has_its_share_of_every_place() -> None:
     turns = Turns([7, 3], b"key")
     blocks = 4000
     at = np.array([[turns[10 * b + i][0] for i in range(10)] for b in range(blocks)])
@@ -75,7 +75,7 @@ def test_a_part_stands_at_every_place_as_often_as_its_share_says() -> None:
     assert pairs[1, 1] > 0
 
 
-def test_nothing_is_drawn_without_a_key() -> None:
+def test_nothing_is_random_without_a_key() -> None:
     assert [Turns([2, 1], None)[i] for i in range(6)] == [
         (0, 0), (1, 0), (0, 1), (0, 2), (1, 1), (0, 3),
     ]  # fmt: skip
@@ -97,7 +97,7 @@ def test_the_turns_are_the_same_in_every_release() -> None:
         ([5], [1]),
     ],
 )
-def test_shares_are_the_fewest_places_that_say_them(
+def test_a_block_has_the_fewest_places_for_exact_shares(
     shares: list[float], expected: list[int]
 ) -> None:
     assert weights(shares) == expected
@@ -114,6 +114,6 @@ def test_shares_are_right_to_a_ten_thousandth(shares: list[float]) -> None:
         assert abs(n / sum(found) - share / total) < 5e-4
 
 
-def test_a_share_of_next_to_nothing_is_refused() -> None:
+def test_a_tiny_share_is_refused() -> None:
     with pytest.raises(SpecError, match="too small: at least 1 in 10000"):
         weights([1, 1e-6])

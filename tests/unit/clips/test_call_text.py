@@ -41,14 +41,14 @@ def test_arguments_are_read_as_python_reads_them(text: str, found: list[str]) ->
         ("frames=1\0", "is not like"),
     ],
 )  # fmt: skip
-def test_what_is_no_argument_is_one_clear_line(text: str, flaw: str) -> None:
+def test_an_invalid_argument_is_reported_in_one_line(text: str, flaw: str) -> None:
     with pytest.raises(SpecError) as raised:
         call_text.parse(text, NAMES, "--clip")
     assert flaw in str(raised.value)
     assert str(raised.value).startswith("--clip: ")
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_arguments_can_be_read_again() -> None:
     arguments = {"frames": 16, "size": (112, 96), "crop": "random", "flip": True, "fps": None}
     text = call_text.write(arguments)
     assert text == "frames=16, size=(112, 96), crop='random', flip=True, fps=None"

@@ -152,13 +152,13 @@ def test_fps_keeps_in_step_over_a_long_clip() -> None:
     assert got == [shown_at(Fraction(2 * i, 25), rate) for i in range(2000)]
 
 
-def test_fps_is_reckoned_in_fractions() -> None:
+def test_fps_is_computed_in_fractions() -> None:
     made = spec(frames=100, fps=11, sampling="uniform", clips_per_video=2)
     got = ordinals(made, video(1000, 30), clip=0)
     assert got == [30 * i // 11 for i in range(100)]  # int(11 * (30 / 11)) is 29
 
 
-def test_fps_needs_a_video_that_says_its_rate() -> None:
+def test_fps_needs_a_video_with_a_frame_rate() -> None:
     with pytest.raises(UnfitError, match="frame rate") as caught:
         clip_params(spec(fps=10), video(fps=0), 0)
     assert not caught.value.dropped
@@ -169,9 +169,7 @@ def test_fps_needs_a_video_that_says_its_rate() -> None:
     ("frames", "stride", "length", "first"),
     [(8, 1, 8, 0), (8, 1, 9, 0), (8, 1, 10, 1), (8, 2, 100, 42), (1, 1, 7, 3), (1, 9, 7, 3)],
 )
-def test_a_center_clip_stands_in_the_middle(
-    frames: int, stride: int, length: int, first: int
-) -> None:
+def test_a_center_clip_is_in_the_middle(frames: int, stride: int, length: int, first: int) -> None:
     made = spec(frames=frames, stride=stride)
     assert ordinals(made, video(length)) == [first + i * stride for i in range(frames)]
 
@@ -234,7 +232,7 @@ def test_a_short_video_has_one_dense_window_or_none(short: str, count: int) -> N
     assert made.windows(15) == 1
 
 
-def test_a_dense_window_that_was_counted_but_is_not_there_is_the_last_one() -> None:
+def test_a_dense_window_beyond_the_video_is_its_last_one() -> None:
     made = spec(sampling="dense")
     assert ordinals(made, video(20), clip=5) == list(range(12, 20))
 
@@ -368,14 +366,14 @@ def test_at_native_size_other_sizes_are_bad_videos() -> None:
         assert not caught.value.dropped
 
 
-def test_a_center_crop_stands_in_the_middle() -> None:
+def test_a_center_crop_is_in_the_middle() -> None:
     made = spec(resize=128, size=(100, 112))
     assert clip_params(made, video(size=(320, 240)), 5).part[:2] == (29, 14)
     odd = spec(size=(4, 4), pixels="yuv420p")
     assert clip_params(odd, video(size=(18, 10)), 5).part[:2] == (6, 2)
 
 
-def test_a_random_crop_stands_anywhere_with_equal_chance() -> None:
+def test_a_random_crop_is_anywhere_with_equal_chance() -> None:
     made = spec(crop="random", size=(8, 8))
     corners = counted(lambda seed: clip_params(made, video(size=(12, 10)), seed).part[:2], 3000)
     assert set(corners) == set(itertools.product(range(5), range(3)))
@@ -531,7 +529,7 @@ def test_clips_for_testing_start_where_non_local_networks_take_them(
         assert [ordinals(made, video(length), clip=i) for i in range(clips)] == wanted, length
 
 
-def test_one_clip_for_testing_stands_in_the_middle_of_the_reach() -> None:
+def test_one_clip_for_testing_is_in_the_middle_of_the_reach() -> None:
     made = spec(frames=32, stride=2, span="strides")
     for length in LENGTHS:
         start = max(0, length - 64) // 2
@@ -557,7 +555,7 @@ def test_the_middle_frame_of_each_part_is_that_of_temporal_segment_networks(part
 
 
 @pytest.mark.parametrize("length", [40, 43])  # five frames to a part, and 5 3/8
-def test_a_drawn_frame_of_each_part_is_any_of_it_with_its_share(length: int) -> None:
+def test_a_random_frame_of_each_part_is_uniform_over_the_part(length: int) -> None:
     # SampleFrames(clip_len=1, num_clips=8), which leaves out what is beyond eight times five
     # frames unless it is told keep_tail_frames=True; the paper knows no such rest.
     made, keys = spec(frames=8, span="video", sampling="random"), 4000
@@ -624,7 +622,7 @@ def test_several_drawn_clips_of_parts_differ() -> None:
 
 
 @pytest.mark.parametrize(("short", "dropped"), [("drop", True), ("error", False)])
-def test_a_video_with_fewer_frames_than_parts_is_refused_where_the_spec_says_so(
+def test_a_video_with_fewer_frames_than_parts_is_refused_if_the_spec_says_so(
     short: str, dropped: bool
 ) -> None:
     with pytest.raises(UnfitError, match="has 7 frames, a clip spans 8") as caught:
@@ -647,7 +645,7 @@ def test_crops_of_a_clip_differ_in_their_corner_and_in_nothing_else(crop: str, c
     assert len({clip_params(made, facts, 7, crop=n).part[:2] for n in range(crops)}) == crops
 
 
-def test_views_are_drawn_each_for_itself_and_the_first_is_the_only_one() -> None:
+def test_views_are_drawn_separately_and_the_first_equals_a_single_view() -> None:
     made = spec(sampling="random", crop="random", flip=True, views=3)
     one = replace(made, views=1)
     for seed in range(20):
@@ -675,7 +673,7 @@ def test_views_of_the_same_window_differ_in_all_but_their_frames(span: str) -> N
 # Frames that are shown otherwise than they are stored
 
 
-def test_turned_frames_are_cut_where_they_are_shown() -> None:
+def test_the_crop_of_a_turned_frame_is_cut_as_shown() -> None:
     made = spec(resize=24, size=(20, 16))
     upright = clip_params(made, video(size=(48, 64)), 0)  # 24 x 32
     assert (upright.scaled, upright.part[:2], upright.size) == ((24, 32), (4, 6), (16, 20))
@@ -699,7 +697,7 @@ def test_turned_frames_are_cut_where_they_are_shown() -> None:
     seed=KEYS,
     number=st.integers(0, 2),
 )
-def test_whatever_is_shown_lies_in_the_frame_that_is_stored(
+def test_every_shown_region_lies_in_the_stored_frame(
     size: tuple[int, int], turns: int, aspect: Fraction, crop: str, pixels: str, square: bool,
     seed: int, number: int,
 ) -> None:  # fmt: skip
@@ -731,7 +729,7 @@ def test_pixels_are_made_square_before_the_frame_is_turned(
     assert facts.shown_size(spec(rotate=False)) == (72, 64)
 
 
-def test_a_region_of_square_pixels_is_as_wide_in_those_that_are_stored() -> None:
+def test_a_region_of_square_pixels_covers_the_same_stored_width() -> None:
     made = spec(crop="resized", area=(0.25, 0.25), ratio=(1, 1), square_pixels=True)
     facts = video(size=(72, 64))._replace(aspect=Fraction(4, 3))  # 96 x 64 as it is shown
     for seed in range(20):
@@ -745,7 +743,7 @@ def test_a_region_of_square_pixels_is_as_wide_in_those_that_are_stored() -> None
     crop=st.sampled_from(["center", "random", "resized", "multiscale", "three", "five"]),
     seed=KEYS, number=st.integers(0, 4),
 )  # fmt: skip
-def test_mirrored_frames_are_cut_where_they_are_shown(
+def test_the_crop_of_a_mirrored_frame_is_cut_as_shown(
     turns: int, crop: str, seed: int, number: int
 ) -> None:
     """A picture of its own coordinates: the mirrored video shows the same part of it."""

@@ -149,7 +149,7 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
     ],
 )
-def test_a_spec_that_cannot_be_meant_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=re.escape(words)):
         spec(**changes)
 
@@ -201,7 +201,7 @@ def test_without_a_size_a_clip_has_no_shape_yet() -> None:
             getattr(made, name)
 
 
-def test_an_odd_native_size_does_not_go_with_half_size_planes() -> None:
+def test_an_odd_native_size_is_refused_for_half_size_planes() -> None:
     made = spec(size=None, pixels="yuv420p")
     assert made.at_native_size(64, 48).shape == (8, 72, 64)
     with pytest.raises(SpecError, match="needs an even size"):

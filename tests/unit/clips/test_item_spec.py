@@ -63,7 +63,7 @@ def test_several_arrays_share_a_row_and_no_byte(
         assert (spec.arrays(rows[1])[name] == views[name][1]).all()
 
 
-def test_clips_are_rows_of_bytes_as_well() -> None:
+def test_clips_are_rows_of_bytes_too() -> None:
     spec = ClipSpec(frames=2, size=(4, 6))
     rows = np.arange(3 * spec.clip_bytes, dtype=np.uint8).reshape(3, -1)
     clips = spec.arrays(rows)
@@ -72,7 +72,7 @@ def test_clips_are_rows_of_bytes_as_well() -> None:
     assert spec.files
 
 
-def test_what_numpy_takes_as_a_type_is_kept_by_its_name() -> None:
+def test_a_numpy_type_is_kept_by_its_name() -> None:
     for dtype in ("f4", np.float32, np.dtype("float32"), "<f4"):
         made: Any = dtype
         assert ItemSpec(LOAD, (2,), made) == ItemSpec(LOAD, (2,), "float32")
@@ -107,7 +107,7 @@ def test_what_numpy_takes_as_a_type_is_kept_by_its_name() -> None:
         ({"files": 1}, "files must be True or False"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_line(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_item_spec_is_refused_in_one_line(fields: dict[str, Any], words: str) -> None:
     good: dict[str, Any] = {"load": LOAD, "shape": (2,), "dtype": "float32"}
     ItemSpec(**good)
     with pytest.raises(SpecError, match=rf"\A[^\n]*{words}[^\n]*\Z"):

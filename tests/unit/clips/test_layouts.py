@@ -38,12 +38,12 @@ def test_lengths_and_types_are_kept_as_plain_values() -> None:
 
 
 @pytest.mark.parametrize("shape", [3, None, "ab", (0,), (2.5,), (True,)])
-def test_what_is_no_shape_is_refused_by_name(shape: Any) -> None:
+def test_an_invalid_shape_is_refused_by_name(shape: Any) -> None:
     with pytest.raises(SpecError, match=re.escape("output[0] must be a")):
         shape_of("output[0]", shape)
 
 
 @pytest.mark.parametrize("dtype", ["object", "O", "U5", ">f4", None, "no type", "i4,f8", "M8[s]"])
-def test_what_is_no_type_of_numbers_is_refused_by_name(dtype: Any) -> None:
+def test_an_invalid_type_is_refused_by_name(dtype: Any) -> None:
     with pytest.raises(SpecError, match="here must be the name of a NumPy type"):
         type_of("here", dtype)

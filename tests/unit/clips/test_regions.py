@@ -54,9 +54,7 @@ def test_without_resize_frames_keep_their_size() -> None:
         (1280, 720, (228, 128)),
     ],
 )
-def test_usual_sizes_are_scaled_as_written_down(
-    width: int, height: int, wanted: tuple[int, int]
-) -> None:
+def test_usual_sizes_are_scaled_as_listed(width: int, height: int, wanted: tuple[int, int]) -> None:
     assert scaled_size(width, height, 128) == wanted
 
 
@@ -107,7 +105,7 @@ def chi_square(counts: Counter[Any]) -> float:
     wide=st.floats(0.001, 1000),
     key=st.integers(0, 2**64 - 1),
 )
-def test_whatever_is_drawn_lies_inside_the_frame(
+def test_every_random_region_lies_inside_the_frame(
     frame: tuple[int, int], low: float, high: float, flat: float, wide: float, key: int
 ) -> None:
     draw = random.Random(key).random
@@ -120,7 +118,7 @@ def test_whatever_is_drawn_lies_inside_the_frame(
         assert 0 <= y < y + height <= frame[1]
 
 
-def test_a_resized_region_keeps_to_the_ranges_that_it_is_given() -> None:
+def test_a_resized_region_keeps_its_ranges() -> None:
     for key in range(500):
         _, _, width, height = resized_region(
             (2000, 1500), (0.3, 0.4), (1.0, 1.2), random.Random(key).random
@@ -142,18 +140,18 @@ def test_a_resized_region_keeps_to_the_ranges_that_it_is_given() -> None:
         ((224, 224), [(0, 0)] * 3),
     ],
 )
-def test_three_crops_stand_along_the_long_side(
+def test_three_crops_are_along_the_long_side(
     frame: tuple[int, int], places: list[tuple[int, int]]
 ) -> None:
     assert [corner("three", frame, (224, 224), number) for number in range(3)] == places
 
 
-def test_five_crops_stand_in_the_corners_and_in_the_middle() -> None:
+def test_five_crops_are_in_the_corners_and_in_the_middle() -> None:
     found = [corner("five", (340, 256), (224, 224), number) for number in range(5)]
     assert found == [(0, 0), (116, 0), (0, 32), (116, 32), (58, 16)]
 
 
-def test_a_center_crop_stands_in_the_middle() -> None:
+def test_a_center_crop_is_in_the_middle() -> None:
     assert corner("center", (340, 256), (224, 224), 0) == (58, 16)
 
 
@@ -166,7 +164,7 @@ def test_a_center_crop_stands_in_the_middle() -> None:
     turns=st.integers(0, 3),
     data=st.data(),
 )
-def test_a_part_of_a_turned_frame_is_found_in_the_one_that_is_stored(
+def test_a_part_of_a_turned_frame_is_found_in_the_stored_frame(
     whole: tuple[int, int], turns: int, data: st.DataObject
 ) -> None:
     across, down = whole

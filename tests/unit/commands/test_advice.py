@@ -8,14 +8,14 @@ from tests.support.scan_rows import row
 from videoload.commands import advice
 
 
-def test_how_much_video_there_is() -> None:
+def test_the_amount_of_video_is_rounded_to_a_unit() -> None:
     assert advice.size([row("a")]) == "10 s of video"
     assert advice.size([row("a")] * 30) == "5 min of video"
     assert advice.size([row("a")] * 900) == "2.5 h of video"
     assert advice.size([row("a", frames=0), row("b", fps=0.0)]) == "0 s of video"
 
 
-def test_long_groups_come_with_the_command_that_mends_the_worst() -> None:
+def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:
     assert advice.long_groups([row("a", frames=250, key_frames=1)], None) == []
     rows = [
         row("a", frames=300, key_frames=1),
@@ -58,11 +58,11 @@ def test_files_that_are_the_same_are_named(tmp_path: Path) -> None:
     assert advice.duplicates(rows, tmp_path) == [], "one that is gone by now"
 
 
-def test_where_nothing_can_be_decoded_no_speed_is_told(tmp_path: Path) -> None:
+def test_there_is_no_speed_if_nothing_can_be_decoded(tmp_path: Path) -> None:
     assert advice.speed([row("a", frames=0), row("b", damage="cut")], tmp_path, 2) == ""
     assert advice.speed([row("gone.avi")], tmp_path, 2) == ""
 
 
-def test_rates_are_no_more_exact_than_they_are_true() -> None:
+def test_rates_have_two_digits() -> None:
     rates = [0.34, 3.1, 31.4, 314.2, 3141.6]
     assert list(map(advice._rounded, rates)) == ["0.3", "3", "31", "310", "3100"]

@@ -21,7 +21,7 @@ def written(folder: Path, *names: str, frames: int = 250) -> Row:
     return row(name, frames=frames, file_bytes=status.st_size, modified_ns=status.st_mtime_ns)
 
 
-def test_something_else_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_that_no_scan_wrote_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "train.csv"
     out.write_text("path,label\nx/a.avi,x\n")
     with pytest.raises(VideoloadError, match="is not the output of a scan"):
@@ -50,7 +50,7 @@ def test_a_row_is_known_until_its_file_changes(tmp_path: Path) -> None:
     assert again.find(tmp_path, "a.avi") is None
 
 
-def test_a_table_of_bad_files_alone_is_named_where_it_is_in_the_way(tmp_path: Path) -> None:
+def test_a_left_over_table_of_bad_files_is_named(tmp_path: Path) -> None:
     bad = written(tmp_path / "one", "a.avi", frames=0)
     Journal(tmp_path / "t.csv").add(bad)
     assert not (tmp_path / "t.csv").exists()
@@ -60,7 +60,7 @@ def test_a_table_of_bad_files_alone_is_named_where_it_is_in_the_way(tmp_path: Pa
         journal.check(tmp_path / "two", ["b.avi"])
 
 
-def test_no_table_is_left_where_it_would_have_no_row(tmp_path: Path) -> None:
+def test_a_table_without_rows_is_removed(tmp_path: Path) -> None:
     catalog = Catalog(["a.avi"], [0], ["run"])
     journal = Journal(tmp_path / "t.csv")
     journal.finish([row("a.avi", "run")], catalog)

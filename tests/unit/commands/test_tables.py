@@ -19,7 +19,7 @@ def test_rows_for_programs_have_every_field(capsys: pytest.CaptureFixture[str]) 
     assert json.loads(capsys.readouterr().out) == [asdict(each) for each in rows]
 
 
-def test_there_is_no_table_of_nothing() -> None:
+def test_there_is_no_table_without_remarks() -> None:
     rows = [row(f"{i}") for i in range(60)]
     assert tables.scan_table(rows, every=False) is None
     table = tables.scan_table([*rows, row("bad", damage="cut")], every=False)

@@ -57,7 +57,7 @@ def snapshot(workers: int = 3, streams: int = 1, more: int = 0, batch: int = 213
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 120, 200])
-def test_no_line_is_wider_than_the_terminal_and_what_matters_is_there(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_the_main_figures_are_shown(width: int) -> None:
     shown = Shown(snapshot(), width)
     assert max(map(len, shown.lines)) <= width
     for text in ("trainer gpu1:4711", "epoch 3, batch 14 of 100", "queue 3 of 8", "waits 41%",
@@ -86,7 +86,7 @@ def test_control_characters_of_names_are_escaped() -> None:
         assert text in shown
 
 
-def test_names_are_shown_as_they_are() -> None:
+def test_names_are_not_parsed_as_markup() -> None:
     words = Shown(snapshot(), 120).words
     assert "312 Archery/v_Archery_g01_c01.avi" in words
     assert "Bowling/[bold].avi has no video stream" in words
@@ -98,7 +98,7 @@ def test_workers_that_do_not_fit_are_counted() -> None:
     assert len(lines) <= 30
 
 
-def test_a_trainer_that_has_not_begun_says_so() -> None:
+def test_a_stream_that_has_not_begun_says_so() -> None:
     empty = Shown(Snapshot("gpu1:1", [], []), 80)
     assert "trainer gpu1:1" in empty.words
     assert "not begun" in Shown(snapshot(batch=-1), 80).words

@@ -24,7 +24,7 @@ def log() -> Iterator[logging.Logger]:
 
 
 @pytest.mark.parametrize("command", GROUP.commands)
-def test_every_command_has_it(command: str) -> None:
+def test_every_command_has_the_option(command: str) -> None:
     (option,) = [p for p in GROUP.commands[command].params if "-v" in p.opts]
     assert "--verbose" in option.opts
 
@@ -32,6 +32,6 @@ def test_every_command_has_it(command: str) -> None:
 @pytest.mark.parametrize(
     ("times", "level"), [(0, logging.NOTSET), (1, logging.INFO), (2, logging.DEBUG)]
 )
-def test_it_tells_more_each_time(times: int, level: int, log: logging.Logger) -> None:
+def test_each_v_prints_more(times: int, level: int, log: logging.Logger) -> None:
     verbosity.tell(times)
     assert log.level == level

@@ -79,7 +79,7 @@ def test_it_is_a_compose_file(file: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_it_says_what_it_needs() -> None:
+def test_the_compose_file_names_the_variables_that_it_needs() -> None:
     needed = set(re.findall(r"\$\{(\w+):\?([^}]+)\}", COMPOSE.read_text()))
     assert {name for name, _ in needed} == {"VIDEOS"}
     bare = re.findall(r"\$\{?\w+(?!\w|:[-?])", COMPOSE.read_text().replace("$$", ""))
@@ -90,7 +90,7 @@ def test_it_says_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=" ".join)
-def test_every_command_is_one_that_the_code_understands(command: list[str]) -> None:
+def test_every_command_exists(command: list[str]) -> None:
     module, *words = command
     assert importlib.util.find_spec(module), f"there is no module {module}"
     flags = {word for word in words if word.startswith("--")}
@@ -104,7 +104,7 @@ def test_every_command_is_one_that_the_code_understands(command: list[str]) -> N
         assert flags <= set(re.findall(r"--[a-z][a-z-]*", help_))
 
 
-def test_every_setting_is_one_that_is_read() -> None:
+def test_every_setting_is_an_option() -> None:
     group: Any = typer.main.get_command(cli.app)
     trainer: Any = typer.main.get_command(train.app)
     options = {"worker": group.commands["worker"].params, "trainer": trainer.params}
@@ -114,13 +114,13 @@ def test_every_setting_is_one_that_is_read() -> None:
         assert {name for name in given if name.startswith("VIDEOLOAD_")} <= known
 
 
-def test_the_workers_dial_where_the_trainer_listens() -> None:
+def test_the_workers_connect_to_the_trainers_port() -> None:
     listen = SERVICES["trainer"]["environment"]["VIDEOLOAD_LISTEN"]
     connect = SERVICES["worker"]["environment"]["VIDEOLOAD_CONNECT"]
     assert connect == listen.replace("0.0.0.0", "trainer")
 
 
-def test_nobody_begins_without_keys() -> None:
+def test_both_roles_wait_for_their_keys() -> None:
     for role in ROLES:
         waits_for = SERVICES[role]["depends_on"]["keys"]
         assert waits_for == {"condition": "service_completed_successfully"}
@@ -129,7 +129,7 @@ def test_nobody_begins_without_keys() -> None:
 # The image
 
 
-def test_both_roles_come_from_one_recipe() -> None:
+def test_both_images_come_from_one_dockerfile() -> None:
     builds = {role: dict(SERVICES[role]["build"]) for role in ROLES}
     stages = {role: build.pop("target") for role, build in builds.items()}
     assert builds["trainer"] == builds["worker"]
@@ -141,7 +141,7 @@ def test_both_roles_come_from_one_recipe() -> None:
     assert SERVICES["keys"]["image"] == SERVICES["worker"]["image"]
 
 
-def test_what_the_image_is_made_from_has_versions() -> None:
+def test_the_images_have_pinned_bases() -> None:
     python = re.search(r"^ARG PYTHON=(.+)$", DOCKERFILE, re.M)
     assert python is not None
     assert re.fullmatch(r"3\.\d+\.\d+", python[1])
@@ -190,7 +190,7 @@ def test_the_image_finds_what_it_copies() -> None:
         assert source in let_in, f".dockerignore keeps {source} out"
 
 
-def test_nobody_is_root_and_nothing_is_held_back_from_the_log() -> None:
+def test_no_container_runs_as_root_or_buffers_its_log() -> None:
     assert "PYTHONUNBUFFERED=1" in DOCKERFILE
     for role in ROLES:
         assert instructions("USER", role) == ["videoload"]
@@ -229,7 +229,7 @@ def test_no_port_leaves_the_compose_network(name: str) -> None:
     assert CONFIG["networks"]["default"] == {"internal": True}
 
 
-def test_the_dashboard_is_seen_from_this_host_alone() -> None:
+def test_the_dashboard_is_only_published_on_this_host() -> None:
     assert SERVICES["grafana"]["ports"] == ["127.0.0.1:${GRAFANA_PORT:-3000}:3000"]
     assert SERVICES["grafana"]["networks"] == ["default", "screen"]
 
@@ -251,19 +251,19 @@ def test_workers_can_be_scaled() -> None:
         assert what not in SERVICES["worker"]
 
 
-def test_only_the_trainer_decides_when_all_ends() -> None:
+def test_only_the_end_of_the_trainer_ends_the_others() -> None:
     attached = [name for name, service in SERVICES.items() if service.get("attach", True)]
     assert attached == ["trainer"], "`up --exit-code-from` ends with the first attached container"
     assert "--exit-code-from trainer" in COMPOSE.read_text()
 
 
-def test_docker_waits_for_longer_than_they_take_to_leave() -> None:
+def test_docker_waits_longer_than_the_processes_need_to_stop() -> None:
     leaving = supervisor._ASK_S + transport._DRAIN_MS / 1000
     assert seconds(SERVICES["worker"]["stop_grace_period"]) > 2 * leaving
     assert seconds(SERVICES["trainer"]["stop_grace_period"]) > 2 * train._STOP_S
 
 
-def test_a_worker_that_hangs_is_started_again() -> None:
+def test_a_hanging_worker_is_restarted() -> None:
     worker = SERVICES["worker"]
     assert "--kill" in worker["healthcheck"]["test"], "Compose only marks it as unhealthy"
     assert worker["restart"] == "on-failure"
@@ -273,7 +273,7 @@ def test_a_worker_that_hangs_is_started_again() -> None:
 # Monitoring
 
 
-def test_monitoring_is_a_profile_that_nothing_waits_for() -> None:
+def test_monitoring_is_an_optional_profile() -> None:
     assert {"prometheus", "grafana"} == MONITORING
     for name in SERVICES.keys() - MONITORING:
         assert not MONITORING & SERVICES[name].get("depends_on", {}).keys()
@@ -281,7 +281,7 @@ def test_monitoring_is_a_profile_that_nothing_waits_for() -> None:
         assert re.search(r":v?\d+\.\d+\.\d+$", SERVICES[name]["image"]), "a version, not latest"
 
 
-def test_prometheus_asks_where_the_figures_are() -> None:
+def test_prometheus_scrapes_the_metrics_ports() -> None:
     jobs = {job["job_name"]: job for job in PROMETHEUS["scrape_configs"]}
     address = SERVICES["worker"]["environment"]["VIDEOLOAD_METRICS_PORT"]
     assert SERVICES["trainer"]["environment"]["VIDEOLOAD_METRICS_PORT"] == address
@@ -312,7 +312,7 @@ def test_grafana_finds_its_files_and_prometheus() -> None:
     assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {source["uid"]}
 
 
-def test_the_dashboard_shows_what_is_told() -> None:
+def test_the_dashboard_shows_only_existing_metrics() -> None:
     meter = Meter()
     empty = StreamRecord(0, "", -1, 0, 0, 0, 0, meter.read((), 0, ()), meter.totals())
     told = {metric.name for metric in families([empty], (), 0, 0)}
@@ -327,7 +327,7 @@ def test_the_dashboard_shows_what_is_told() -> None:
 # Several hosts
 
 
-def test_on_several_hosts_the_keys_come_from_outside_to_where_they_are_read() -> None:
+def test_on_several_hosts_the_keys_are_mounted_from_the_host() -> None:
     services = yaml.safe_load(HOSTS.read_text())["services"]
     assert services.keys() == set(ROLES)
     for role in ROLES:
@@ -338,7 +338,7 @@ def test_on_several_hosts_the_keys_come_from_outside_to_where_they_are_read() ->
         assert keys["bind"] == {"create_host_path": False}
 
 
-def test_on_several_hosts_the_trainers_port_is_published_and_dialled_and_no_other() -> None:
+def test_on_several_hosts_only_the_trainers_port_is_published() -> None:
     config = yaml.safe_load(HOSTS.read_text())
     port = SERVICES["trainer"]["environment"]["VIDEOLOAD_LISTEN"].rpartition(":")[2]
     assert config["services"]["trainer"]["ports"] == [f"{port}:{port}"]
@@ -348,7 +348,7 @@ def test_on_several_hosts_the_trainers_port_is_published_and_dialled_and_no_othe
     assert connect == f"tcp://${{TRAINER:-trainer}}:{port}"
 
 
-def test_what_is_said_of_several_hosts_is_there() -> None:
+def test_the_comment_about_several_hosts_names_existing_files() -> None:
     said = HOSTS.read_text()
     assert said.count("-f docker-compose.yml -f services/compose.hosts.yml up") == len(ROLES)
     for role in ROLES:

@@ -52,7 +52,7 @@ def test_every_overlay_is_valid(overlay: str) -> None:
     assert {o["kind"] for o in objects} >= {"Job", "Deployment", "Service", "NetworkPolicy"}
 
 
-def test_a_field_that_is_not_there_is_found() -> None:
+def test_an_unknown_field_is_found() -> None:
     validator = pytest.importorskip("kubernetes_validate")
     wrong = one(written(), "Deployment", "worker")
     wrong["spec"]["replica"] = 3
@@ -60,7 +60,7 @@ def test_a_field_that_is_not_there_is_found() -> None:
         check([wrong])
 
 
-def test_the_overlay_of_the_guide_changes_what_it_says() -> None:
+def test_the_overlay_of_the_guide_works() -> None:
     objects = render("mine")
     assert one(objects, "Deployment", "worker")["spec"]["replicas"] == 16
     (trainer,) = pods(objects)["trainer"]["containers"]
@@ -75,7 +75,7 @@ def test_the_overlay_of_the_guide_changes_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_every_setting_is_one_that_is_read(role: str) -> None:
+def test_every_setting_is_an_option(role: str) -> None:
     (container,) = pods(OBJECTS)[role]["containers"]
     given = {name for name in environment(container) if name.startswith("VIDEOLOAD_")}
     assert given <= options(role).keys()
@@ -83,7 +83,7 @@ def test_every_setting_is_one_that_is_read(role: str) -> None:
     assert needed <= given
 
 
-def test_the_workers_dial_where_the_trainer_listens() -> None:
+def test_the_workers_connect_to_the_trainers_port() -> None:
     (trainer,) = pods(OBJECTS)["trainer"]["containers"]
     (worker,) = pods(OBJECTS)["worker"]["containers"]
     service = one(OBJECTS, "Service", "trainer")
@@ -96,7 +96,7 @@ def test_the_workers_dial_where_the_trainer_listens() -> None:
     assert service["spec"]["publishNotReadyAddresses"] is True
 
 
-def test_ranks_know_each_other_and_which_one_they_are() -> None:
+def test_ranks_know_their_number_and_all_addresses() -> None:
     objects = render("ranks")
     job = one(objects, "Job", "trainer")["spec"]
     (container,) = job["template"]["spec"]["containers"]
@@ -111,7 +111,7 @@ def test_ranks_know_each_other_and_which_one_they_are() -> None:
     assert environment(container).keys() - {"TF_CPP_MIN_LOG_LEVEL"} <= options("trainer").keys()
 
 
-def test_what_scales_the_workers_finds_them_and_is_not_overruled() -> None:
+def test_the_autoscaler_finds_the_workers_and_no_replicas_overrule_it() -> None:
     objects = render("scaled")
     target = one(objects, "HorizontalPodAutoscaler", "worker")["spec"]["scaleTargetRef"]
     worker = one(objects, target["kind"], target["name"])
@@ -121,13 +121,13 @@ def test_what_scales_the_workers_finds_them_and_is_not_overruled() -> None:
     assert metric["external"]["target"]["averageValue"] == container["resources"]["limits"]["cpu"]
 
 
-def test_kubernetes_waits_for_longer_than_they_take_to_leave() -> None:
+def test_kubernetes_waits_longer_than_the_processes_need_to_stop() -> None:
     leaving = supervisor._ASK_S + transport._DRAIN_MS / 1000
     assert pods(OBJECTS)["worker"]["terminationGracePeriodSeconds"] > 2 * leaving
     assert pods(OBJECTS)["trainer"]["terminationGracePeriodSeconds"] > 2 * train._STOP_S
 
 
-def test_a_probe_has_the_time_that_it_takes() -> None:
+def test_a_probe_has_enough_time() -> None:
     (container,) = pods(OBJECTS)["worker"]["containers"]
     for probe, looks_s in (("livenessProbe", 10), ("readinessProbe", 5)):
         assert container[probe]["timeoutSeconds"] >= looks_s + 10, "Python starts slowly"
@@ -154,7 +154,7 @@ def test_every_pod_is_confined(overlay: str) -> None:
     assert namespace == {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
-def test_nobody_but_the_job_that_makes_the_keys_may_ask_the_cluster_for_anything() -> None:
+def test_only_the_job_that_makes_keys_can_use_the_cluster_api() -> None:
     (role,) = [o for o in OBJECTS if "Role" in o["kind"] and "rules" in o]
     assert role["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}]
     tokens = {name: pod["automountServiceAccountToken"] for name, pod in pods(OBJECTS).items()}
@@ -162,7 +162,7 @@ def test_nobody_but_the_job_that_makes_the_keys_may_ask_the_cluster_for_anything
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_each_role_sees_its_own_keys_alone_and_changes_neither_them_nor_the_videos(
+def test_each_role_reads_only_its_own_keys_and_writes_neither_keys_nor_videos(
     role: str,
 ) -> None:
     pod = pods(OBJECTS)[role]
@@ -174,7 +174,7 @@ def test_each_role_sees_its_own_keys_alone_and_changes_neither_them_nor_the_vide
     assert mounts["keys"]["readOnly"] is mounts["videos"]["readOnly"] is True
 
 
-def test_a_worker_reaches_its_trainers_and_their_names_and_nobody_reaches_it() -> None:
+def test_a_worker_connects_only_to_trainers_and_dns_and_nothing_connects_to_it() -> None:
     policy = one(OBJECTS, "NetworkPolicy", "worker")["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in policy
@@ -192,7 +192,7 @@ def test_images_have_versions() -> None:
         assert tag != "latest"
 
 
-def test_what_the_files_say_to_do_names_folders_that_are_there() -> None:
+def test_the_comments_of_the_files_name_existing_folders() -> None:
     for file in FOLDER.glob("*/kustomization.yaml"):
         for word in file.read_text().split():
             if word.startswith("services/"):
