@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
-_PEEK = 3  # Batches that are read to look at a stream: Keras takes 2, and tf.data prefetches one.
+_PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
 _KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
 
 

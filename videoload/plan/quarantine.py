@@ -52,14 +52,13 @@ class Quarantine:
         # if they are only dropped as short.
         self._avoided: dict[int, bool] = {}
         self._reasons: dict[str, str] = {}
-        self._found: list[BadVideo] = []
         # Where a clip of each bad file was first replaced: step, row, attempt.
         self._met: dict[str, tuple[int, int, int]] = {}
 
     @property
     def videos(self) -> list[BadVideo]:
         """The bad videos, in the order in which they were found. May be read in any thread."""
-        return self._found[:]  # A dict that grows meanwhile cannot be listed.
+        return [BadVideo(*bad) for bad in self._reasons.copy().items()]  # It may grow meanwhile.
 
     def add(
         self, video: int, reason: str, *, dropped: bool = False, here_only: bool = False
@@ -74,7 +73,6 @@ class Quarantine:
             self._avoided[video] = self._avoided.get(video, False) or not dropped
         if not dropped and path not in self._reasons:
             self._reasons[path] = reason
-            self._found.append(BadVideo(path, reason))
             # More may be found while the error is on its way. They are not logged.
             if not self._raise and len(self._reasons) <= self._limit + 1:
                 instead = "its clips are left out" if self.skips else "other clips replace it"

@@ -37,11 +37,10 @@ def _warn() -> None:
 def ranks_of(environment: Mapping[str, str]) -> dict[str, int]:
     """The number of ranks by each variable that launchers set: torchrun, Slurm, TensorFlow."""
     found = {}
-    for name in ("WORLD_SIZE", "SLURM_NTASKS", "TF_CONFIG"):
-        with suppress(KeyError, ValueError, TypeError, AttributeError):
-            told = json.loads(environment[name])
-            if name == "TF_CONFIG":
-                cluster = told["cluster"]
-                told = len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
-            found[name] = int(told)
+    for name in ("WORLD_SIZE", "SLURM_NTASKS"):
+        with suppress(KeyError, ValueError):
+            found[name] = int(environment[name])
+    with suppress(KeyError, ValueError, TypeError, AttributeError):
+        cluster = json.loads(environment["TF_CONFIG"])["cluster"]
+        found["TF_CONFIG"] = len(cluster.get("chief", ())) + len(cluster.get("worker", ()))
     return found

@@ -59,11 +59,7 @@ class Stream:
         self._epoch = 0
 
     def __len__(self) -> int:
-        """Batches per epoch.
-
-        Returns:
-            A number that is equal on all ranks of ``shard``.
-        """
+        """Batches per epoch, the same number on all ranks of ``shard``."""
         return len(self.readers)
 
     def __iter__(self) -> Iterator[Batch]:
