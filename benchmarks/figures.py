@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -90,20 +89,12 @@ def workers_are(module: str) -> Iterator[None]:
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
-    """A benchmark's arguments, with --json and --plot."""
+    """A benchmark's arguments, with --json."""
     made = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
-    made.add_argument("--plot", type=_plot, metavar="FILE.png", help="draw them there")
     return made
-
-
-def _plot(file: str) -> Path:
-    """Fails now, not after everything has been measured."""
-    if find_spec("matplotlib") is None:
-        raise argparse.ArgumentTypeError("needs matplotlib: pip install matplotlib")
-    return Path(file)
 
 
 def machine() -> dict[str, Any]:

@@ -24,7 +24,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -78,22 +77,6 @@ def imports() -> list[Row]:
     return sorted(rows, key=lambda row: -row["below"])[:_SHOWN]
 
 
-def plot(file: Path, rounds: Sequence[dict[str, float]]) -> None:
-    """The stages one after the other, medians."""
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 1.8))
-    at = 0.0
-    for stage in STAGES:
-        seconds = median(r[stage] for r in rounds)
-        axes.barh(0, seconds * 1e3, left=at * 1e3, label=stage)
-        at += seconds
-    axes.set_yticks([])
-    axes.set_xlabel("ms since Client()")
-    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
-    figure.savefig(file, dpi=120, bbox_inches="tight")
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -126,8 +109,6 @@ def main() -> None:
     }
     show(f"to the first {given.batch} clips ({clips:g} by the last worker)", rows, columns)
     save(given.json, "first_batch", rows, workers=given.workers, batch=given.batch, clips=clips)
-    if given.plot:
-        plot(given.plot, rounds)
 
 
 if __name__ == "__main__":

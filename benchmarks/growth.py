@@ -17,7 +17,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,24 +166,6 @@ def listed(videos: int) -> Iterator[Path]:
         yield files
 
 
-def plot(file: Path, rows: Sequence[Row]) -> None:
-    """Draw seconds and megabytes against videos, one line for each measure."""
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4))
-    for axes, key, label in zip(panels, ("time", "peak_mb"), ("s", "MB at most"), strict=True):
-        for what in dict.fromkeys(row["what"] for row in rows):
-            mine = [row for row in rows if row["what"] == what]
-            scale = 1e-6 if (what, key) == ("batch", "time") else 1
-            axes.plot([r["videos"] for r in mine], [r[key] * scale for r in mine], "o-", label=what)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("videos")
-        axes.set_ylabel(label)
-    panels[0].legend()
-    figure.savefig(file, dpi=120, bbox_inches="tight")
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -211,8 +193,6 @@ def main() -> None:
     }
     show("what many videos cost (batch: microseconds, all others seconds)", rows, columns)
     save(given.json, "growth", rows, most=given.most)
-    if given.plot:
-        plot(given.plot, rows)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,26 +84,6 @@ def part_of_epoch(stream: vl.Stream, epoch: int, seconds: float, every: float) -
             return
 
 
-def plot(file: Path, rows: Sequence[Row]) -> None:
-    """Memory and rate over time, epochs one after the other."""
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(2, 1, figsize=(8, 5), sharex=True)
-    first = max(row["seconds"] for row in rows if row["epoch"] == 1)
-    at = [row["seconds"] + first * (row["epoch"] - 1) for row in rows]
-    for key in ("client_rss_mb", "client_pss_mb", "worker_rss_mb", "worker_pss_mb"):
-        panels[0].plot(at, [row[key] for row in rows], label=key.removesuffix("_mb"))
-    panels[0].set_ylabel("MB")
-    panels[0].legend()
-    panels[1].plot(at, [row["clips_s"] for row in rows])
-    panels[1].set_ylabel("clips/s")
-    panels[1].set_xlabel("s; the second epoch begins at the line")
-    for axes in panels:
-        axes.axvline(first, color="#606060", linestyle="--", linewidth=1)
-        axes.set_ylim(bottom=0)
-    figure.savefig(file, dpi=120, bbox_inches="tight")
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -142,8 +122,6 @@ def main() -> None:
     ends = {row["epoch"]: row["all_clips_s"] for row in rows}
     print(", ".join(f"epoch {epoch}: {rate:.1f} clips/s" for epoch, rate in ends.items()))
     save(given.json, "large", rows, videos=given.videos, workers=given.workers)
-    if given.plot:
-        plot(given.plot, rows)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import os
 import pstats
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -187,23 +187,6 @@ def print_profile(seen: pstats.Stats, title: str, clips: int) -> None:
     show(f"{title}, a clip (of {clips})", rows[:_SHOWN], columns)
 
 
-def plot(file: Path, rows: Sequence[Row]) -> None:
-    """Draw microseconds a clip against the lease size, one line for each way."""
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4))
-    for way in dict.fromkeys(row["way"] for row in rows):
-        mine = [row for row in rows if row["way"] == way]
-        axes.plot([r["lease"] for r in mine], [r["total"] for r in mine], "o-", label=way)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("clips in a lease")
-    axes.set_ylabel("µs of CPU a clip, all processes")
-    axes.legend()
-    figure.savefig(file, dpi=120, bbox_inches="tight")
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -245,8 +228,6 @@ def main() -> None:
     title = f"CPU of a clip whose decoding is free; {arguments.workers} workers"
     show(title, rows, columns)
     save(arguments.json, "overhead", rows, **settings)
-    if arguments.plot:
-        plot(arguments.plot, rows)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,6 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import zmq
@@ -140,23 +138,6 @@ def feed(lease_clips: int, given: argparse.Namespace) -> Row:
     }
 
 
-def plot(file: Path, rows: Sequence[Row], given: argparse.Namespace) -> None:
-    """Draw clips a second against workers, beside the ideal line."""
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4))
-    workers = [row["workers"] for row in rows]
-    axes.plot(workers, [w / given.clip_s for w in workers], "k--", label="workers / time of a clip")
-    axes.plot(workers, [row["clips_per_s"] for row in rows], "o-", label="one client")
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.set_yscale("log")
-    axes.set_xlabel(f"workers of {given.clip_s * 1e3:g} ms a clip")
-    axes.set_ylabel("clips a second")
-    axes.legend()
-    figure.savefig(file, dpi=120, bbox_inches="tight")
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -205,8 +186,6 @@ def main() -> None:
     if fed:
         show("one real worker, decoding free", fed, columns)
     save(given.json, "scale", [*rows, *fed], **vars(given))
-    if given.plot:
-        plot(given.plot, rows, given)
 
 
 if __name__ == "__main__":

@@ -197,24 +197,6 @@ def rounds(counts: list[int], count: int, run: Callable[[int], Row]) -> list[Row
     return [{**row, "share": row["alone"] / one / max(1, row["workers"])} for row in rows]
 
 
-def plot(file: Path, rows: list[Row]) -> None:
-    """Clips a second, and the waiting, against workers."""
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    told = [row for row in rows if row["workers"]]
-    workers = [int(row["workers"]) for row in told]
-    left.plot(workers, [n * told[0]["alone"] / workers[0] for n in workers], "k--", label="ideal")
-    left.plot(workers, [row["alone"] for row in told], "o-", label="the stream alone")
-    left.plot(workers, [row["training"] for row in told], "o-", label="training")
-    left.set(xlabel="workers", ylabel="clips a second", xticks=workers, ylim=0)
-    left.legend()
-    names = [str(int(row["workers"]) or "in-line") for row in rows]
-    right.bar(names, [row["waits"] for row in rows])
-    right.set(xlabel="workers", ylabel="the device waits", ylim=(0, 1))
-    figure.savefig(file, dpi=120)
-
-
 def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
@@ -252,8 +234,6 @@ def main() -> None:
     }
     show(f"{work}; trained on {name}", rows, columns)
     save(given.json, "training", rows, device_name=name, **vars(given))
-    if given.plot:
-        plot(given.plot, rows)
 
 
 if __name__ == "__main__":
