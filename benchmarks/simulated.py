@@ -120,7 +120,9 @@ class _Worker:
         self._frames += clips * shown
         frames = [list(range(shown))] * clips
         files = [1] * clips if lease.asked.files else []
-        result, pixels = Result(lease.lease, frames, seconds, files), _pixels(lease.asked, clips)
+        times = [[n / 25 for n in range(shown)]] * clips
+        result = Result(lease.lease, frames, seconds, files, times=times)
+        pixels = _pixels(lease.asked, clips)
         if self._pixels is None or not self._pixels.is_open:
             self._say(result, now, pixels)
             return
