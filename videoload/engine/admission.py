@@ -65,12 +65,10 @@ class ConnectedWorker:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The worker is not admitted. The trainer's owner should know if it ``is_full``, or if the
-    worker ``is_other``: it decodes with other software."""
+    """The worker is not admitted. ``warn``: the trainer's owner should know."""
 
     reason: str
-    is_full: bool = False
-    is_other: bool = False
+    warn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ class Admission(Generic[PeerT]):
             return Refusal(
                 f"it decodes with {hello.software}, this trainer with {self.software}: pixels "
                 "would differ (any_software=True of the client admits it)",
-                is_other=True,
+                warn=True,
             )
         last = self._peer_of.get(who, peer)
         here = {other for other, worker in self.workers.items() if not worker.is_child} - {last}
@@ -134,7 +132,7 @@ class Admission(Generic[PeerT]):
             return Refusal(
                 f"{len(here)} workers have dialled in, and that is the most that this trainer "
                 f"takes: {_MAX_REMOTE}, or fewer if it may not open as many files (ulimit -Hn)",
-                is_full=True,
+                warn=True,
             )
         self._peer_of[who] = peer
         returned = last != peer

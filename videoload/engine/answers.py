@@ -16,7 +16,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +26,7 @@ from videoload.clips.item_spec import Spec
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.copy_check import NO_FRAMES, CopyCheck
 from videoload.engine.open_streams import OpenStream
-from videoload.errors import ProtocolError, VideoloadError
+from videoload.errors import ProtocolError
 from videoload.leases.commands import Command
 from videoload.leases.table import LeaseTable
 from videoload.receivers.pool import Receivers
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 @dataclass(eq=False)
 class Answers:
     """The answers of a client's workers. ``meter`` counts for all streams. The engine carries out
-    what is added to ``commands``. ``refuse`` disconnects a worker."""
+    what is added to ``commands``."""
 
     table: LeaseTable
     streams: Mapping[int, OpenStream]
@@ -51,7 +51,6 @@ class Answers:
     copies: CopyCheck
     meter: Meter
     commands: deque[Command]
-    refuse: Callable[[Peer, ProtocolError], None]
     # Answers whose pixels a receiver still writes, by data connection and lease.
     _landing: dict[tuple[int, int], tuple[Peer, Result]] = field(default_factory=dict)
 
@@ -67,7 +66,7 @@ class Answers:
             stream = self.streams[stream_id]
             shape = (rows, stream.clip_bytes)
             peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
-        self._take(peer, result, is_sent=not shares)
+        self.book(peer, result, is_sent=not shares)
 
     def failed(self, peer: Peer, failed: Failed, now: float) -> None:
         """A worker could not decode a clip of a lease."""
@@ -83,23 +82,14 @@ class Answers:
             )
         )  # fmt: skip
 
-    def landed(self, told: Landed) -> None:
-        """A receiver has written the pixels of an answer."""
-        peer, result = self._landing.pop((told.connection, told.lease), (None, None))
-        if peer is None or result is None:  # the answer was not wanted any more
-            return
+    def landed(self, told: Landed) -> tuple[Peer, Result] | None:
+        """A receiver has written the pixels of an answer; returns the answer, for `book`. None: it
+        is not wanted any more, or its worker has left."""
+        answer = self._landing.pop((told.connection, told.lease), None)
+        if answer is None:
+            return None
         self.commands.extend(self.table.landed(told.lease, whole=True))
-        if peer not in self.workers:
-            return
-        try:
-            self._take(peer, result, is_sent=True)
-        except ProtocolError as error:
-            self.refuse(peer, error)
-        except VideoloadError:
-            raise
-        except Exception:  # a defect of ours: this worker loses its connection, and nobody else
-            _log.exception("an answer of worker %s could not be taken", peer)
-            self.refuse(peer, ProtocolError("this trainer could not take that; see its log"))
+        return answer if answer[0] in self.workers else None
 
     def lost(self, ended: Ended) -> None:
         """A data connection has ended. Pixels that were to come by it will not come."""
@@ -126,14 +116,14 @@ class Answers:
             place, size = stream.place(slot, first), rows * stream.clip_bytes
         is_connected = self.receivers.land(peer, connection, result.lease, place, size)
         if found is None:
-            self._take(peer, result, is_sent=True)
+            self.book(peer, result)
         elif is_connected:
             self._landing[connection, result.lease] = peer, result
         else:
             self._lose(peer, result.lease, blame=True)
 
-    def _take(self, peer: Peer, result: Result, *, is_sent: bool) -> None:
-        """The pixels are in their place, if they are wanted."""
+    def book(self, peer: Peer, result: Result, *, is_sent: bool = True) -> None:
+        """The pixels are in their place, if they are wanted. Raises ProtocolError."""
         self.table.arrived(peer, result.lease, result.decode_s, _waited_s(result))
         place, worker = self.table.place(peer, result.lease), self.workers[peer]
         now = time.monotonic()

@@ -48,23 +48,13 @@ from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStreams
 from videoload.engine.rate_limited_log import RateLimitedLog
 from videoload.errors import ClosedError, ProtocolError, VideoloadError
-from videoload.leases.commands import (
-    AskStorage,
-    Command,
-    Dismiss,
-    Evict,
-    Grant,
-    Pause,
-    Ready,
-    Recall,
-    Stop,
-)
+from videoload.leases import commands
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
 from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
-from videoload.stats.stats import WorkerRecord, WorkerStats
+from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
 from videoload.storage.keep import Keep
 from videoload.transport.messages import (
@@ -103,6 +93,8 @@ class Engine:
     Attributes:
         calls: The calls that other threads posted.
         streams: The client's streams. They belong to the I/O thread.
+        membership: The client's workers. It says what any thread may call, as does ``local``.
+        local: The workers that it started itself.
         has_credit: Some worker would take another lease.
     """
 
@@ -128,7 +120,7 @@ class Engine:
         self._receiver_processes = receivers if SHARED else 0
         self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
-        self._commands: deque[Command] = deque()
+        self._commands: deque[commands.Command] = deque()
         self._token = secrets.token_hex(32)
         self.calls = CallQueue()
         self.has_credit = True
@@ -140,7 +132,7 @@ class Engine:
         self._supervisor = Supervisor()
         self._meter = Meter()  # of all streams
         self._snapshots = Snapshots()
-        self._refusals, self._mismatches = RateLimitedLog(_log), RateLimitedLog(_log)
+        self._refusals, self._warnings = RateLimitedLog(_log), RateLimitedLog(_log)
         self._files = FileChecker()
         self._listener = Listener(self.calls, self._refusals)
         self.streams = OpenStreams(
@@ -148,19 +140,19 @@ class Engine:
         )
         by_id = self.streams.by_id
         self._copies = CopyCheck(
-            self._table, by_id, self._workers, self._files, self._mismatches, self._commands,
+            self._table, by_id, self._workers, self._files, self._warnings, self._commands,
             self.post,
         )  # fmt: skip
         self._answers = Answers(
             self._table, by_id, self._workers, self._receivers, self._copies, self._meter,
-            self._commands, self._refuse,
+            self._commands,
         )  # fmt: skip
-        self._membership = Membership(
+        self.membership = Membership(
             self._admission, self._table, self._supervisor, self._receivers, self._copies,
-            self._listener, self._mismatches, self._commands, _BEAT_S,
+            self._listener, self._warnings, self._commands, _BEAT_S,
         )  # fmt: skip
-        self._local = LocalWorkers(
-            self._supervisor, self._membership, self._table, by_id, self._workers, self._files,
+        self.local = LocalWorkers(
+            self._supervisor, self.membership, self._table, by_id, self._workers, self._files,
             self.post, AutoWorkers(workers) if auto else None,
         )  # fmt: skip
         self._tick_at = self._heartbeat_at = self._resize_at = time.monotonic()
@@ -218,7 +210,7 @@ class Engine:
 
     def wait_for_workers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` workers are connected, or time is out; returns how many are."""
-        here = self._membership.wait_for(count, timeout_s, lambda: self.stopped)
+        here = self.membership.wait_for(count, timeout_s, lambda: self.stopped)
         if self._error is not None:
             raise copy.copy(self._error)
         return here
@@ -230,29 +222,16 @@ class Engine:
             worker._replace(work=ever.get(worker.name, NO_WORK)).stats(
                 lately.get(worker.name, NO_WORK), WINDOW_S
             )
-            for worker in self.records()
+            for worker in self.membership.records()
         )
-
-    def records(self) -> list[WorkerRecord]:
-        """The connected workers, without their work."""
-        return self._membership.records()
 
     def line_is_full(self) -> bool:
         """Whether workers of other hosts get no leases because pixels fill the line."""
         return self._table.line_is_full
 
-    @property
-    def departed(self) -> int:
-        """How many workers have left."""
-        return self._membership.departed
-
     def decoded(self) -> int:
         """How many clips all workers decoded, including those that have left."""
         return sum(work.clips for work in self._meter.work(-math.inf).values())
-
-    def workers_needed(self) -> float | None:
-        """How many workers all streams need that are read now, if that is known."""
-        return self._local.needed()
 
     # The thread
 
@@ -291,7 +270,6 @@ class Engine:
 
                 self._admission.software = software()
             connections += self._admission.max_remote // len(self._listen)
-            self._files.start()
         self._listener.open(
             context, self._listen, keys=self._keys, insecure=self._insecure, most=connections
         )
@@ -318,13 +296,13 @@ class Engine:
         ready = self._listener.poll(children | receivers, self._tick_at)
         self._table.clock(time.monotonic())
         if any(child.fileno() in ready for child in children):
-            yield self._local.look_after
+            yield self.local.look_after
         if any(receiver.fileno() in ready for receiver in receivers):
             for told in self._receivers.read(ready):
                 yield partial(self._hear_receiver, told)
         yield from self.calls.take()
         for peer, message in () if self._stopping else self._listener.messages(ready):
-            yield partial(self._hear, peer, message)
+            yield partial(self._hear, peer, partial(self._handle, peer, message))
             if self._stopping:
                 return
         self._listener.inspect(ready)
@@ -333,22 +311,22 @@ class Engine:
             yield from self._tick(now)
 
     def _tick(self, now: float) -> Iterator[Callable[[], object]]:
-        yield self._local.look_after
+        yield self.local.look_after
         for told in self._receivers.keep(now):
             yield partial(self._hear_receiver, told)
         yield self._copies.settle_void
         yield self.streams.give_back_dead
-        yield partial(self._local.look_at_silent, now)
+        yield partial(self.local.look_at_silent, now)
         yield partial(self._pass_time, now)
-        self._membership.keep(now, is_read=bool(self.streams.by_reader))
+        self.membership.keep(now, is_read=bool(self.streams.by_reader))
         self._refusals.tell(now)
-        self._mismatches.tell(now)
+        self._warnings.tell(now)
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + _HEARTBEAT_S
-            yield self._membership.send_heartbeats
+            yield self.membership.send_heartbeats
         if now >= self._resize_at:
             self._resize_at = now + LOOK_S
-            yield self._local.resize
+            yield self.local.resize
 
     # Ask
 
@@ -358,24 +336,27 @@ class Engine:
                 self._table.sends(peer, now)
         self._commands.extend(self._table.tick(now))
 
-    def _hear(self, peer: Peer, message: FromWorker | ProtocolError) -> None:
-        """A message came. Pixels that are left of it are dropped."""
+    def _hear(self, peer: Peer, handle: Callable[[], None]) -> None:
+        """Handle what a peer sent. Pixels that are left of it are dropped."""
         try:
-            if isinstance(message, ProtocolError):
-                raise message
-            self._handle(peer, message)
+            handle()
         except ProtocolError as error:
-            self._refuse(peer, error)
+            what = f"refused a message at {peer.router.endpoint}: {error}"
+            self._refusals.add(what, time.monotonic())
+            peer.send(Refused(str(error)))
+            self.membership.evict(peer)
         except VideoloadError:
             raise
         except Exception:  # a defect of ours: this peer loses its connection, and nobody else
             _log.exception("a message at %s could not be handled", peer.router.endpoint)
             peer.send(Refused("this trainer could not handle that message; see its log"))
-            self._membership.evict(peer)
+            self.membership.evict(peer)
         finally:
             peer.router.skip()
 
-    def _handle(self, peer: Peer, message: FromWorker) -> None:
+    def _handle(self, peer: Peer, message: FromWorker | ProtocolError) -> None:
+        if isinstance(message, ProtocolError):
+            raise message
         now = time.monotonic()
         if (worker := self._workers.get(peer)) is not None:
             worker.heard = now
@@ -384,7 +365,7 @@ class Engine:
                 peer.send(told)
             return
         if isinstance(message, Hello):
-            self._membership.admit(peer, message, now)
+            self.membership.admit(peer, message, now)
             return
         beat = message if isinstance(message, Heartbeat) else None
         progress, importing = (None, False) if beat is None else (beat.progress, beat.importing)
@@ -399,33 +380,27 @@ class Engine:
             case Compared():
                 self._copies.compared(peer, message)
             case Bye():
-                self._membership.said_bye(peer, message, now)
-
-    def _refuse(self, peer: Peer, error: ProtocolError) -> None:
-        """Disconnect a peer whose message is not of this protocol."""
-        what = f"refused a message at {peer.router.endpoint}: {error}"
-        self._refusals.add(what, time.monotonic())
-        peer.send(Refused(str(error)))
-        self._membership.evict(peer)
+                self.membership.said_bye(peer, message, now)
 
     def _take_snapshot(self) -> Snapshot:
-        records = self.records()
+        records, departed = self.membership.records(), self.membership.departed
         latest = list(self.streams.by_id.values())[-MAX_STREAMS:]
-        streams = [stream.record(records, self.departed, WINDOW_S) for stream in latest]
+        streams = [stream.record(records, departed, WINDOW_S) for stream in latest]
         return snapshot(f"{platform.node()}:{os.getpid()}", streams, self.worker_stats())
 
     def _hear_receiver(self, told: FromReceiver) -> None:
         """An answer is in its place, a data connection has ended, or a receiver has begun."""
         if isinstance(told, Landed):
-            self._answers.landed(told)
+            if (answer := self._answers.landed(told)) is not None:
+                self._hear(answer[0], partial(self._answers.book, *answer))
         elif isinstance(told, Ended):
             self._answers.lost(told)
             peer = self._receivers.worker_of(told.connection)
             if isinstance(peer, Peer) and (worker := self._workers.get(peer)) is not None:
                 _log.info("data connection of worker %s ended: %s", worker.name, told.why)
-                self._membership.welcome(peer)
+                self.membership.welcome(peer)
         else:
-            self._membership.offer_connections()
+            self.membership.offer_connections()
 
     # Send
 
@@ -433,24 +408,24 @@ class Engine:
         """Carry out the table's commands in order, and the commands that follow from them."""
         while self._commands:
             match command := self._commands.popleft():
-                case Grant():
+                case commands.Grant():
                     self._send_lease(command)
-                case Ready():
+                case commands.Ready():
                     self.streams.hand_out(command)
-                case Recall():
+                case commands.Recall():
                     self.streams.recall(command.reader)
-                case Evict():
-                    self._membership.evict_stuck(command)
-                case AskStorage():
-                    self._local.ask_storage(command)
-                case Pause():
-                    self._membership.pause(command)
-                case Dismiss():
-                    self._membership.dismiss(command)
-                case Stop():
+                case commands.Evict():
+                    self.membership.evict_stuck(command)
+                case commands.AskStorage():
+                    self.local.ask_storage(command)
+                case commands.Pause():
+                    self.membership.pause(command)
+                case commands.Dismiss():
+                    self.membership.dismiss(command)
+                case commands.Stop():
                     self.streams.stop(self.streams.by_id[command.stream], command.error)
 
-    def _send_lease(self, grant: Grant) -> None:
+    def _send_lease(self, grant: commands.Grant) -> None:
         peer = grant.worker
         assert isinstance(peer, Peer)
         if (worker := self._workers.get(peer)) is None:  # it left after this was granted
@@ -463,13 +438,13 @@ class Engine:
             peer.granted(answer_bytes, self._table.held(peer))
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:
-            self._membership.gone(peer, died=False)
+            self.membership.gone(peer, died=False)
 
     # The end
 
     def _fail(self, error: VideoloadError) -> None:
         self._error = error
-        self._membership.wake()
+        self.membership.wake()
         self.streams.stop_all(error)
 
     def _close(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
@@ -485,7 +460,7 @@ class Engine:
         self._workers.clear()
         self.has_credit = True  # from now on, `post` finds the socket closed
         self.calls.close()
-        self._membership.wake()
+        self.membership.wake()
 
 
 @lru_cache(1)

@@ -18,17 +18,11 @@ _READS, _READ_BYTES = 5, 4096  # of a file, to find out whether its storage answ
 
 
 class FileChecker:
-    """Checks files in the order of the calls, until it is closed. The thread starts with `start`,
-    or with the first check."""
+    """Checks files in the order of the calls, until it is closed."""
 
     def __init__(self) -> None:
         self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread, if it has not started."""
-        if self._thread.ident is None:
-            self._thread.start()
 
     def fingerprint(
         self, storage: Storage, paths: dict[int, str], told: Callable[[dict[int, int]], None]
@@ -62,7 +56,8 @@ class FileChecker:
 
     def _add(self, check: Callable[[], None]) -> None:
         self._checks.put(check)
-        self.start()
+        if self._thread.ident is None:
+            self._thread.start()
 
     def _run(self) -> None:
         while (check := self._checks.get()) is not None:

@@ -84,15 +84,7 @@ class LocalWorkers:
         return sum(filter(None, needs)) if needs and None not in needs else None
 
     def resize(self) -> None:
-        """With ``workers="auto"``, stop idle workers and start missing ones. A defect here must not
-        end a training, so it ends ``auto`` only."""
-        try:
-            self._resize()
-        except Exception:
-            _log.exception("workers='auto' ends: the number of workers needed cannot be computed")
-            self.auto = None
-
-    def _resize(self) -> None:
+        """With ``workers="auto"``, stop idle workers and start missing ones."""
         if self.auto is None:
             return
         need, have = self.needed(), self.supervisor.count

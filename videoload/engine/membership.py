@@ -37,7 +37,7 @@ class Membership:
     """The workers of a client.
 
     Attributes:
-        mismatches: The log for workers that differ from the others.
+        warnings: The log for workers that are refused, or that differ from the others.
         commands: The engine carries out what is added to it.
         beat_s: Seconds between two heartbeats of a worker.
         departed: How many workers have left.
@@ -49,11 +49,10 @@ class Membership:
     receivers: Receivers
     copies: CopyCheck
     listener: Listener
-    mismatches: RateLimitedLog
+    warnings: RateLimitedLog
     commands: deque[Command]
     beat_s: float
     departed: int = 0
-    _full: RateLimitedLog = field(default_factory=lambda: RateLimitedLog(_log))
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
 
@@ -89,11 +88,9 @@ class Membership:
             decision = self.admission.remote(peer, hello)
         if isinstance(decision, Refusal):
             peer.send(Refused(decision.reason))
-            who = f"{hello.host}:{hello.pid}"
-            if decision.is_full:
-                self._full.add(f"{who}: {decision.reason}", now)
-            elif decision.is_other:
-                self.mismatches.add(f"worker {who} is refused: {decision.reason}", now)
+            if decision.warn:
+                who = f"{hello.host}:{hello.pid}"
+                self.warnings.add(f"worker {who} is refused: {decision.reason}", now)
             return
         for other in decision.replaces:
             self.gone(other, died=False)
@@ -148,7 +145,7 @@ class Membership:
         worker = self._workers.get(peer)
         if worker is not None and bye.kept_from_leases and not worker.is_child:
             what = f"worker {worker.name} hands its leases back: {bye.reason}"
-            self.mismatches.add(what, now)
+            self.warnings.add(what, now)
         self.gone(peer, died=False)
 
     def child_ended(self, pid: int, *, at_work: int | None) -> None:
@@ -184,7 +181,7 @@ class Membership:
         text += f"one cannot: {command.reason}"
         peer.send(Notice(text))
         if (worker := self._workers.get(peer)) is not None:
-            self.mismatches.add(f"worker {worker.name}: {text}", time.monotonic())
+            self.warnings.add(f"worker {worker.name}: {text}", time.monotonic())
 
     def dismiss(self, command: Dismiss) -> None:
         """Remove a worker for good."""
@@ -203,8 +200,7 @@ class Membership:
                 self.gone(peer, died=True)
 
     def keep(self, now: float, *, is_read: bool) -> None:
-        """Warn if a stream is read and no worker is connected. Log warnings that were held back."""
-        self._full.tell(now)
+        """Warn if a stream is read and no worker is connected."""
         if self._workers or not is_read:
             self._warn_alone_at = None
         elif self._warn_alone_at is None:

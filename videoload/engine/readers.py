@@ -250,7 +250,9 @@ class Readers:
     def record(self, window_s: float) -> StreamRecord:
         """All figures, with those of the last ``window_s`` seconds."""
         engine = self._engine
-        return self._source.record(engine.records(), engine.departed, window_s)
+        return self._source.record(
+            engine.membership.records(), engine.membership.departed, window_s
+        )
 
     def log_epoch(self, step: int) -> None:
         """Log the figures of an epoch if ``step`` was its last one."""

@@ -9,7 +9,6 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from videoload.errors import BadVideo
 from videoload.host import cores
@@ -20,15 +19,10 @@ from videoload.stats.work import NO_WORK, FileTimes, Work, WorkHistory, total
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
-_NOTES = 64
 
 
 class Meter:
-    """Counts for one stream. Each reader calls it in its own thread; the I/O thread reports work.
-
-    Neither may wait for a lock. So they leave notes, and a thread that holds the lock, or could
-    take it at once, counts what the notes say.
-    """
+    """Counts for one stream. Each reader calls it in its own thread, and the I/O thread too."""
 
     def __init__(
         self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool
@@ -38,14 +32,12 @@ class Meter:
         self.copied = 0
         self.ceiling: float | None = None  # steps per second
         self._path, self._line_is_full = path, line_is_full
-        self._lock = threading.Lock()
-        self._notes: deque[Callable[[], None]] = deque()
+        self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
         self._ready: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)  # when, and how long
         self._batches = self._clips = 0
         self._blocked_s = 0.0  # of waits that have ended
-        self._max_blocked_s = 0.0
         self._first_asked: float | None = None
         self._first_batch_s: float | None = None
         self._history, self._files = WorkHistory(), FileTimes()
@@ -55,22 +47,27 @@ class Meter:
 
     def asked(self, reader: int) -> None:
         """A reader asks for a batch."""
-        self._waiting[reader] = now = time.monotonic()
-        if self._first_asked is None:
-            self._first_asked = now
+        with self._lock:
+            self._waiting[reader] = now = time.monotonic()
+            if self._first_asked is None:
+                self._first_asked = now
 
     def got(self, reader: int, clips: int) -> None:
         """A reader got the batch that it asked for."""
-        asked, now = self._waiting.pop(reader), time.monotonic()
-        self._taken.append(Taken(reader, asked, now, clips))
-        if self._first_batch_s is None:
-            self._first_batch_s = now - (self._first_asked or asked)
-        self._note(partial(self._count_wait, now - asked, 1, clips))
+        with self._lock:
+            asked, now = self._waiting.pop(reader), time.monotonic()
+            self._taken.append(Taken(reader, asked, now, clips))
+            if self._first_batch_s is None:
+                self._first_batch_s = now - (self._first_asked or asked)
+            self._batches += 1
+            self._clips += clips
+            self._blocked_s += now - asked
 
     def left(self, reader: int) -> None:
         """A reader asks for no more."""
-        if (asked := self._waiting.pop(reader, None)) is not None:
-            self._note(partial(self._count_wait, time.monotonic() - asked, 0, 0))
+        with self._lock:
+            if (asked := self._waiting.pop(reader, None)) is not None:
+                self._blocked_s += time.monotonic() - asked
 
     def batch_waited(self, seconds: float) -> None:
         """A batch was ready for ``seconds`` before it was taken."""
@@ -83,52 +80,24 @@ class Meter:
     ) -> None:
         """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
         says it took."""
-        self._note(partial(self._count_work, worker, work, clips, now))
-
-    # Notes
-
-    def _note(self, note: Callable[[], None]) -> None:
-        """Counting many notes in a row takes a fifth of the time that single ones take."""
-        self._notes.append(note)
-        if len(self._notes) >= _NOTES and self._lock.acquire(blocking=False):
-            try:
-                self._count()
-            finally:
-                self._lock.release()
-
-    def _count(self) -> None:
-        """With the lock held."""
-        while self._notes:
-            self._notes.popleft()()
-
-    def _count_wait(self, seconds: float, batches: int, clips: int) -> None:
-        self._blocked_s += seconds
-        self._batches += batches
-        self._clips += clips
-
-    def _count_work(
-        self, worker: str, work: Work, clips: Sequence[tuple[int, float]], now: float
-    ) -> None:
-        self._history.add(now, worker, work)
-        # A worker may claim anything.
-        self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
+        with self._lock:
+            self._history.add(now, worker, work)
+            # A worker may claim anything.
+            self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
 
     # Results
 
     def totals(self) -> Totals:
         """What was counted since the beginning. Waits that still go on are included."""
         with self._lock:
-            going_on, now = dict(self._waiting), time.monotonic()
-            self._count()
-            blocked_s = self._blocked_s + sum(now - asked for asked in going_on.values())
-            # A wait that ends now may be missing in both. Prometheus must never see a smaller sum.
-            self._max_blocked_s = max(self._max_blocked_s, blocked_s)
-            return Totals(self._batches, self._clips, self._max_blocked_s, self._first_batch_s)
+            now = time.monotonic()
+            going_on = sum(now - asked for asked in self._waiting.values())
+            blocked_s = self._blocked_s + going_on
+            return Totals(self._batches, self._clips, blocked_s, self._first_batch_s)
 
     def work(self, since: float) -> dict[str, Work]:
         """What each worker did since then."""
         with self._lock:
-            self._count()
             return self._history.read(since)
 
     def since(self, mark: str) -> float:
@@ -152,7 +121,6 @@ class Meter:
         """The figures so far, or of the last ``window_s`` seconds. ``workers`` are connected."""
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
-            self._count()
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
@@ -184,7 +152,7 @@ class Meter:
             ceiling_steps_per_s=ceiling,
             trainer_waited_s=found.wait_share * found.reading_s / max(1, found.batches),
             batch_waited_s=sum(ready) / max(1, len(ready)),
-            clip_times=ClipTimes.of(total(works.values())),
+            clip_times=_clip_times(total(works.values())),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
                 for file in files.slowest
@@ -194,14 +162,22 @@ class Meter:
     def _measure(
         self, workers: Sequence[WorkerRecord], window_s: float
     ) -> tuple[Figures, list[WorkerRecord], dict[str, Work]]:
-        # Each copy is one step, so that other threads may go on writing.
-        taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
+        with self._lock:
+            taken, waiting, now = list(self._taken), dict(self._waiting), time.monotonic()
         since = now - window_s
         # A few steps before the window tell what a pause is.
         taken = taken[max(0, bisect_right(taken, since, key=_got) - _STEPS_BEFORE) :]
         works = self.work(since)
         measured = [worker._replace(work=works.get(worker.name, NO_WORK)) for worker in workers]
         return figures(taken, waiting, now, since), measured, works
+
+
+def _clip_times(work: Work) -> ClipTimes:
+    phases = (
+        work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
+        work.free_s, work.wire_s,
+    )  # fmt: skip
+    return ClipTimes(*(seconds / max(1, work.clips) for seconds in phases))
 
 
 def _got(taken: Taken) -> float:

@@ -68,22 +68,6 @@ class ClipTimes:
     slot: float
     wire: float
 
-    @classmethod
-    def of(cls, work: Work) -> ClipTimes:
-        """The averages of some work.
-
-        Args:
-            work: Of any number of workers.
-
-        Returns:
-            Zeros if there was no clip.
-        """
-        phases = (
-            work.open_s, work.index_s, work.seek_s, work.decode_s, work.scale_s, work.transform_s,
-            work.free_s, work.wire_s,
-        )  # fmt: skip
-        return cls(*(seconds / max(1, work.clips) for seconds in phases))
-
 
 @dataclass(frozen=True, slots=True)
 class SlowFile:

@@ -25,17 +25,9 @@ from videoload.stats.waiting import Figures, count
 from videoload.stats.work import SlowFiles, Work, total
 
 Bottleneck = Literal[
-    "unknown",
-    "trainer",
-    "decoding",
-    "storage",
-    "cores",
-    "line",
-    "host",
-    "files",
-    "workers",
+    "unknown", "trainer", "decoding", "storage", "cores", "line", "host", "files", "workers",
     "batches",
-]
+]  # fmt: skip
 
 _ENOUGH = 0.05  # with enough workers, the trainer waits this share of the time at most
 _KEEPS_UP = 0.10  # below this share of waiting, nothing is recommended

@@ -328,7 +328,7 @@ def _serve_metrics(
         return metrics.families(
             [readers.record(metrics.WINDOW_S) for readers in found],
             engine.worker_stats(),
-            engine.departed,
+            engine.membership.departed,
             engine.decoded(),
         )
 

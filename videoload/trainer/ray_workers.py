@@ -175,7 +175,7 @@ def _follow(client: weakref.ref[Client], fleet: Fleet, most: int, stop: threadin
     auto = AutoWorkers(most)
     try:
         while not stop.wait(LOOK_S) and (owner := client()) is not None:
-            need, have = owner._engine.workers_needed(), fleet.count
+            need, have = owner._engine.local.needed(), fleet.count
             keep = auto.decide(have, max(0, len(owner.workers) - fleet.placed), need)
             del owner
             if keep is not None and need is not None:

@@ -90,7 +90,7 @@ def test_no_more_may_dial_in_than_there_is_room_for(admission: Admission[int]) -
     full = Refusal(
         "2 workers have dialled in, and that is the most that this trainer takes: 4096, or fewer "
         "if it may not open as many files (ulimit -Hn)",
-        is_full=True,
+        warn=True,
     )
     admit(admission, 0, hello(token=TOKEN), child=True)  # children do not count
     admit(admission, 1, hello("a"))
@@ -176,7 +176,7 @@ def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
     assert admission.remote(2, other) == Refusal(
         "it decodes with FFmpeg 9, this trainer with FFmpeg 8: pixels would differ "
         "(any_software=True of the client admits it)",
-        is_other=True,
+        warn=True,
     )
     admit(admission, 3, hello("b"))
     admit(admission, 4, Hello("a", "here", 11, "", TOKEN), child=True)  # it has the same
