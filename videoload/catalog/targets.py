@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,7 @@ class PerFrame:
         return len(self._arrays)
 
 
+T = TypeVar("T")
 Column = npt.NDArray[Any] | PerFrame
 Targets = Column | dict[str, Column]
 
@@ -91,9 +92,7 @@ def batch(
 ) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     """The targets of a batch with these videos, int64 [B], that shows these source frames, int64
     [B, T]. Raises SpecError if a video has no target for a frame."""
-    if isinstance(targets, dict):
-        return {name: _batch(column, videos, frames, path_of) for name, column in targets.items()}
-    return _batch(targets, videos, frames, path_of)
+    return _each(targets, lambda column: _batch(column, videos, frames, path_of))
 
 
 def shapes(
@@ -108,9 +107,7 @@ def shapes(
             return (*frames, *row.shape[1:]), _name(row.dtype)
         return column.shape[1:], _name(column.dtype)
 
-    if isinstance(targets, dict):
-        return {name: shape(column) for name, column in targets.items()}
-    return shape(targets)
+    return _each(targets, shape)
 
 
 def equal(one: Targets | None, other: Targets | None) -> bool:
@@ -196,7 +193,7 @@ def _batch(
     return np.stack(rows)
 
 
-def _each(targets: Targets, call: Callable[[Column], Column]) -> Targets:
+def _each(targets: Targets, call: Callable[[Column], T]) -> T | dict[str, T]:
     if isinstance(targets, dict):
         return {name: call(column) for name, column in targets.items()}
     return call(targets)
