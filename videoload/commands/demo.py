@@ -375,11 +375,11 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
 
     before = {number: signal.signal(number, on_signal) for number in _ENDING}
     interrupts.listen()
-    interrupts.tell(told)
+    interrupts.on_signal(told)
     try:
         yield
     finally:
-        interrupts.tell(None)
+        interrupts.on_signal(None)
         for number, handler in before.items():
             signal.signal(number, handler)
 

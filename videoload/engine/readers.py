@@ -234,8 +234,8 @@ class Readers:
         if not info:
             return clips, targets
         shown = times.view(np.float64)
-        told = batch_info(batch.step, batch.samples, source.catalog, frames, shown)
-        return clips, targets, told
+        come_from = batch_info(batch.step, batch.samples, source.catalog, frames, shown)
+        return clips, targets, come_from
 
     def _held(self) -> int:
         """How many slots are lent to arrays that still live."""

@@ -9,7 +9,7 @@ Python, and the KeyboardInterrupt is raised there.
 Two details:
 
   * A batch that comes soon is waited for. The main thread then returns to Python by itself, without
-    an error that would have to be told from others.
+    an error that looks like any other.
   * Some code that calls Python lets no exception through, so a KeyboardInterrupt raised there is
     lost. If TensorFlow returns with an error, the first Python code is the ``__init__`` of its
     exception; pybind11 turns a KeyboardInterrupt there into a RuntimeError. In a finalizer (each of
@@ -40,7 +40,7 @@ _SAME_S = 0.25  # The handler may run this long before the thread that notes the
 _pipe: tuple[int, int] | None = None  # Two descriptors, open as long as the process lives.
 _behind = -1  # The wakeup descriptor that was set before.
 _came = _handled = float("-inf")
-_told: Callable[[int], None] | None = None
+_on_signal: Callable[[int], None] | None = None
 
 
 def listen() -> None:
@@ -63,11 +63,11 @@ def listen() -> None:
         signal.signal(signal.SIGINT, _on_ctrl_c)
 
 
-def tell(told: Callable[[int], None] | None) -> None:
-    """Have ``told`` called in another thread with the number of each signal that has a handler in
+def on_signal(call: Callable[[int], None] | None) -> None:
+    """Have ``call`` made in another thread with the number of each signal that has a handler in
     Python. None ends this."""
-    global _told  # noqa: PLW0603
-    _told = told
+    global _on_signal  # noqa: PLW0603
+    _on_signal = call
 
 
 def is_due(began: float, asked: float) -> bool:
@@ -94,9 +94,9 @@ def _note(reader: int) -> None:
         if _behind >= 0:
             with suppress(OSError):  # It is full, or closed.
                 os.write(_behind, signals)
-        if _told is not None:
+        if _on_signal is not None:
             for number in signals:
-                _told(number)
+                _on_signal(number)
 
 
 def _on_ctrl_c(number: int, frame: FrameType | None) -> None:

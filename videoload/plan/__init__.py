@@ -1,1 +1,1 @@
-"""Which clip stands where in the stream."""
+"""The order of a stream: which clip comes where, and what replaces a bad one."""

@@ -1,4 +1,4 @@
-"""Which clip is where in the stream, by random access.
+"""Which clip comes where in the stream, by random access.
 
 ``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of catalog, clip
 spec, batch size, seed and shard. Nothing is drawn in advance and nothing is remembered, so it costs

@@ -177,7 +177,7 @@ class Client:
         batch_size: int,
         *,
         slots: int | None = None,
-        **options: Unpack[StreamArguments],
+        **arguments: Unpack[StreamArguments],
     ) -> Stream:
         """Make a stream: the clips of a catalog in batches.
 
@@ -229,12 +229,12 @@ class Client:
             VideoloadError: The client's I/O thread has ended with this error.
         """
         self._engine.check()
-        told = stream_options(batch_size, options)
+        options = stream_options(batch_size, arguments)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         storage = open_storage(catalog.root) if catalog.root and clip.files else None
-        check_ranks(told)
-        plan = Plan.of(catalog, clip, told)
+        check_ranks(options)
+        plan = Plan.of(catalog, clip, options)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
@@ -245,24 +245,24 @@ class Client:
             )
         if (frames := math.prod(clip.frames_shape)) > MAX_FRAMES:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
-        batch_bytes = told.batch_size * clip.clip_bytes
+        batch_bytes = options.batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
         ahead = _FETCHED_CLIPS if catalog.root and is_url(catalog.root) else _CLIPS
-        wanted = _SLOTS + ahead * workers // told.batch_size
+        wanted = _SLOTS + ahead * workers // options.batch_size
         held = _slots(slots, wanted, batch_bytes, host.memory_left())
         source = OpenStream(
             next(self._streams),
             catalog,
             clip,
             plan,
-            Quarantine(catalog, plan, told),
+            Quarantine(catalog, plan, options),
             Arena(held, batch_bytes),
-            told.ordered,
+            options.ordered,
             CopyVotes(len(catalog)),
             storage,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
         )
-        readers = Readers(self._engine, source, told, self.close)
+        readers = Readers(self._engine, source, options, self.close)
         self._open[:] = [each for each in self._open if each() is not None]
         self._open.append(weakref.ref(readers))
         return Stream(readers)

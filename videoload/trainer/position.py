@@ -182,7 +182,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
 
     def _save(self) -> None:
         # The file gets the name of a model only when it is complete.
-        told = self._unfinished.with_suffix(".json")
+        number = self._unfinished.with_suffix(".json")
         content = (
             json.dumps({"batches": self.batches, "stream": self._identity.settings}).encode()
             + b"\n"
@@ -195,8 +195,8 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
                 )
             self._known = [here, content]
             self.model.save(self._unfinished)
-            told.write_bytes(content)
-            names = {self._unfinished: self._model_after(self.batches), told: self._file}
+            number.write_bytes(content)
+            names = {self._unfinished: self._model_after(self.batches), number: self._file}
             for file, name in names.items():
                 with file.open("rb") as written:
                     os.fsync(written.fileno())  # Otherwise a power failure may leave it empty.

@@ -184,7 +184,9 @@ def _follow(client: weakref.ref[Client], fleet: Fleet, most: int, stop: threadin
                 _log.info("workers on Ray: %s, %d now; the trainer keeps %.1f busy",
                           what, keep, need)  # fmt: skip
     except Exception:
-        _log.exception("workers on Ray stay %d: how many are needed cannot be told", fleet.count)
+        _log.exception(
+            "workers on Ray stay %d: the number that is needed is not known", fleet.count
+        )
 
 
 def _end(fleet: Fleet, stop: threading.Event) -> None:

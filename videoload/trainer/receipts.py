@@ -84,8 +84,8 @@ class Receipts:
     def add(self, step: int, clips: Any, labels: Any) -> None:
         """Note a batch."""
         of_clips, of_all = digests(clips, labels)
-        told = {"clips": of_clips} if self._has_targets else {}
-        line = json.dumps({"step": step, "digest": of_all, **told})
+        extra = {"clips": of_clips} if self._has_targets else {}
+        line = json.dumps({"step": step, "digest": of_all, **extra})
         cut, self._cut = self._cut, ""
         with self._path.open("a") as out:
             out.write(f"{cut}{line}\n")

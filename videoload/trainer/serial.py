@@ -32,7 +32,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[False] = False,
-    **options: Unpack[StreamArguments],
+    **arguments: Unpack[StreamArguments],
 ) -> Iterator[Batch]: ...
 
 
@@ -45,7 +45,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[True],
-    **options: Unpack[StreamArguments],
+    **arguments: Unpack[StreamArguments],
 ) -> Iterator[BatchWithInfo]: ...
 
 
@@ -58,7 +58,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: bool,
-    **options: Unpack[StreamArguments],
+    **arguments: Unpack[StreamArguments],
 ) -> Iterator[Batch | BatchWithInfo]: ...
 
 
@@ -70,7 +70,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: bool = False,
-    **options: Unpack[StreamArguments],
+    **arguments: Unpack[StreamArguments],
 ) -> Iterator[Batch | BatchWithInfo]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
 
@@ -106,13 +106,13 @@ def decode_serially(
         TooManyBadVideos: More videos are bad than ``max_bad`` allows.
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
-    told = stream_options(batch_size, options)
-    plan = Plan.of(catalog, clip, told)
+    options = stream_options(batch_size, arguments)
+    plan = Plan.of(catalog, clip, options)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
     check_shapes(catalog, clip)
-    return _batches(catalog, clip, plan, told, plan.steps(start_step, epochs), info)
+    return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
 
 
 def _batches(

@@ -37,7 +37,7 @@ class Stream:
 
     The arrays stay valid for as long as they are referenced, also after the client is closed. Until
     then their slot is not filled again. A consumer that keeps nearly all slots gets copies from
-    then on; a warning says so once, and the stream goes on.
+    then on; a warning says so once.
 
     Attributes:
         options: Its options: `StreamOptions`.

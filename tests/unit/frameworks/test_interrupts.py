@@ -127,7 +127,7 @@ def test_a_users_own_handler_may_mean_something_else() -> None:
 def test_another_signal_does_not_count_as_ctrl_c() -> None:
     told: list[int] = []
     interrupts.listen()
-    interrupts.tell(told.append)
+    interrupts.on_signal(told.append)
     before = time.monotonic()
     handler = signal.signal(signal.SIGUSR1, lambda *_: None)
     try:
@@ -135,7 +135,7 @@ def test_another_signal_does_not_count_as_ctrl_c() -> None:
         wait_until(lambda: told == [signal.SIGUSR1], 5 * SECOND)
     finally:
         signal.signal(signal.SIGUSR1, handler)
-        interrupts.tell(None)
+        interrupts.on_signal(None)
     assert not interrupts.is_due(before, before)
 
 
