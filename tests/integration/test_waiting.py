@@ -83,7 +83,7 @@ def test_the_reported_waiting_behind_a_dataset_is_the_trainers(
     assert (stats.bottleneck == "trainer") == (stats.wait_share <= 0.1)
     if most <= 0.1:
         assert stats.bottleneck == "trainer"
-        assert "more" not in stats.verdict
+        assert "Add" not in stats.verdict
     assert stats.batches == 30, "TensorFlow reads nothing ahead"
 
 
