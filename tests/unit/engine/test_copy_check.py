@@ -26,8 +26,8 @@ VIDEOS = 8
 
 
 class Desk:
-    """Two workers with different copies, and a stream of one clip per batch. The trainer has no copy
-    of its own. The workers stand for their own peers."""
+    """Two workers with different copies, and a stream of one clip per batch. The trainer has none
+    itself. The workers stand for their own peers."""
 
     def __init__(self) -> None:
         self.commands: deque[Command] = deque()  # which nobody carries out
