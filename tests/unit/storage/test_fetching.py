@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.object_server import ObjectServer
+from tests.support.servers import KEYS
 from videoload.errors import StorageError
 from videoload.storage import fetching
 from videoload.storage.fetching import ChangedError, Fetcher, Part, UnavailableError
@@ -246,3 +247,24 @@ def test_a_missing_bucket_is_named(server: ObjectServer, monkeypatch: pytest.Mon
             get(wrong, "a.avi", 0, 9)
     finally:
         wrong.stop()
+
+
+def test_a_signature_is_not_sent_to_the_host_that_a_bucket_redirects_to(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are credentials of a bucket sent to a web server."""
+    with ObjectServer(tmp_path, bucket="clips") as other:
+        server.elsewhere = other.url
+        for name, value in {**KEYS, "AWS_ENDPOINT_URL": server.url}.items():
+            monkeypatch.setenv(name, value)
+        fetcher = Fetcher("s3://clips")
+        assert get(fetcher, "a.avi", 0, 9).data == DATA[:9]
+        fetcher.stop()
+        assert all(b"authorization: AWS4-HMAC-SHA256 Credential=mine" in h for h in server.heads)
+        web = Fetcher(f"{other.url}/clips")
+        assert get(web, "a.avi", 0, 9).data == DATA[:9]
+        web.stop()
+        assert len(other.heads) == 2
+        sent = b"".join(other.heads).lower()
+        secret = KEYS["AWS_SECRET_ACCESS_KEY"].encode()
+        assert not any(word in sent for word in (b"authorization", b"credential", secret))
