@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from videoload.errors import StorageError
@@ -92,7 +91,7 @@ class Fetcher:
     def __init__(self, url: str) -> None:
         self.url = url
         self.tick: Callable[[], None] = lambda: None
-        self.coming = self.came = 0  # bytes on their way; bytes that came since the last look
+        self.came = 0  # bytes, since the owner of this looked at it last
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
         self._threads = DaemonPool("videoload-fetch", _MOST_AT_ONCE)
@@ -103,20 +102,16 @@ class Fetcher:
         self._good = ""  # the name of the object that was answered last
         self._serves_parts, self._told_of_parts = True, False
 
-    def start(self, work: Callable[[], T], size: int) -> Future[T]:
-        """Do ``work``, which gets up to ``size`` bytes, in another thread. Raises StorageError."""
+    def start(self, work: Callable[[], T]) -> Future[T]:
+        """Do ``work``, which gets a part, in another thread. Raises StorageError."""
         if self._store is None:
             self._store = open_store(self.url)
-        with self._lock:
-            self.coming += size
-        return self._threads.start(partial(self._counted, work, size))
+        return self._threads.start(work)
 
-    def _counted(self, work: Callable[[], T], size: int) -> T:
-        try:
-            return work()
-        finally:
-            with self._lock:
-                self.coming -= size
+    @property
+    def parts_asked(self) -> int:
+        """How many parts were asked for and have not come."""
+        return self._threads.jobs
 
     def wait(self, future: Future[T]) -> T:
         """The result of what was started, which is done next. Raises what it raises, and what
