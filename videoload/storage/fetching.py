@@ -1,12 +1,12 @@
 """Requests for parts of objects: several at once, each in a thread, made again until they are
 answered.
 
-A request is made again, at growing intervals, and people are told. Bytes that came are kept, and
-only the rest is asked for again. A request fails with a StorageError if nothing comes for
-`GIVE_UP_S`: that is the storage's fault, and not the video's. A refusal (403) is treated in the
-same way as long as the storage refuses all objects: keys expire, and others take their place. A
-request fails at once if the storage answers that this object is not there, or if it refuses this
-object but no others (UnavailableError), and if the object is another by now (ChangedError).
+A request is made again at growing intervals, and the log says so. Bytes that came are kept, and
+only the rest is asked for again. If nothing comes for `GIVE_UP_S`, the request fails with a
+StorageError: that is not the video's fault. The same holds for a refusal (401, 403) while the
+storage refuses all objects, since keys expire and are replaced. A request fails at once if the
+object is not there, if the storage refuses this object but gives others (UnavailableError), or if
+the object has changed (ChangedError).
 
 A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 """
@@ -45,8 +45,8 @@ _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes a
 
 
 class Part:
-    """The bytes of an object from ``begin`` on, up to ``at`` by now. ``size``: of the whole object.
-    ``tag`` changes when the object does."""
+    """The bytes [begin, end) of an object, of which all before ``at`` have come. ``size`` is that
+    of the object; ``tag`` changes when the object does."""
 
     def __init__(self, name: str, begin: int, end: int, tag: str) -> None:
         self.name, self.at, self.end, self.tag = name, begin, end, tag
