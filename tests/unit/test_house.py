@@ -164,7 +164,8 @@ WITHOUT_NUMPY = {
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.clip_spec",
     "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
-    "catalog.splitting", "catalog.turns", "plan.permutation", "plan.plan", "plan.quarantine",
+    "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
+    "plan.permutation", "plan.plan", "plan.quarantine",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
