@@ -1,12 +1,12 @@
-"""The workers of one client, as far as leases go: who is heard of, who takes the next lease, who is
-slow, and who is to be paused or ended. Pure: no sockets, no threads, no clock.
+"""The workers of one client, as far as leases go: which one is heard of, which one takes the next
+lease, and which one is to be paused or ended. Pure: no sockets, no threads, no clock.
 
-  * Silence is no crime: a clip is blamed for a silent local worker only if that burns CPU, or
-    sleeps while the storage answers. Where nobody is heard of, it is the storage or the host.
-  * A worker that is far away, or whose files are, holds more leases than one next door, and all
-    that send pixels together no more than their line brings in time: see `line`.
-  * No worker makes a stream slower than it is without: who is measured to be slow gets short
-    leases, one at a time, and none where its one clip would hold up all slots.
+  * A silent worker gets no leases, and those that it holds go to others. A local one keeps its
+    leases until it is dead; `silence` decides when it is killed.
+  * A worker that is far away, or whose files are, holds more leases than one next door. All workers
+    that send pixels hold together no more than their line brings in time: see `line`.
+  * No worker makes a stream slower than it is without it. A slow worker gets short leases, one at a
+    time, and none if its one clip would hold up all slots: see `paces`.
 """
 
 from __future__ import annotations
@@ -15,57 +15,51 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import chain, count
 
-from videoload.leases.commands import (
-    AskStorage,
-    Command,
-    Dismiss,
-    Evict,
-    Pause,
-    WorkerId,
-)
+from videoload.leases.commands import AskStorage, Command, Dismiss, Evict, Pause, WorkerId
 from videoload.leases.line import Line
 from videoload.leases.paces import Paces
 from videoload.leases.records import Chunk, Lease, Stream, Worker
 from videoload.leases.silence import Look
 
-# A worker that idles for so many ticks (3 s) while it holds leases will never answer them: the
+# A worker that is idle for this many ticks (3 s) while it holds leases will never answer them. The
 # largest LEASE (1.3 MB) takes less at 4 Mbit/s, and so do three lost packets in a row.
 _IDLE_TICKS = 12
-# A worker that failed at so many clips that others could decode, and did well at fewer than ten
-# times as many, gets no leases for a while, then for twice as long; after so many pauses, none.
+# A worker gets a pause after this many mistakes: clips that it failed at and others could decode.
+# Ten clips that it decodes make up for one. Each pause is twice as long as the one before.
 _MISTAKES, AMENDS = 3, 0.1
 _PAUSE_S, _MAX_PAUSES = 2.0, 5
-_SETTLED_S = 30.0
-_TICKS = 8  # over which it is averaged whether the line is full: 2 s
+_SETTLED_S = 30.0  # a worker that is here for so long does not die as soon as it is started
+_TICKS = 8  # over these (2 s), it is averaged whether the line is full
 
 
 class WorkerPool:
-    """Those that are connected. ``now``: the latest time that was told."""
+    """The connected workers. ``now`` is the latest time that was told, ``answered`` the latest
+    grant of a lease that was answered."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
         """As for `LeaseTable`."""
         self.credit = credit
         self.paces = Paces()
-        self.now = -math.inf
-        self.answered = -math.inf  # the latest grant of all leases that were answered
+        self.now = self.answered = -math.inf
         self._stall_s = stall_s
         self._silence_s = silence_s
         self._workers: dict[WorkerId, Worker] = {}
-        # Those that take leases, by how many they hold; who holds that many for longest is first.
+        # The workers that take leases, by how many they hold. The first one of each row holds that
+        # many for longest.
         self._by_leases: list[dict[Worker, None]] = [{} for _ in range(credit)]
-        self._full: dict[Worker, None] = {}  # those that take leases, but no more of them now
+        self._full: dict[Worker, None] = {}  # they hold as many as they may
         self._line = Line()
-        self._line_full = 0.0  # the share of the last ticks at which it had no room
+        self._line_full = 0.0  # the share of the last ticks at which the line had no room
         self._locals = 0
         self._local_fetches = False
         self._lease_ids = count(1)
         self._ticked: float | None = None
 
-    # Who is there
+    # Which workers there are
 
     @property
     def taking(self) -> int:
-        """Workers that take leases now."""
+        """How many workers take leases now."""
         return sum(map(len, self._by_leases)) + len(self._full)
 
     @property
@@ -75,7 +69,7 @@ class WorkerPool:
 
     @property
     def line_is_full(self) -> bool:
-        """Whether workers that dialled in get no leases since others' answers fill the line."""
+        """Whether remote workers get no leases because the answers of others fill the line."""
         return self._line_full > 0.5
 
     def get(self, worker: WorkerId) -> Worker | None:
@@ -83,18 +77,18 @@ class WorkerPool:
         return self._workers.get(worker)
 
     def is_here(self, worker: Worker) -> bool:
-        """Whether it is still connected, and not another of its name."""
+        """Whether this very worker is connected, and not another one of its name."""
         return self._workers.get(worker.id) is worker
 
     @property
     def heard_of(self) -> Iterator[Worker]:
-        """Those that are not silent."""
+        """The workers that are not silent."""
         return (worker for worker in self._workers.values() if not worker.suspect)
 
     @property
     def reliable(self) -> list[Worker]:
-        """Workers that take leases, and are here for half as long as the oldest of them or for
-        `_SETTLED_S`. Those that die and return all the time are not among them."""
+        """The workers that take leases and are here for half as long as the oldest of them, or for
+        `_SETTLED_S`. A worker that dies and returns all the time is not among them."""
         takers = [worker for worker in self._workers.values() if worker.among is not None]
         oldest = min((worker.joined for worker in takers), default=self.now)
         since = max(self.now - _SETTLED_S, (self.now + oldest) / 2)
@@ -117,7 +111,7 @@ class WorkerPool:
         self._file(joined)
 
     def leave(self, worker: WorkerId) -> Worker | None:
-        """A worker has ended; it takes no more leases, and still has those that it held."""
+        """A worker has ended. It takes no more leases, and still has those that it held."""
         gone = self._workers.pop(worker, None)
         if gone is not None:
             self._locals -= gone.local
@@ -126,7 +120,7 @@ class WorkerPool:
         return gone
 
     def note_local_fetches(self, *, fetches: bool) -> None:
-        """Whether local workers have the files of some stream from another host."""
+        """Whether local workers get the files of some stream from another host."""
         self._local_fetches = fetches
         for worker in self._workers.values():
             if worker.local and worker.pace.fetches is not fetches:
@@ -136,13 +130,13 @@ class WorkerPool:
     # Leases
 
     def lease(self, worker: WorkerId, lease: int) -> Lease | None:
-        """A lease of which nothing is decided: what is said of one that lands, is said too late."""
+        """A lease that may still be answered. If a receiver writes its answer, it is too late."""
         known = self._workers.get(worker)
         found = None if known is None else known.leases.get(lease)
         return None if found is None or found.lands else found
 
     def give(self, worker: Worker, chunk: Chunk) -> Lease:
-        """A lease of this chunk, which the worker holds from now on."""
+        """Grant a lease of this chunk to the worker."""
         if worker.local:
             chunk.void_leases()
         stream = chunk.batch.reader.stream
@@ -162,14 +156,16 @@ class WorkerPool:
         return lease
 
     def arrived(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float = 0.0) -> None:
-        """The answer to a lease has come; ``clip_s``: what a clip of its stream takes;
-        ``waited_s``: what the worker waited for something else than a core."""
+        """The answer to a lease has come. ``clip_s``: the time for a clip of its stream.
+        ``waited_s``: how long the worker waited for something else than a core."""
         if lease.arrived:
             return
-        lease.arrived = True
-        lease.worker.answered = True
+        lease.arrived = lease.worker.answered = True
         self.answered = max(self.answered, lease.granted)
-        self._measure(lease, decode_s, clip_s, waited_s)
+        lease.worker.pace.answered(
+            self.now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
+            clip_s=clip_s, waited_s=waited_s,
+        )  # fmt: skip
         work_s = min((lease.before + 1) * decode_s, self.now - lease.granted)
         self._line.came(lease.size, self.now, work_s)
         self._write_off(lease)
@@ -185,19 +181,19 @@ class WorkerPool:
         lease.drain()
 
     def _write_off(self, lease: Lease) -> None:
-        """Nothing of its answer is on the line any more, or expected to come soon."""
+        """No part of its answer is on the line any more, or none is expected soon."""
         self._line.written_off(lease.on_line)
         lease.on_line = 0
 
-    # Who takes the next one
+    # Which worker takes the next lease
 
     def next_taker(self, passed_over: Collection[Worker]) -> Worker | None:
-        """The worker that is next to get a lease: first each gets one, then a second."""
+        """The worker that gets the next lease. All get one before any gets a second."""
         return next((w for w in self._takers(self._by_leases) if w not in passed_over), None)
 
     @property
     def idle(self) -> Iterator[Worker]:
-        """Those that hold no lease, and would take one."""
+        """The workers that hold no lease, and would take one."""
         return self._takers(self._by_leases[:1])
 
     def _takers(self, rows: Iterable[dict[Worker, None]]) -> Iterator[Worker]:
@@ -207,20 +203,18 @@ class WorkerPool:
         return (worker for worker in chain(*rows) if room or worker.local)
 
     def _file(self, worker: Worker) -> None:
-        """Put a worker where it is looked for, after its leases or its silence changed."""
+        """Put a worker into its row, after its leases or its silence changed."""
         if worker.among is not None:
             del worker.among[worker]
         paused = self._ticked is not None and self._ticked < worker.paused_until
-        if worker.suspect or paused:
-            worker.among = None
-        else:
-            worker.among = self._row(worker)
+        worker.among = None if worker.suspect or paused else self._row(worker)
+        if worker.among is not None:
             worker.among[worker] = None
 
     def _row(self, worker: Worker) -> dict[Worker, None]:
-        """Those that hold as many leases as this worker, or that all have what they may."""
+        """The workers that hold as many leases as this one, or all that hold what they may."""
         held = len(worker.leases)
-        # A slow worker takes one lease at a time: the next would only wait.
+        # A slow worker takes one lease at a time: the next one would only wait.
         next_door = 1 if self.is_slow(worker) else self.credit
         if held >= next_door + worker.pace.on_the_way:
             return self._full
@@ -228,33 +222,21 @@ class WorkerPool:
             self._by_leases.append({})
         return self._by_leases[held]
 
-    # How quick each worker is
-
     def is_slow(self, worker: Worker) -> bool:
-        """Whether it takes much longer than the others, or has not shown how long."""
+        """Whether it takes much longer than the others, or was not measured yet."""
         return self.paces.is_slow(worker.pace)
 
     def would_hold_up(self, worker: Worker, stream: Stream) -> bool:
-        """Whether all slots of a stream would wait for one clip of this worker's."""
+        """Whether all slots of a stream would wait for one clip of this worker."""
         clips, takes = stream.slots * stream.batch_clips, worker.among is not None
         return self.paces.would_hold_up(worker.pace, self.now, clips, is_compared=takes)
 
-    def _measure(self, lease: Lease, decode_s: float, clip_s: float, waited_s: float) -> None:
-        """An answer came: how long did its worker have for it?"""
-        worker = lease.worker
-        worker.pace.answered(
-            self.now, granted=lease.granted, decode_s=decode_s, clips=len(lease.videos),
-            clip_s=clip_s, waited_s=waited_s,
-        )  # fmt: skip
-
-    # Words, and silence
+    # Messages and silence
 
     def heard(self, known: Worker, now: float, progress: int | None, *, importing: bool) -> None:
         """A message of a worker came; as for `LeaseTable`."""
         self.sends(known, now)
         known.silence.broken(importing=importing)
-        if progress is None or progress != known.progress:
-            known.progressed = now
         if progress is not None and math.isinf(known.pace.trip_s):
             known.pace.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
         known.idle_beat = progress is not None and progress == known.progress
@@ -264,7 +246,7 @@ class WorkerPool:
             known.progress = progress
 
     def sends(self, known: Worker, now: float) -> None:
-        """Something of a worker's message came, if not all of it."""
+        """A part of a message of a worker came, if not all of it."""
         self.clock(now)
         known.heard = now
         if known.suspect and not known.evicted:
@@ -275,7 +257,7 @@ class WorkerPool:
             self._file(known)
 
     def silent(self, now: float) -> list[WorkerId]:
-        """The local workers that are silent for long enough to be looked at: see `look`."""
+        """The local workers that are silent for so long that `look` is to be called."""
         return [
             worker.id
             for worker in self._workers.values()
@@ -283,16 +265,16 @@ class WorkerPool:
         ]
 
     def silent_at(self) -> list[Lease]:
-        """The leases that remote workers are at which are silent for longer than `stall_s`."""
-        workers = (
+        """The leases at which remote workers are silent for longer than `stall_s`."""
+        silent = (
             worker
             for worker in self._workers.values()
             if worker.suspect and not worker.local and self.now - worker.heard > self._stall_s
         )
-        return [lease for worker in workers if (lease := worker.at) is not None]
+        return [lease for worker in silent if (lease := worker.at) is not None]
 
     def look(self, worker: WorkerId, look: Look) -> None:
-        """What the kernel tells of a worker in `silent`. Without any look, it counts as hung."""
+        """What the kernel tells about a worker in `silent`. Without it, a worker counts as hung."""
         self._workers[worker].silence.look(look)
 
     def tick(self, now: float) -> list[Command]:
@@ -307,7 +289,7 @@ class WorkerPool:
                 worker.silence.excuse()
             commands += self._look_after(worker, now)
         self._line_full += ((not self._line.has_room(now)) - self._line_full) / _TICKS
-        # Found out at each tick, not at each grant.
+        # At each tick, and not at each grant: it takes time.
         self.paces.compare(w.pace for w in self._workers.values() if w.among is not None)
         for worker in self._workers.values():
             if worker.among is None:  # its pause may be over
@@ -316,22 +298,22 @@ class WorkerPool:
 
     def _look_after(self, worker: Worker, now: float) -> list[Command]:
         commands: list[Command] = []
-        silent = now - worker.heard
+        silent_s = now - worker.heard
         has_work = not all(lease.lands for lease in worker.leases.values())
         worker.idle_ticks += worker.idle_beat and has_work
         worker.idle_beat = False
         lost = worker.idle_ticks >= _IDLE_TICKS
         if worker.evicted or (worker.suspect and not worker.local):
             return []
-        if worker.local and silent > self._stall_s / 2:
+        if worker.local and silent_s > self._stall_s / 2:
             commands += self._ask_storage(worker)
-        if silent <= (self._stall_s if worker.local else self._silence_s) and not lost:
+        if silent_s <= (self._stall_s if worker.local else self._silence_s) and not lost:
             return commands
         worker.suspect = True
         self._file(worker)
         if lost:
             worker.silence.blameless = True
-        if lost or (worker.local and self._is_stuck(worker, silent)):
+        if lost or (worker.local and self._is_stuck(worker, silent_s)):
             worker.evicted = True
             commands.append(Evict(worker.id))
         elif not worker.local:
@@ -342,22 +324,18 @@ class WorkerPool:
         return commands
 
     def _ask_storage(self, worker: Worker) -> list[Command]:
-        """Once in a silence: a worker that sleeps may wait for its disk, or for ever."""
+        """Ask once in a silence: a worker that sleeps may wait for its disk, or for ever."""
         if not worker.leases or not worker.silence.asks_storage():
             return []
         lease = next(iter(worker.leases.values()))
         return [AskStorage(worker.id, lease.stream, lease.videos)]
 
-    def _is_stuck(self, worker: Worker, silent: float) -> bool:
-        """Whether a local worker, silent for longer than it may be, is to be killed now; and
-        whether that speaks against what it is at."""
+    def _is_stuck(self, worker: Worker, silent_s: float) -> bool:
+        """Whether a local worker that is silent for too long is to be killed now."""
         since = worker.heard + self._stall_s / 2
         alone = not any(other.heard > since for other in self._workers.values() if other.local)
-        return worker.silence.is_over(
-            silent, self._stall_s, has_work=bool(worker.leases), is_alone=alone
-        )
-
-    # Who is trusted
+        has_work = bool(worker.leases)
+        return worker.silence.is_over(silent_s, self._stall_s, has_work=has_work, is_alone=alone)
 
     def count_mistake(self, worker: Worker, reason: str, weight: float = 1) -> list[Command]:
         """A worker failed at a clip that others can decode."""

@@ -284,7 +284,6 @@ class Worker:
     among: dict[Worker, None] | None = None  # those that hold as many leases; None while suspect
     suspect: bool = False
     evicted: bool = False
-    progressed: float = -math.inf  # when it last had decoded something
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
     idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
