@@ -1,14 +1,14 @@
-"""Batches from when they are opened until they are handed over, and whose turn it is to open them.
-Pure: no sockets, no threads, no clock.
+"""Batches from when they are opened until they are handed over, and the turns of readers. Pure: no
+sockets, no threads, no clock.
 
   * A slot has one owner at a time: free -> filling (its batch) -> held (the consumer) -> free.
-    Memory is bounded by slots, whatever the number of workers.
-  * The reader that was asked last owns the stream's slots: another one, left half-way, gives back
-    what was not yet consumed and decodes it again when it is asked again. A reader that waits is
-    handed one batch before another may take over, and then those that wait take turns: two
-    iterators over one stream, in one thread or in two, never wait for each other for good.
-  * Read-ahead decides nothing: what ends a stream (too many bad videos, a transform that failed)
-    ends it at the batch that it belongs to, after all batches before that one.
+    The number of slots bounds the memory, whatever the number of workers.
+  * The reader that was asked last owns the slots of the stream. A reader that was left half-way
+    gives back what was not consumed, and decodes it again when it is asked again. A reader that
+    waits gets one batch before another reader may take over; then readers that wait take turns. So
+    two iterators over one stream, in one thread or in two, never wait for each other for good.
+  * Read-ahead decides nothing. If too many videos are bad, or a transform failed, the stream ends
+    at the batch that this belongs to, after all batches before it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from videoload.leases.records import Batch, Chunk, ChunkState, Reader, Stream
 
 
 class Batches:
-    """Those of all streams."""
+    """The batches of all streams."""
 
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
         self._readers: dict[int, Reader] = {}
-        self._opened_empty: list[Reader] = []  # of a batch, all clips are known to be bad
+        self._opened_empty: list[Reader] = []  # all clips of their batch are known to be bad
 
     # Readers
 
@@ -39,7 +39,7 @@ class Batches:
         self._readers[reader] = stream.readers[reader] = Reader(reader, stream, start, stop, start)
 
     def wanted(self, reader: int) -> list[Command]:
-        """Its consumer waits for the next batch."""
+        """The reader's consumer waits for the next batch."""
         asking = self._readers.get(reader)
         if asking is None or not asking.unfinished or asking.stream.stopped:
             return []
@@ -69,7 +69,7 @@ class Batches:
         return self.pass_turn(ended.stream)
 
     def _give_turn(self, reader: Reader) -> list[Command]:
-        """``reader`` owns its stream's slots from now on."""
+        """``reader`` owns the slots of its stream from now on."""
         stream, other = reader.stream, reader.stream.owner
         if other is reader:
             return []
@@ -77,14 +77,14 @@ class Batches:
         reader.owed = True
         if other is None:
             return []
-        stream.readers[other.id] = stream.readers.pop(other.id)  # behind those that wait
+        stream.readers[other.id] = stream.readers.pop(other.id)  # it is the last to get a turn
         for batch in [*other.filling.values(), *other.complete.values()]:
             heappush(other.again, batch.step)
         _cancel_all(other)
         return [Recall(other.id)]
 
     def pass_turn(self, stream: Stream) -> list[Command]:
-        """If the owner had its batch, the next of the readers that wait has its turn."""
+        """If the owner got its batch, the next reader that waits has its turn."""
         if stream.stopped or (stream.owner is not None and stream.owner.owed):
             return []
         for reader in stream.readers.values():
@@ -94,8 +94,8 @@ class Batches:
 
     @property
     def by_need(self) -> list[Reader]:
-        """Readers that may decode: those with a waiting consumer first, by turns; then those least
-        ahead."""
+        """The readers that may decode: first those that a consumer waits for, in turns, then those
+        that are least ahead."""
 
         def need(reader: Reader) -> tuple[bool, int, int]:
             ahead = 0 if reader.waiting else reader.opened - reader.due
@@ -111,8 +111,8 @@ class Batches:
 
     @property
     def are_mostly_missing(self) -> bool:
-        """Whether more than two chunks, and most of the clips that were to be decoded by now, are
-        missing. If the others are there, and one or two clips are missing, it is these clips."""
+        """Whether more than two chunks, and most clips of the open batches, are missing. If most
+        are there, it is the missing ones that do not come."""
         batches = list(self._open_batches)
         clips = sum(len(batch.samples) for batch in batches)
         missing = sum(batch.missing for batch in batches)
@@ -149,7 +149,7 @@ class Batches:
         return None
 
     def done(self, chunk: Chunk) -> list[Command]:
-        """All that was to be decoded of this chunk has been, or will not be."""
+        """Nothing of this chunk is to be decoded any more."""
         batch = chunk.batch
         batch.chunks.pop(chunk, None)
         chunk.state = ChunkState.DONE
@@ -161,7 +161,7 @@ class Batches:
         return self._deliver(reader)
 
     def deliver_empty(self) -> Iterator[Command]:
-        """Batches that were opened and hold nothing."""
+        """Hand over batches that were opened and hold nothing."""
         while self._opened_empty:
             yield from self._deliver(self._opened_empty.pop())
 
@@ -190,15 +190,15 @@ class Batches:
     # The end of a stream
 
     def stop(self, stream: Stream, error: VideoloadError) -> list[Command]:
-        """It ends with an error."""
+        """The stream ends with an error."""
         stream.stopped = True
         for reader in stream.readers.values():
             _cancel_all(reader)
         return [Stop(stream.id, error)]
 
     def stop_if_due(self, batch: Batch) -> list[Command]:
-        """Stop where the next batch is to be: its first clips, as far as they are decided on, tell
-        already that too many videos are bad. (Where all are bad it would never be complete.)"""
+        """Stop at the next batch if its first clips, as far as they are decided on, show already
+        that too many videos are bad. If all are bad, the batch would never be complete."""
         stream = batch.reader.stream
         if stream.ordered and batch.step != batch.reader.due:
             return []
@@ -209,7 +209,7 @@ class Batches:
 
 
 def _cancel_all(reader: Reader) -> None:
-    """A cancelled batch keeps its slot as long as somebody may write into it."""
+    """A cancelled batch keeps its slot as long as a worker or receiver may write into it."""
     for batch in [*reader.filling.values(), *reader.complete.values()]:
         for chunk in batch.chunks:
             for lease in list(chunk.holders):

@@ -1,4 +1,4 @@
-"""What the lease table wants done: the I/O loop carries it out."""
+"""What the I/O loop is to do for the lease table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WorkerId = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Send this lease: ``samples`` go to rows ``first``... of ``slot`` of ``stream``."""
+    """Send this lease. ``samples`` go to the rows of ``slot`` of ``stream`` from ``first`` on."""
 
     worker: WorkerId
     lease: int
@@ -28,35 +28,35 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Hand this batch to ``reader``'s consumer; its slot is the consumer's until `slot_back`."""
+    """Hand this batch to the consumer of ``reader``, which owns its slot until `slot_back`."""
 
     reader: int
     step: int
     slot: int
     samples: tuple[Sample, ...]
     frames: npt.NDArray[np.int64]
-    rows: tuple[int, ...] | None = None  # of the slot, where some were left out
+    rows: tuple[int, ...] | None = None  # of the slot, if some were left out
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Take back what was handed to ``reader`` but not consumed yet; report it with `recalled`."""
+    """Take back what ``reader`` got and did not consume yet, and report it with `recalled`."""
 
     reader: int
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """This worker is stuck. A local one: kill it, and report `worker_left` once it is reaped. A
-    remote one: report `worker_left`, and let it send HELLO again."""
+    """This worker is stuck. Kill a local one, and report `worker_left` once it is reaped. Report
+    `worker_left` for a remote one, and let it send HELLO again."""
 
     worker: WorkerId
 
 
 @dataclass(frozen=True, slots=True)
 class AskStorage:
-    """This local worker is silent: find out whether the storage answers for the videos that it is
-    at, and report `storage_answered` if it does. It may take for ever."""
+    """This local worker is silent. Read from the videos that it is at, and report
+    `storage_answered` if that works. It may take for ever."""
 
     worker: WorkerId
     stream: int
@@ -65,8 +65,8 @@ class AskStorage:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """This worker goes on failing where others do not: it gets no leases for ``seconds``. Tell it,
-    and people, why."""
+    """This worker fails at clips that others can decode, and gets no leases for ``seconds``. Tell
+    it, and people, why."""
 
     worker: WorkerId
     seconds: float
@@ -75,7 +75,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Dismiss:
-    """Pauses did not help: have no more of this worker, and report `worker_left`."""
+    """Pauses did not help. Disconnect this worker for good, and report `worker_left`."""
 
     worker: WorkerId
     reason: str
@@ -83,7 +83,7 @@ class Dismiss:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The stream cannot go on: tell all its consumers why."""
+    """The stream cannot continue. Tell all its consumers why."""
 
     stream: int
     error: VideoloadError

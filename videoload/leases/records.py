@@ -44,7 +44,7 @@ from videoload.plan.quarantine import Quarantine
 
 @dataclass(eq=False, slots=True)
 class Stream:
-    """What is read, and the slots for it; one of its readers owns them."""
+    """What is read, and its slots. One of its readers owns them."""
 
     id: int
     plan: Plan
@@ -60,11 +60,11 @@ class Stream:
     readers: dict[int, Reader] = field(default_factory=dict)
     owner: Reader | None = None
     stopped: bool = False
-    granted: int = 0  # the number of its last grant, of all grants
-    clip_s: float = math.inf  # what decoding a clip takes, a moving average
+    granted: int = 0  # the number of its last lease
+    clip_s: float = math.inf  # the time to decode a clip, a moving average
 
     def note_clip_time(self, seconds: float) -> None:
-        """What decoding a clip took."""
+        """A clip was decoded in so many seconds."""
         if 0 < seconds < math.inf:
             before = seconds if math.isinf(self.clip_s) else self.clip_s
             self.clip_s = before + (seconds - before) / 8
@@ -89,7 +89,7 @@ class Reader:
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: Batch | None = None
     waiting: bool = False
-    owed: bool = False  # it owns the slots and was not handed a batch since
+    owed: bool = False  # it owns the slots, and has got no batch since
 
     @property
     def unfinished(self) -> bool:
@@ -106,23 +106,22 @@ class Batch:
     slot: int
     samples: list[Sample]
     frames: npt.NDArray[np.int64]
-    next_row: int = 0  # the first that is in no chunk yet
-    missing: int = 0  # rows not done
-    chunks: dict[Chunk, None] = field(default_factory=dict)  # those not done
+    next_row: int = 0  # the first row that is in no chunk yet
+    missing: int = 0  # rows that are not done
+    chunks: dict[Chunk, None] = field(default_factory=dict)  # chunks that are not done
     left_out: set[int] = field(default_factory=set)  # rows that cannot be decoded
-    error: tuple[int, VideoloadError] | None = None  # what ends the stream here, and at which row
-    writers: int = 0  # local leases that outlive the cancelled batch
+    error: tuple[int, VideoloadError] | None = None  # the stream ends at this row
+    writers: int = 0  # if it is cancelled: leases that may still write into its slot
 
     def choose_substitutes(self, first: int, size: int) -> None:
-        """In the place of samples that are known to be bad by now."""
+        """Replace the samples that are known to be bad by now."""
         substitute = self.reader.stream.quarantine.replace
         self.samples[first : first + size] = map(substitute, self.samples[first : first + size])
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What a worker said against a clip: that it cannot be decoded, or, ``of_worker``, what speaks
-    against the worker itself."""
+    """A worker said that it cannot decode a clip. ``of_worker``: or its answer was not taken."""
 
     worker: Worker
     reason: str
@@ -241,29 +240,29 @@ class Chunk:
 
 @dataclass(eq=False, slots=True)
 class Lease:
-    """A chunk at a worker."""
+    """A chunk that a worker was granted."""
 
     id: int
     worker: Worker
-    chunk: Chunk | None  # None: void, the answer will be dropped
+    chunk: Chunk | None  # None if it is void: the answer will be dropped
     stream: int
-    videos: tuple[int, ...]  # of its clips
+    videos: tuple[int, ...]  # the videos of its clips
     granted: float
     before: int  # leases that its worker held already
-    size: int  # bytes that its answer has to send
-    on_line: int  # ... and those of them that are still expected
+    size: int  # bytes of its answer that have to be sent
+    on_line: int  # bytes of these that are still expected
     drains: Batch | None = None  # the cancelled batch that waits for this writer
     lands: bool = False  # a receiver writes its answer
-    arrived: bool = False  # its answer has
+    arrived: bool = False  # its answer has come
 
     def void(self) -> None:
-        """The worker still works on it, for nothing."""
+        """Its answer counts no more. The worker still works on it."""
         if self.chunk is not None:
             self.chunk.holders.pop(self, None)
             self.chunk = None
 
     def drain(self) -> None:
-        """If a cancelled batch waited for this writer, it waits no longer for it."""
+        """A cancelled batch waits no longer for this writer."""
         if self.drains is not None:
             batch, self.drains = self.drains, None
             batch.writers -= 1
@@ -273,22 +272,22 @@ class Lease:
 
 @dataclass(eq=False, slots=True)
 class Worker:
-    """One that is connected."""
+    """A connected worker."""
 
     id: WorkerId
     local: bool
-    copy: Hashable  # which copy of the videos it reads; None: the trainer's own
+    copy: Hashable  # which copy of the videos it reads; None is the trainer's own
     heard: float
     joined: float
     leases: dict[int, Lease] = field(default_factory=dict)
-    among: dict[Worker, None] | None = None  # those that hold as many leases; None while suspect
-    suspect: bool = False
-    evicted: bool = False
+    among: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
+    suspect: bool = False  # it is silent, or has left
+    evicted: bool = False  # it is being removed
     progress: int = -1  # packets that it had decoded at its last heartbeat
-    idle_beat: bool = False  # at its last heartbeat it had decoded nothing since the one before
-    idle_ticks: int = 0  # in a row, with such a heartbeat while it held leases
-    answered: bool = False  # any lease
-    mistakes: float = 0.0  # clips that it failed at and others did not, less what it did well
+    idle_beat: bool = False  # between its last two heartbeats it decoded nothing
+    idle_ticks: int = 0  # ticks in a row with such a heartbeat while it held leases
+    answered: bool = False  # it has answered a lease
+    mistakes: float = 0.0  # clips that it failed at and others decoded, less a part of its answers
     pauses: int = 0
     paused_until: float = -math.inf
     silence: Silence = field(default_factory=Silence)

@@ -1,25 +1,26 @@
 """Which worker owes which clip. Pure: events in, commands out, no sockets, no threads, no clock.
 
-A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free
-slots; each open batch is split into *chunks*, consecutive clips; a chunk is granted to a worker as
-a *lease*. The invariants:
+A *reader* reads a stream once, for one consumer. It opens batches, in step order, into free slots.
+Each open batch is split into *chunks* of consecutive clips. A worker is granted a chunk as a
+*lease*. The invariants:
 
-  * A chunk is done once: its first valid answer counts, a later one finds its lease void.
-  * The fence: at most one live lease of a chunk writes into shared memory (a local one). It is
-    granted again only after its worker is dead, and a cancelled batch keeps its slot until every
-    local lease on it is answered or its worker is dead. Over tcp no worker writes, so a silent
-    worker's chunks go to the next one at once, and the first answer wins - unless the next one is
-    local: that grant makes the remote ones void. An answer that a receiver writes, while it does,
-    is one of a local worker, whatever becomes of its worker: all others of its chunk are void.
-  * What a remote worker is late with while a consumer waits is asked of another one as well.
+  * A chunk is done once. Its first valid answer counts, and a later one finds its lease void.
+  * The fence: at most one live lease of a chunk writes into shared memory, the one of a local
+    worker. The chunk is granted again only after that worker is dead. A cancelled batch keeps its
+    slot until all its local leases are answered, or their workers are dead.
+  * A remote worker does not write. So the chunks of a silent one go to the next worker at once, and
+    the first answer wins. If the next worker is local, the remote leases become void.
+  * While a receiver writes an answer, it counts as a local worker: all other leases are void.
+  * If a remote worker is late while a consumer waits, an idle worker is asked as well.
 
-The other invariants, and who keeps them:
+Other files keep the other invariants:
 
-    batches       slots, turns, the order in which batches are handed over, the end of a stream
-    worker_pool   who takes leases and how many; silence, pace, mistakes
-    blame         what a worker says against a clip, and whom to believe
+    batches   slots, turns, the order in which batches are handed over, the end of a stream
+    pool      which workers take leases, and how many: silence, pace, mistakes
+    records   the states of a chunk
+    blame     whether a clip is bad or its worker
 
-Events are the methods; each returns the commands that the I/O loop has to carry out.
+The methods are the events. Each returns the commands that the I/O loop has to carry out.
 """
 
 from __future__ import annotations
@@ -40,24 +41,23 @@ from videoload.leases.silence import Look
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 
-_LEASE_CLIPS = 16  # at most; with so many, a lease's messages cost less than 1 % of its decoding
-_MOST_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
-# Of decoding a run, at most: what takes so long lies far apart in a long video, so that one pass
-# spares little, and a batch would wait for one worker while others are at later ones.
+_LEASE_CLIPS = 16  # at most; with that many, messages cost less than 1 % of a lease's decoding
+_MAX_CLIPS = 64  # at most, if they come from one video: one pass over it decodes them all
+# Clips of one video that take longer than this lie far apart in a long video. One pass spares
+# little there, and the batch would wait for one worker.
 _RUN_S = 0.5
-_LEASE_S = 0.05  # of decoding; with less, a lease's messages cost more than 1 % of it
-_TRIED_ORPHANS = 32  # which are not for this worker, before it is passed over
-_LATE, _LATE_S = 3.0, 0.1  # times what a lease should take, and so much more: it is late
+_LEASE_S = 0.05  # of decoding; with less, messages cost more than 1 % of a lease
+_TRIED_ORPHANS = 32  # so many chunks are looked at for a worker, before it is passed over
+_LATE, _LATE_S = 3.0, 0.1  # a lease is late after this many times what it should take, and 0.1 s
 
 
 class LeaseTable:
     """The state of one client: streams, their slots, and the workers."""
 
     def __init__(self, *, credit: int, stall_s: float, silence_s: float) -> None:
-        """``credit``: leases that a worker next door holds at once. ``silence_s``: the leases of a
-        remote worker that is silent for so long go to others. ``stall_s``: a worker that is silent
-        for so long is at a clip that hangs, unless something else explains it. A local one is
-        killed."""
+        """``credit``: leases that a worker next door holds at once. ``silence_s``: if a remote
+        worker is silent for so long, its leases go to others. ``stall_s``: if a worker is silent
+        for so long, the clip that it is at hangs, unless something else explains it."""
         self._pool = WorkerPool(credit=credit, stall_s=stall_s, silence_s=silence_s)
         self._batches = Batches()
         self._streams = self._batches.streams
@@ -66,7 +66,7 @@ class LeaseTable:
 
     @property
     def workers(self) -> int:
-        """Workers that take leases now."""
+        """How many workers take leases now."""
         return self._pool.taking
 
     @property
@@ -76,7 +76,7 @@ class LeaseTable:
 
     @property
     def line_is_full(self) -> bool:
-        """Whether workers that dialled in get no leases since others' answers fill the line."""
+        """Whether remote workers get no leases because the answers of others fill the line."""
         return self._pool.line_is_full
 
     # Streams and their consumers
@@ -94,10 +94,10 @@ class LeaseTable:
         clip_bytes: int = 0,
         fetched: bool = False,
     ) -> None:
-        """Make a stream known; it does nothing before a reader starts. ``lease_clips``: so many of
-        its clips fit into one message. ``clip_bytes``: of each, where it has to be sent.
-        ``fetched``: local workers have its files from another host."""
-        most = max(1, min(lease_clips, _MOST_CLIPS))
+        """Make a stream known. ``lease_clips``: how many of its clips fit into one message.
+        ``clip_bytes``: the size of a clip that is sent. ``fetched``: local workers get its files
+        from another host."""
+        most = max(1, min(lease_clips, _MAX_CLIPS))
         self._streams[stream] = Stream(
             stream, plan, quarantine, clip_frames, ordered, most, slots,
             list(range(slots))[::-1], clip_bytes, fetched,
@@ -105,7 +105,7 @@ class LeaseTable:
         self._note_what_is_fetched()
 
     def drop_stream(self, stream: int) -> list[Command]:
-        """Forget a stream that has no consumers any more."""
+        """Forget a stream, and end its readers."""
         commands: list[Command] = []
         self._streams[stream].stopped = True
         for reader in list(self._streams[stream].readers):
@@ -120,7 +120,7 @@ class LeaseTable:
         return self.wanted(reader)
 
     def wanted(self, reader: int) -> list[Command]:
-        """The consumer of ``reader`` waits for its next batch. May be said again while it waits."""
+        """The consumer of ``reader`` waits for its next batch. It may say so again."""
         return self._batches.wanted(reader) + self._grant()
 
     def recalled(self, reader: int, batches: list[tuple[int, int]]) -> list[Command]:
@@ -141,7 +141,7 @@ class LeaseTable:
     # Workers
 
     def clock(self, now: float) -> None:
-        """The time of the events that follow, where it matters how long a worker takes."""
+        """The time of the events that follow."""
         self._pool.clock(now)
 
     def worker_joined(
@@ -154,8 +154,8 @@ class LeaseTable:
         fetches: bool = False,
     ) -> list[Command]:
         """A worker is admitted. ``local``: it writes into shared memory. ``copy``: which copy of
-        the videos it reads; None is the trainer's own, whose word is final. ``fetches``: it dialled
-        in, and has its files from another host."""
+        the videos it reads; None is the trainer's own. ``fetches``: it is remote, and gets its
+        files from another host."""
         self._pool.join(worker, now, local=local, copy=copy, fetches=fetches)
         return self._grant()
 
@@ -167,16 +167,16 @@ class LeaseTable:
         *,
         importing: bool = False,
     ) -> bool:
-        """A message of a worker came; False if it is not known. ``progress``: of a heartbeat, how
-        many packets it has decoded. ``importing``: it will be silent for as long as that takes."""
+        """A message of a worker came; False if it is not known. ``progress``: how many packets it
+        has decoded, if this is a heartbeat. ``importing``: it imports a module now, and will be
+        silent meanwhile."""
         known = self._pool.get(worker)
         if known is not None:
             self._pool.heard(known, now, progress, importing=importing)
         return known is not None
 
     def sends(self, worker: WorkerId, now: float) -> None:
-        """Something of a worker's message came, if not all of it: it may wait long for a full line,
-        and is no silence."""
+        """A part of a worker's message came. The rest may wait long for a full line."""
         known = self._pool.get(worker)
         if known is not None:
             self._pool.sends(known, now)
@@ -202,8 +202,7 @@ class LeaseTable:
         return commands + self._grant()
 
     def worker_returned(self, worker: WorkerId) -> None:
-        """A remote worker that had `worker_left` is back under another name: its connection broke,
-        so the clip that it was at is not to blame."""
+        """A remote worker that had left is back under another name: only its connection broke."""
         self._blame.returned(worker)
 
     def storage_answered(self, worker: WorkerId) -> None:
@@ -213,17 +212,17 @@ class LeaseTable:
             known.silence.storage_answered()
 
     def silent(self, now: float) -> list[WorkerId]:
-        """The local workers that are silent for long enough to be looked at: see `look`."""
+        """The local workers that are silent for so long that `look` is to be called."""
         return self._pool.silent(now)
 
     def look(self, worker: WorkerId, look: Look) -> None:
-        """What the kernel tells of a worker in `silent`. Without any look, it counts as hung."""
+        """What the kernel tells about a worker in `silent`. Without it, a worker counts as hung."""
         self._pool.look(worker, look)
 
     def tick(self, now: float) -> list[Command]:
-        """Time passes. Has local workers killed that are stuck, gives the leases of silent remote
-        ones to others, and has those admitted anew that are alive and idle while they hold leases:
-        a lease or its answer was lost on the way."""
+        """Time passes. Local workers that are stuck are killed. The leases of silent remote workers
+        go to others. Workers that say they are idle while they hold leases are admitted anew: a
+        message was lost on the way."""
         commands = self._pool.tick(now)
         for lease in self._pool.silent_at():
             commands += self._blame.never_answered(lease)
@@ -245,11 +244,12 @@ class LeaseTable:
         return 0 if known is None else len(known.leases)
 
     def holds(self, worker: WorkerId, lease: int) -> bool:
-        """Whether this worker's answer to ``lease`` is due, be it void."""
+        """Whether this worker still owes an answer to ``lease``, be it void or not."""
         return self._pool.lease(worker, lease) is not None
 
     def place(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
-        """(stream, slot, first row, rows) that the answer to ``lease`` fills; None: it is void."""
+        """(stream, slot, first row, rows) that the answer to ``lease`` fills; None if it is
+        void."""
         found = self._pool.lease(worker, lease)
         if found is None or found.chunk is None:
             return None
@@ -257,13 +257,13 @@ class LeaseTable:
         return chunk.batch.reader.stream.id, chunk.batch.slot, chunk.first, chunk.size
 
     def videos(self, worker: WorkerId, lease: int) -> tuple[int, ...]:
-        """The videos of the clips of ``lease``, in its order; none if it is void."""
+        """The videos of the clips of ``lease``, in order; none if it is void."""
         found = self._pool.lease(worker, lease)
         return () if found is None or found.chunk is None else found.videos
 
     def landing(self, worker: WorkerId, lease: int) -> tuple[int, int, int, int] | None:
-        """A receiver is to write the answer to ``lease``: returns its place, as `place` does, which
-        is the receiver's alone until `landed`; None: it is void."""
+        """A receiver is to write the answer to ``lease``. Returns what `place` does; until `landed`
+        the place is the receiver's alone."""
         found, place = self._pool.lease(worker, lease), self.place(worker, lease)
         if found is None or found.chunk is None:
             return None
@@ -274,9 +274,9 @@ class LeaseTable:
         return place
 
     def landed(self, lease: int, *, whole: bool, blame: bool = False) -> list[Command]:
-        """The receiver writes it no more. If it is ``whole`` and its worker is still there, its
-        `result` is to follow; if not, its clips are granted again. ``blame``: that may be the
-        worker's doing."""
+        """The receiver writes it no more. If it is ``whole`` and its worker is still connected, its
+        `result` follows. If not, its clips are granted again. ``blame``: that may be the worker's
+        fault."""
         found = self._landing.pop(lease)
         found.lands = False
         is_here = self._pool.is_here(found.worker)
@@ -289,7 +289,7 @@ class LeaseTable:
         if chunk is not None:
             chunk.requeue_if_abandoned()
         commands: list[Command] = []
-        if blame and is_here:  # it happens; but not to most of its answers
+        if blame and is_here:  # it happens, but not to most answers of a worker
             reason = "the pixels that it announced did not come"
             commands += self._pool.count_mistake(found.worker, reason, AMENDS)
         return commands + self._grant()
@@ -297,8 +297,8 @@ class LeaseTable:
     def arrived(
         self, worker: WorkerId, lease: int, decode_s: float = 0.0, waited_s: float = 0.0
     ) -> None:
-        """The answer to ``lease`` has come, valid or not; what becomes of it may take a while.
-        ``waited_s``: what the worker waited, of ``decode_s``, for something else than a core."""
+        """The answer to ``lease`` has come, valid or not. ``waited_s``: the part of ``decode_s``
+        that the worker waited for something else than a core."""
         found = self._pool.lease(worker, lease)
         if found is not None:
             stream = self._streams.get(found.stream)
@@ -308,8 +308,8 @@ class LeaseTable:
     def result(
         self, worker: WorkerId, lease: int, frames: npt.NDArray[np.int64], decode_s: float = 0.0
     ) -> list[Command]:
-        """The clips of ``lease`` are in their place; ``frames`` are the source ordinals [n, T],
-        ``decode_s`` is what the decoding took."""
+        """The clips of ``lease`` are in their place. ``frames``: the source ordinals [n, T].
+        ``decode_s``: how long the decoding took."""
         self.arrived(worker, lease, decode_s)
         found = self._pool.lease(worker, lease)
         if found is None:
@@ -336,11 +336,12 @@ class LeaseTable:
         fatal: bool = False,
         here_only: bool = False,
     ) -> list[Command]:
-        """Clip ``at`` of ``lease`` cannot be decoded, says its worker, which stopped there.
+        """The worker says that it cannot decode clip ``at`` of ``lease``, and stopped there.
 
-        If that worker reads the trainer's own copy, or one of another copy says the same, or there
-        is no other worker to ask, it is so: another clip is substituted, or the clip is left out,
-        or if it is ``fatal`` the stream stops at this batch. Else another worker is asked."""
+        It is believed if it reads the trainer's own copy, if a worker of another copy says the
+        same, or if there is no other worker to ask. Then another clip is substituted, or the clip
+        is left out, or if it is ``fatal`` the stream stops at this batch. Otherwise another worker
+        is asked."""
         found = self._pool.lease(worker, lease)
         if found is None:
             return []
@@ -348,8 +349,7 @@ class LeaseTable:
         return self._blame.doubt(found, at, doubt) + self._grant()
 
     def refused(self, worker: WorkerId, lease: int, at: int, reason: str) -> list[Command]:
-        """The answer to ``lease`` is not taken, because of what its worker has for clip ``at``:
-        another worker is asked."""
+        """The answer to ``lease`` is not taken, because of clip ``at``: another worker is asked."""
         found = self._pool.lease(worker, lease)
         if found is None:
             return []
@@ -359,9 +359,9 @@ class LeaseTable:
     # What is granted next
 
     def _grant(self) -> list[Command]:
-        """Leases for every worker that has credit, as far as there is work and slots for it."""
+        """Grant leases to all workers that have credit, as long as there are clips and slots."""
         commands: list[Command] = []
-        passed_over: set[Worker] = set()  # what is left is not for them
+        passed_over: set[Worker] = set()  # nothing that is left is for them
         while (worker := self._pool.next_taker(passed_over)) is not None:
             chunk = self._next_chunk(worker)
             if chunk is not None:
@@ -380,8 +380,8 @@ class LeaseTable:
         return Grant(worker.id, lease.id, lease.stream, slot, chunk.first, samples)
 
     def _ask_others_too(self) -> list[Command]:
-        """What a consumer waits for, and a remote worker is late with, is asked of one that idles
-        as well. A local worker writes where no other may, and so keeps what it has."""
+        """Ask an idle worker as well for chunks that a consumer waits for and that a remote worker
+        is late with. A local worker keeps its chunks, since no other may write there."""
         commands: list[Command] = []
         for reader in self._batches.by_need:
             if not reader.waiting or not reader.filling:
@@ -397,11 +397,13 @@ class LeaseTable:
         return commands
 
     def _is_late(self, chunk: Chunk) -> bool:
-        """Whether one remote worker has it, for much longer than it should take."""
+        """Whether one remote worker has it for much longer than it should take."""
         if chunk.state is not ChunkState.GRANTED or chunk.doubts or chunk.unanswered:
             return False
-        lease, *others = chunk.holders
-        if others or lease.worker.local:
+        if len(chunk.holders) != 1:
+            return False
+        [lease] = chunk.holders
+        if lease.worker.local:
             return False
         due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self._pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self._pool.credit)
@@ -459,10 +461,10 @@ class LeaseTable:
         return found
 
     def _chunk_size(self, batch: Batch, worker: Worker) -> int:
-        """A batch is spread over the workers, so that it is complete as early as possible; but
-        where clips are quickly decoded, messages would cost too much: then a lease is longer, as
-        far as the slots can keep all workers busy. A short rest gets no lease of its own. A slow
-        worker has what it can do in 50 ms, or one clip."""
+        """How many clips a worker is granted of a batch. A batch is spread over the workers, to be
+        complete early. If clips are quick, messages would cost too much: then leases are longer, as
+        far as the slots keep all workers busy. A short rest gets no lease of its own. A slow worker
+        gets what it decodes in 50 ms, or one clip."""
         stream, clips, pool = batch.reader.stream, len(batch.samples), self._pool
         workers = max(1, pool.taking)
         spare = stream.slots // 2 * clips // (workers * pool.credit + pool.paces.on_the_way)
@@ -476,7 +478,7 @@ class LeaseTable:
 
 
 def _with_rest_of_video(batch: Batch, size: int, most: float) -> int:
-    """So many rows, and those that a pass over the last one's video decodes as well, ``most``."""
+    """``size`` rows, and those after them that come from the same video, up to ``most``."""
     samples, first = batch.samples, batch.next_row
     end = min(first + size, len(samples))
     most = min(first + min(batch.reader.stream.lease_clips, most), len(samples))
