@@ -235,6 +235,11 @@ class WorkerPool:
 
     def heard(self, known: Worker, now: float, progress: int | None, *, importing: bool) -> None:
         """A message of a worker came; as for `LeaseTable`."""
+        if known.is_noted:
+            known.is_noted = False
+            for lease in known.leases.values():
+                if lease.chunk is not None:
+                    lease.chunk.take_back(known)
         self.sends(known, now)
         known.silence.broken(importing=importing)
         if progress is not None and math.isinf(known.pace.trip_s):
@@ -246,14 +251,11 @@ class WorkerPool:
             known.progress = progress
 
     def sends(self, known: Worker, now: float) -> None:
-        """A part of a message of a worker came, if not all of it."""
+        """A part of a message of a worker came. A connection that ends may look the same."""
         self.clock(now)
         known.heard = now
         if known.suspect and not known.evicted:
             known.suspect = False
-            for lease in known.leases.values():
-                if lease.chunk is not None:
-                    lease.chunk.take_back(known)
             self._file(known)
 
     def silent(self, now: float) -> list[WorkerId]:

@@ -188,6 +188,7 @@ class Chunk:
     def note(self, worker: Worker, now: float) -> None:
         """A worker was at it, was alive, and never answered."""
         self.unanswered[worker] = None
+        worker.is_noted = True
         self.noted = now
         if self.state is ChunkState.WAITING:
             self._push()
@@ -283,6 +284,7 @@ class Worker:
     among: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
     suspect: bool = False  # it is silent, or has left
     evicted: bool = False  # it is being removed
+    is_noted: bool = False  # since it was last heard, a chunk noted that it never answers
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # between its last two heartbeats it decoded nothing
     idle_ticks: int = 0  # ticks in a row with such a heartbeat while it held leases

@@ -406,6 +406,18 @@ def test_a_worker_that_is_heard_again_takes_its_silence_back() -> None:
     assert named(desk) == []
 
 
+def test_a_connection_that_ends_takes_no_silence_back() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for worker in "abc":
+        assert named(desk) == []
+        desk.join(worker)
+        desk.wait(STALL_S + 1)
+        desk.table.sends(worker, desk.now)
+        desk.die(worker)
+    assert named(desk) == ["v0.avi"]
+
+
 def test_a_stand_in_is_not_blamed_for_the_deaths_before_it() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
