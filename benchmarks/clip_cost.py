@@ -22,7 +22,8 @@ from rich.table import Table
 
 from benchmarks.plain import Plain
 from benchmarks.work import FOLDER, load
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
 
 
 def main() -> None:

@@ -21,10 +21,11 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec, VideoInfo
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec
-from videoload.decoding.decoder import Decoder, PreparedClips, Request
-from videoload.decoding.items import PreparedItems
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Prepared, PreparedClips, Request
 from videoload.index.index import Tick, VideoIndex
 from videoload.storage.files import LocalFile
 from videoload.worker import worker
@@ -51,10 +52,10 @@ class FreeDecoder(Decoder):
         """Reads no file."""
         assert isinstance(spec, ClipSpec)
         file = LocalFile(path, _STATUS)
-        return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, out, [], {})
+        return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, out, [], {}, None)
 
     def decode_prepared(
-        self, prepared: PreparedClips | PreparedItems, tick: Tick = lambda: None
+        self, prepared: Prepared, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
         """Leaves ``out`` as it is, and makes up some frame numbers."""
         assert isinstance(prepared, PreparedClips)
@@ -75,7 +76,7 @@ def _ordinals(clips: int, frames: int) -> npt.NDArray[np.int64]:
 def main() -> int:
     """The worker's own entry, with the free decoder instead of the real one."""
     logging.disable(logging.INFO)
-    with mock.patch("videoload.worker.decoders.Decoder", FreeDecoder):
+    with mock.patch("videoload.worker.worker.Decoder", FreeDecoder):
         file = os.environ.get("VIDEOLOAD_PROFILE")
         if file is None:
             return worker.main()

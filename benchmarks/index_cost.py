@@ -20,7 +20,8 @@ import numpy as np
 
 from benchmarks.figures import Row, parser, save, show
 from benchmarks.work import FOLDER, Work, load
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
 from videoload.index.index import find_index
 from videoload.storage.files import Folder
 

@@ -29,7 +29,8 @@ from rich.table import Table
 
 import videoload as vl
 from benchmarks.work import FOLDER, Work, load
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
 from videoload.host import cores
 
 _CLIPS, _CROPS = 10, 3

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
 from videoload.transport.addresses import resolve
 from videoload.transport.messages import Lease, Result
 from videoload.transport.private_messages import WorkerSettings

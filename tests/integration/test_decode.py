@@ -26,12 +26,14 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
-from videoload.decoding.decoder import Decoder, Request, ShortVideoError
+from videoload.decoding.decoder import Decoder, ShortVideoError
 from videoload.decoding.frames import read_frames
+from videoload.decoding.prepared import Request
 from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
 from videoload.storage.files import Folder
+from videoload.storage.keep import Folders
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -438,10 +440,14 @@ def test_the_result_of_a_complete_decode_is_kept_for_the_next_decoder(
 ) -> None:
     unproven(tmp_path / "made.avi")
     caplog.set_level(logging.INFO)
-    expected, _ = decode_with(Decoder(tmp_path, cache=str(tmp_path / "kept")), "made.avi", TINY, 3)
+    expected, _ = decode_with(
+        Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
+    )
     assert "made.avi (cinepak) does not prove how many frames it has: all 30" in caplog.text
     no_complete_decode(monkeypatch)
-    clip, _ = decode_with(Decoder(tmp_path, cache=str(tmp_path / "kept")), "made.avi", TINY, 3)
+    clip, _ = decode_with(
+        Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))), "made.avi", TINY, 3
+    )
     assert np.array_equal(clip, expected)
 
 
@@ -452,12 +458,12 @@ def test_a_kept_index_of_another_file_is_noticed(tmp_path: Path) -> None:
     size = max(made.stat().st_size, other.stat().st_size)
     for path in (made, other):
         os.truncate(path, size)
-    Decoder(tmp_path, cache=str(tmp_path / "kept")).index("made.avi")
+    Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept"))).index("made.avi")
     status = made.stat()
     other.replace(made)
     os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))  # nothing shows the change
 
-    decoder = Decoder(tmp_path, cache=str(tmp_path / "kept"))
+    decoder = Decoder(tmp_path, folders=Folders(cache=str(tmp_path / "kept")))
     out = np.empty((2, *TINY.shape), np.uint8)
     both = [decoder.prepare("made.avi", TINY, [Request(1)], out[row : row + 1]) for row in (0, 1)]
     for prepared in both:

@@ -25,7 +25,8 @@ from videoload import (
     VideoError,
     decode_serially,
 )
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

@@ -17,7 +17,8 @@ from tests.support.quick import rest_slow
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, TransformError, decode_serially
-from videoload.decoding.decoder import Decoder, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
 from videoload.index.complete_decode import decode_index
 from videoload.index.index import VideoIndex
 from videoload.storage.files import Folder

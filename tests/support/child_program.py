@@ -1,5 +1,4 @@
-"""The program that `tests/unit/processes/test_child.py` starts. It prints what it inherited, and
-then waits."""
+"""What `tests/unit/processes/test_child.py` starts: it says what it inherited, and then waits."""
 
 import json
 import os

@@ -41,8 +41,11 @@ TRIED_ELSEWHERE = {
     "index.complete_decode": "integration/test_complete_decode.py",
     "storage.content": "integration/test_packets.py",
     "storage.remote_file": "unit/storage/test_remote.py",
+    "decoding.chains": "unit/decoding/test_scaling.py",
     "decoding.decoder": "integration/test_decode.py",
+    "decoding.frame_keeper": "integration/test_frame_store.py",
     "decoding.frames": "integration/test_decode.py",
+    "decoding.prepared": "integration/test_decode.py",
     "index.index": "integration/test_every_codec.py",
     "index.containers": "integration/test_decode.py",
     "index.packets": "integration/test_packets.py",
@@ -74,9 +77,6 @@ TRIED_ELSEWHERE = {
     "processes.native_size": "faults/test_native_size.py",
     "processes.ray_fleet": "integration/test_ray.py",
     "processes.supervisor": "faults/test_kill.py",
-    "worker.decoders": "integration/test_stream.py",
-    "worker.trainer_connection": "unit/worker/test_trainers.py",
-    "worker.watchdog": "faults/test_watchdog.py",
 }
 
 # Quick tests (`pytest -m "not slow"`) start real processes as well, in all these ways.
@@ -110,7 +110,10 @@ HOMES = {
         "decoding.crop",
         "decoding.scaling",
         "decoding.software",
+        "decoding.chains",
         "decoding.decoder",
+        "decoding.frame_keeper",
+        "decoding.kept_frames",
         "native",
         "commands.made_videos",  # writes videos
     },
@@ -122,7 +125,6 @@ HOMES = {
         "transport.watching",
         "engine.engine",
         "engine.listener",
-        "worker.trainer_connection",
         "worker.trainers",
         "worker.worker",
     },
@@ -157,15 +159,14 @@ WITHOUT_NUMPY = {
     "engine.auto_workers", "index.stopwatch", "commands.scan", "commands.tables",
     "commands.journal", "commands.sources", "commands.healthy", "commands.top", "commands.cli",
     "commands.cli_batches",
-    "commands.cli_workers", "commands.verbosity", "plan.permutation",
+    "commands.cli_workers", "commands.verbosity", "plan.permutation", "worker.lease_runs",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.clip_spec",
     "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
-    "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
-    "plan.permutation", "plan.plan", "plan.quarantine",
+    "catalog.splitting", "catalog.turns", "plan.permutation", "plan.plan", "plan.quarantine",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
@@ -358,7 +359,7 @@ def test_numpy_is_not_imported_where_there_are_no_arrays() -> None:
 
 @pytest.mark.parametrize("package", HOMES)
 def test_each_home_is_lived_in(package: str) -> None:
-    at_type_checking = {"worker.trainer_connection", "worker.trainers"}
+    at_type_checking = {"worker.trainers"}
     assert HOMES[package] - {"commands.demo"} - at_type_checking <= importers(package)
 
 

@@ -1,4 +1,1 @@
-"""What one sample is: which frames, which part of them, which pixels.
-
-Start at `clip_spec`; `clip_params` makes the random choices.
-"""
+"""What one sample is: which frames, which part of them, which pixels."""

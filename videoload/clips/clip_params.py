@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import FROM_SCALED, ClipSpec, UnfitError, VideoInfo
+from videoload.clips.clip_spec import FROM_SCALED, ClipSpec, UnfitError
 from videoload.clips.regions import (
     Draw,
     Rectangle,
@@ -28,6 +28,7 @@ from videoload.clips.regions import (
     scaled_size,
     turned_back,
 )
+from videoload.clips.video_info import VideoInfo
 
 # Seeds have 64 bits. The bits above them select a generator.
 _VIEW, _PARTS = 1 << 64, 1 << 128

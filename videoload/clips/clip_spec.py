@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import re
-from array import array
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -354,37 +352,3 @@ class UnfitError(Exception):
     def __init__(self, reason: str, *, dropped: bool = False) -> None:
         super().__init__(reason)
         self.dropped = dropped
-
-
-class VideoInfo(NamedTuple):
-    """What a clip depends on.
-
-    ``frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does not
-    say; ``width`` and ``height`` are in pixels, as stored. For display, a frame is turned clockwise
-    ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. ``aspect`` is
-    the width of a pixel divided by its height. If the frames come at uneven distances, ``times``
-    has the time of each, in seconds from the first.
-    """
-
-    frames: int
-    fps: Fraction
-    width: int
-    height: int
-    turns: int = 0
-    aspect: Fraction = Fraction(1)
-    mirrored: bool = False
-    times: array[float] | None = None
-
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows these frames, in seconds from the video's first; NaN if the file does
-        not say."""
-        if self.times is not None:
-            return np.frombuffer(self.times)[frames]
-        return frames / (float(self.fps) or np.nan)
-
-    def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
-        """(width, height) of the frames that the spec crops."""
-        width = self.width
-        if spec.square_pixels:
-            width = max(1, round(width * self.aspect))
-        return (self.height, width) if spec.rotate and self.turns % 2 else (width, self.height)

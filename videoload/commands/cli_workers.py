@@ -71,6 +71,24 @@ KeptGb = Annotated[
         show_default="a fifth of the disk stays free",
     ),
 ]
+FrameStoreFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder on this host that keeps scaled frames, so that no frame is decoded twice. All "
+        "trainings of the host may share it.",
+        show_default="each epoch decodes them again",
+    ),
+]
+FrameStoreGb = Annotated[
+    float | None,
+    typer.Option(
+        metavar="GB",
+        min=0,
+        help="Limit of --frame-store.",
+        show_default="a fifth of the disk stays free",
+    ),
+]
 
 
 def worker(
@@ -90,6 +108,8 @@ def worker(
     cache: CacheFolder = None,
     keep: Kept = None,
     keep_gb: KeptGb = None,
+    frame_store: FrameStoreFolder = None,
+    frame_store_gb: FrameStoreGb = None,
     without: Annotated[
         list[str] | None,
         typer.Option(
@@ -121,7 +141,7 @@ def worker(
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
     from videoload.processes.supervisor import keep_running
-    from videoload.storage.keep import Keep
+    from videoload.storage.keep import Folders
     from videoload.storage.roots import check_extra, is_url
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
@@ -144,8 +164,7 @@ def worker(
         keys=None if keys is None else os.path.realpath(keys),
         insecure=insecure,
         transforms=allow or [],
-        cache=cache_folder(cache),
-        keep=Keep.of(keep, keep_gb),
+        folders=Folders.of(cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb),
     )
     switch_off(*(without or []))
     count = processes or cores()
@@ -175,6 +194,8 @@ def ray(
     cache: CacheFolder = None,
     keep: Kept = None,
     keep_gb: KeptGb = None,
+    frame_store: FrameStoreFolder = None,
+    frame_store_gb: FrameStoreGb = None,
     allow: Allow = None,
     verbose: Verbose = 0,
 ) -> None:
@@ -185,7 +206,7 @@ def ray(
     """
     from videoload.index.cache_folder import cache_folder
     from videoload.processes.ray_fleet import Fleet, connected
-    from videoload.storage.keep import Keep
+    from videoload.storage.keep import Folders
     from videoload.storage.roots import is_url
     from videoload.transport.private_messages import WorkerSettings
     from videoload.transport.sockets import check_dial
@@ -202,8 +223,9 @@ def ray(
         keys=None if keys is None else str(keys),
         insecure=insecure,
         transforms=allow or [],
-        cache=cache_folder(cache),
-        keep=Keep.of(keep, keep_gb, elsewhere=True),
+        folders=Folders.of(
+            cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb, elsewhere=True
+        ),
     )
     fleet = Fleet(connected(cluster), settings)
     stopped_by: list[int] = []

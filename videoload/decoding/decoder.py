@@ -9,24 +9,27 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
-from videoload.clips.clip_params import ClipParams, clip_params
+from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.decoding.chains import Chains
+from videoload.decoding.frame_keeper import FormatChangedError, FrameKeeper
 from videoload.decoding.frames import StaleIndexError, read_frames
-from videoload.decoding.functions import Function, Functions, apply
+from videoload.decoding.functions import Functions, apply
 from videoload.decoding.items import PreparedItems, checked_name, load_items
-from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
+from videoload.decoding.prepared import Drawn, KeptClips, Prepared, PreparedClips, Request, draw
+from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
 from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.containers import SOFTWARE, OpenFiles, UnreadableError, Video
@@ -34,7 +37,7 @@ from videoload.index.index import Tick, VideoIndex, find_index, open_video
 from videoload.index.index_cache import IndexCache
 from videoload.index.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
-from videoload.storage.keep import Keep
+from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
 
 if TYPE_CHECKING:
@@ -44,46 +47,6 @@ _log = logging.getLogger(__name__)
 
 _LONG_S = 1.0  # of decoding for an index: worth a warning
 _MOST_EXPECTED = 1000  # clips: more than all leases of a worker have
-
-
-class Request(NamedTuple):
-    """Clip number ``clip`` of the segment [start, end) of a video, and of several crops of it that
-    number ``crop``, its parameters from ``seed``."""
-
-    seed: int
-    clip: int = 0
-    start: int = 0
-    end: int | None = None
-    crop: int = 0
-
-
-class PreparedClips(NamedTuple):
-    """What is to be done at one video: the arguments of `Decoder.decode`, and what follows."""
-
-    path: str
-    spec: ClipSpec
-    requests: Sequence[Request]
-    out: Buffer
-    transform: Function | None
-    file: VideoFile
-    opened: Video | None  # by now, to find out what is in it
-    known: VideoIndex
-    clips: Buffer  # all views: in ``out``, or where the transform will find them
-    params: list[ClipParams]
-    # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
-    places: dict[int, list[tuple[Scaler, Buffer]]]
-
-    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """When a player shows these frames, in seconds; NaN if the file does not say."""
-        return self.known.info.times_of(frames)
-
-
-class _Drawn(NamedTuple):
-    """What was drawn for clips of a video, ``by`` this spec, ``of`` this index."""
-
-    by: ClipSpec
-    of: VideoIndex
-    params: list[ClipParams]
 
 
 class Decoder:
@@ -97,18 +60,20 @@ class Decoder:
         root: str | os.PathLike[str],
         *,
         transforms: Collection[str] | None = None,
-        cache: str | None = None,
-        keep: Keep | None = None,
+        folders: Folders = NO_FOLDERS,
     ) -> None:
-        """``transforms``: the modules whose functions a spec may name; None: any. ``cache``: the
-        folder of an `IndexCache`. ``keep``: where files from below a URL are kept."""
+        """``transforms``: the modules whose functions a spec may name; None: any. ``folders``:
+        where to keep what serves again."""
         native.silence_ffmpeg()
-        self._storage = open_storage(root, keep)
-        self._indexes = IndexCache(cache, self._storage.root, SOFTWARE)
+        self._storage = open_storage(root, folders.keep)
+        self._indexes = IndexCache(folders.cache, self._storage.root, SOFTWARE)
         self._functions = Functions(transforms)
         self._files = OpenFiles()
         self._chains = Chains()
-        self._expected: dict[tuple[str | Request, ...], _Drawn] = {}
+        self._keeper = None
+        if folders.frame_store is not None:
+            self._keeper = FrameKeeper(folders.frame_store, self._storage.root, self._chains)
+        self._expected: dict[tuple[str | Request, ...], Drawn] = {}
         self.watch = Stopwatch()  # where the time goes, since it was started
 
     def decode(
@@ -135,7 +100,7 @@ class Decoder:
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick = lambda: None,
-    ) -> PreparedClips | PreparedItems:
+    ) -> Prepared:
         """What `decode` does before it reads a frame. Done for several videos in a row, it takes a
         fifth of what it takes between two of them, when a decoder has filled the caches.
 
@@ -150,33 +115,56 @@ class Decoder:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
 
     def _prepare(
-        self, path: str, spec: ClipSpec, requests: Sequence[Request], out: Buffer, tick: Tick
-    ) -> PreparedClips:
-        name = spec.transform
+        self,
+        path: str,
+        spec: ClipSpec,
+        requests: Sequence[Request],
+        out: Buffer,
+        tick: Tick,
+    ) -> PreparedClips | KeptClips:
+        name, keeper, keeping, kept = spec.transform, self._keeper, None, None
         transform = None if name is None else self._functions.find("transform", name)
         with self.watch.phase("open"):
             file = self._storage.resolve(path)
+        shape = (len(requests) * spec.views, *spec.decoded_shape)
+        clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
+        if keeper is not None and (kept := keeper.find(path, file, spec)) is not None:
+            params = draw(spec, kept.info, requests)
+            keeping = keeper.keeping(path, file, spec, kept.info, params, kept)
+            if keeping is not None and not keeping.missing:
+                return KeptClips(
+                    path, spec, requests, out, transform, keeping, kept.info, clips, params
+                )
         index, opened = self._index(path, file, tick)
         params = self._drawn(path, spec, index, requests)
-        shape = (len(params), *spec.decoded_shape)
-        clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
+        if keeper is not None and (kept is None or kept.info != index.info):
+            keeping = keeper.keeping(path, file, spec, index.info, params, None)
         places: dict[int, list[tuple[Scaler, Buffer]]] = {}
-        for drawn, clip in zip(params, clips, strict=True):
-            scaler = Scaler(spec, index.info, drawn, self._chains)
-            for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
-                places.setdefault(ordinal, []).append((scaler, place))
-        file.want_frames(partial(index.byte_ranges, places), opening=index.avi is None)
+        wanted: Iterable[int] = places
+        if keeping is not None:
+            wanted = [*keeping.missing, *keeping.also(index)]
+        else:
+            for drawn, clip in zip(params, clips, strict=True):
+                scaler = Scaler(spec, index.info, drawn, self._chains)
+                for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
+                    places.setdefault(ordinal, []).append((scaler, place))
+        file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
         return PreparedClips(
-            path, spec, requests, out, transform, file, opened, index, clips, params, places
-        )
+            path, spec, requests, out, transform, file, opened, index, clips, params, places,
+            keeping,
+        )  # fmt: skip
 
     def decode_prepared(
-        self, prepared: PreparedClips | PreparedItems, tick: Tick = lambda: None
+        self, prepared: Prepared, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
         """Do what was prepared; returns and raises what `decode` does."""
         if isinstance(prepared, PreparedItems):
             with self.watch.phase("transform"):
                 return load_items(prepared, tick)
+        if isinstance(prepared, KeptClips):
+            with self.watch.phase("scale"):
+                prepared.keeping.show(prepared.clips)
+            return self._finish(prepared)
         path, file = prepared.path, prepared.file
         decode = partial(self._decode, prepared, tick)
         anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
@@ -184,21 +172,33 @@ class Decoder:
 
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
         path, spec, places = prepared.path, prepared.spec, prepared.places
-        clock, scaling_s = self.watch.clock, 0.0
+        clock, scaling_s, keeping = self.watch.clock, 0.0, prepared.keeping
 
         def write(ordinal: int, frame: VideoFrame) -> None:
             nonlocal scaling_s
             began = clock()
-            source = SourceFrame(frame)
-            for scaler, place in places[ordinal]:
-                scaler.write(source, place)
+            if keeping is not None:
+                keeping.take(ordinal, frame)
+            else:
+                source = SourceFrame(frame)
+                for scaler, place in places[ordinal]:
+                    scaler.write(source, place)
             scaling_s += clock() - began
 
         try:
             opened = prepared.opened or self._files.take(prepared.file)
             opened = opened or self._open(prepared.file, prepared.known)
-            if read_frames(opened, prepared.known, sorted(places), write, tick):
+            wanted, also = sorted(places), []
+            if keeping is not None:
+                wanted, also = keeping.missing, keeping.also(prepared.known)
+            if read_frames(opened, prepared.known, wanted, write, tick, also):
                 self._files.put(opened)
+                if keeping is not None:
+                    keeping.commit()
+            if keeping is not None:
+                keeping.show(prepared.clips)
+        except FormatChangedError:
+            return self._decode(prepared._replace(keeping=None, opened=None), tick)
         except UnreadableError as error:
             raise OneClipError(path, str(error)) from None
         except StaleIndexError:
@@ -207,6 +207,11 @@ class Decoder:
             raise VideoError(path, "gives other frames each time it is read") from None
         finally:
             self.watch.move(scaling_s, "scale")
+        return self._finish(prepared)
+
+    def _finish(self, prepared: PreparedClips | KeptClips) -> npt.NDArray[np.int64]:
+        """Transform the clips; returns the ordinals of their frames."""
+        path, spec = prepared.path, prepared.spec
         if prepared.transform is not None:
             rows = prepared.out.reshape(len(prepared.requests), -1)
             made = spec.arrays(rows).reshape(len(prepared.params), *spec.clip_shape)
@@ -236,10 +241,10 @@ class Decoder:
             index = None if file is None else self._indexes.get(path, file)
             if file is None or index is None:
                 return
-            params = _params(spec, index, requests)
+            params = draw(spec, index.info, requests)
             if len(self._expected) >= _MOST_EXPECTED:  # of leases that were handed back
                 self._expected.clear()
-            self._expected[path, *requests] = _Drawn(spec, index, params)
+            self._expected[path, *requests] = Drawn(spec, index, params)
             frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
             file.want_frames(partial(index.byte_ranges, frames), opening=index.avi is None)
 
@@ -316,7 +321,7 @@ class Decoder:
         expected = self._expected.pop((path, *requests), None)
         if expected is not None and expected.by is spec and expected.of is index:
             return expected.params
-        return _params(spec, index, requests)
+        return draw(spec, index.info, requests)
 
     def _index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
         """The index of a file, and the file if it had to be opened for it."""
@@ -360,15 +365,6 @@ class Decoder:
         )  # fmt: skip
         self._indexes.remember(path, file, index)
         return index
-
-
-def _params(spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]) -> list[ClipParams]:
-    """What is drawn for each view of each clip. Raises UnfitError."""
-    return [
-        clip_params(spec, index.info, *request, view=view)
-        for request in requests
-        for view in range(spec.views)
-    ]
 
 
 def _named(spec: Spec) -> tuple[str, str] | None:

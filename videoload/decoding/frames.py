@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
@@ -57,15 +57,23 @@ class _ComplaintError(Exception):
     """Something is not as index and strict decoder would have it."""
 
 
-def read_frames(opened: Video, index: VideoIndex, wanted: list[int], use: Use, tick: Tick) -> bool:
+def read_frames(
+    opened: Video,
+    index: VideoIndex,
+    wanted: list[int],
+    use: Use,
+    tick: Tick,
+    also: Collection[int] = (),
+) -> bool:
     """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file;
     once more with all of them where the first pass met with a complaint. Returns whether none was
-    met, so that ``opened`` may be used again.
+    met, so that ``opened`` may be used again. ``also``: further frames, used only if
+    there is no complaint.
 
     Raises UnreadableError if no frame comes out, StaleIndexError if it is not the file indexed.
     """
     try:
-        _read_strictly(opened, index, deque(wanted), use, tick)
+        _read_strictly(opened, index, deque(sorted({*wanted, *also})), use, tick)
     except (_ComplaintError, *REFUSALS):
         opened.close()
         read_canonically(opened.file, index, wanted, use, tick)

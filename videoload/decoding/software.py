@@ -19,8 +19,10 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, Pixels, VideoInfo
-from videoload.decoding.scaling import Chains, Scaler, SourceFrame
+from videoload.clips.clip_spec import ClipSpec, Pixels
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.chains import Chains
+from videoload.decoding.scaling import Scaler, SourceFrame
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)

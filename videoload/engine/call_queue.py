@@ -48,6 +48,7 @@ class CallQueue:
             self._calls.clear()  # The queue is closed. Calls would only hold memory.
 
     def __len__(self) -> int:
+        """The number of calls that wait."""
         return len(self._calls)
 
     def clear_wake(self) -> None:

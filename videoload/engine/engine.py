@@ -56,7 +56,7 @@ from videoload.stats.meter import Meter
 from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
-from videoload.storage.keep import Keep
+from videoload.storage.keep import Folders
 from videoload.transport.messages import (
     Bye,
     Compared,
@@ -107,8 +107,7 @@ class Engine:
         insecure: bool,
         any_software: bool,
         stall_s: float,
-        cache: str | None,
-        keep: Keep | None = None,
+        folders: Folders,
         auto: bool = False,
         receivers: int = 0,
     ) -> None:
@@ -116,7 +115,7 @@ class Engine:
         self._children = workers
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = any_software
-        self._cache, self._keep = cache, keep
+        self._folders = folders
         self._receiver_processes = receivers if SHARED else 0
         self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
@@ -193,6 +192,7 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
+        """Whether this engine has ended, or is about to end."""
         return self._stopping or self._error is not None
 
     def check(self) -> None:
@@ -281,8 +281,7 @@ class Engine:
                 [self._listener.open_private(context, self._supervisor.pids)],
                 token=self._token,
                 transforms=None,
-                cache=self._cache,
-                keep=self._keep,
+                folders=self._folders,
             )
             self._supervisor.start(self._children, settings)
         return endpoints
@@ -433,7 +432,7 @@ class Engine:
         place = stream.place(grant.slot, grant.first) if worker.is_child else None
         if place is None or not SHARED:
             frames_bytes = 18 * (math.prod(stream.spec.frames_shape) + 1)  # in a message, at most
-            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
+            answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:

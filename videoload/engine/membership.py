@@ -81,6 +81,7 @@ class Membership:
     # Workers come
 
     def admit(self, peer: Peer, hello: Hello, now: float) -> None:
+        """A worker said HELLO."""
         if peer.router is self.listener.private:
             decision = self.admission.child(peer, hello, self.supervisor.pids())
         else:
@@ -93,7 +94,7 @@ class Membership:
             return
         for other in decision.replaces:
             self.gone(other, died=False)
-            if not decision.worker.is_child:  # it was cut off: its connection is to blame
+            if decision.returned:
                 self.table.worker_returned(other)
         worker = decision.worker
         if worker.is_child:
@@ -148,6 +149,7 @@ class Membership:
         self.gone(peer, died=False)
 
     def child_ended(self, pid: int, *, at_work: int | None) -> None:
+        """The process of a local worker was reaped."""
         for peer, worker in list(self._workers.items()):
             if worker.is_child and worker.pid == pid:
                 self.gone(peer, died=True, at_work=at_work)

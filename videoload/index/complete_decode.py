@@ -20,7 +20,7 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import host
-from videoload.clips.clip_spec import VideoInfo
+from videoload.clips.video_info import VideoInfo
 from videoload.index.containers import (
     REFUSALS,
     OpenedVideo,

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import struct
-from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -31,7 +30,7 @@ from av.video.plane import VideoPlane
 
 from videoload.bitstreams.avi_header import MAX_STRETCHED
 from videoload.bitstreams.pictures import KeyFrame
-from videoload.clips.clip_spec import VideoInfo
+from videoload.clips.video_info import VideoInfo
 from videoload.index.avi_video import AviVideo
 from videoload.index.containers import OpenedVideo, Video, decode_all
 from videoload.index.packets import PacketTable, PlainAvi, read_packets, read_plain_avi
@@ -43,7 +42,7 @@ from videoload.storage.spans import Range
 Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
 
-_HEADER = struct.Struct("<QQQIIIIIQQ")
+_HEADER = struct.Struct("<QQ")
 _TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
 _SQUARE = Fraction(1)
 _SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few packets of sound
@@ -143,35 +142,24 @@ class VideoIndex:
         """An index that a complete decode made, to be kept. Raises ValueError for another."""
         if self.sums is None:
             raise ValueError("a proven index is made again, not kept")
-        info = self.info
-        header = _HEADER.pack(
-            info.frames, info.fps.numerator, info.fps.denominator, info.width, info.height,
-            info.turns | info.mirrored << 2, info.aspect.numerator, info.aspect.denominator,
-            len(self.keyframes), len(info.times or ()),
-        )  # fmt: skip
-        sums, times = self.sums.astype(np.uint32).tobytes(), array("d", info.times or ()).tobytes()
-        return header + self.keyframes.tobytes() + sums + times
+        info = self.info.to_bytes()
+        head = _HEADER.pack(len(info), len(self.keyframes))
+        return head + info + self.keyframes.tobytes() + self.sums.astype(np.uint32).tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoIndex:
         """Raises ValueError for what `to_bytes` cannot have made."""
         try:
-            (
-                frames, rate, scale, width, height, turns, across, down, count, timed
-            ) = _HEADER.unpack_from(data)  # fmt: skip
+            length, count = _HEADER.unpack_from(data)
         except struct.error as error:
             raise ValueError(f"not an index: {error}") from None
-        ends = _HEADER.size + 32 * count
-        sound = frames and scale and width and height and across and down and turns < 8
-        if not sound or timed not in (0, frames) or len(data) != ends + 4 * frames + 8 * timed:
+        info = VideoInfo.from_bytes(data[_HEADER.size : _HEADER.size + length])
+        starts = _HEADER.size + length
+        ends = starts + 32 * count
+        if len(data) != ends + 4 * info.frames:
             raise ValueError("not an index: its lengths do not add up")
-        keyframes = np.frombuffer(data, np.int64, 4 * count, _HEADER.size).reshape(count, 4)
-        sums = np.frombuffer(data, np.uint32, frames, ends).astype(np.int64)
-        aspect = Fraction(across, down)
-        times = array("d", data[ends + 4 * frames :]) if timed else None
-        info = VideoInfo(
-            frames, Fraction(rate, scale), width, height, turns & 3, aspect, turns > 3, times
-        )
+        keyframes = np.frombuffer(data, np.int64, 4 * count, starts).reshape(count, 4)
+        sums = np.frombuffer(data, np.uint32, info.frames, ends).astype(np.int64)
         return cls(info, keyframes, sums=sums)
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from videoload import native
 from videoload.errors import StorageError, VideoError, WorkerError
 from videoload.processes.child import ChildProcess, end_all, inherited
+from videoload.storage.keep import Folders
 
 if TYPE_CHECKING:
     from videoload.decoding.decoder import Decoder
@@ -110,7 +111,7 @@ def serve(pipe: Connection) -> None:
 
     with suppress(EOFError, OSError):
         root, cache, complete = json.loads(pipe.recv_bytes())
-        decoder, look = Decoder(root, cache=cache), _facts if complete else _size
+        decoder, look = Decoder(root, folders=Folders(cache=cache)), _facts if complete else _size
         while True:
             path = json.loads(pipe.recv_bytes())
             say(None)

@@ -1,10 +1,8 @@
-"""Where workers keep the files of a bucket."""
+"""Where workers keep what serves them again: folders on their host."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import EACCES, EPERM
 from pathlib import Path
@@ -28,49 +26,85 @@ class Keep:
         max_gb: float | None,
         *,
         elsewhere: bool = False,
+        name: str = "keep",
     ) -> Keep | None:
-        """The checked arguments of a caller; None if nothing is kept. The folder is made, unless it
-        is on hosts ``elsewhere``. Raises SpecError."""
+        """The checked arguments of a caller, called ``name`` and ``name``_gb; None if nothing is
+        kept. The folder is made, unless it is on hosts ``elsewhere``. Raises SpecError."""
         if folder is None:
             if max_gb is not None:
-                raise SpecError("keep_gb limits the folder of keep=, which is not given")
+                raise SpecError(f"{name}_gb limits the folder of {name}=, which is not given")
             return None
-        max_bytes = None if max_gb is None else int(1e9 * real("keep_gb", max_gb, 0.0))
-        path = _checked(folder)
+        max_bytes = None if max_gb is None else int(1e9 * real(f"{name}_gb", max_gb, 0.0))
+        path = _checked(folder, name)
         if not elsewhere:
             try:
-                with own_folder(path):
-                    if not os.access(path, os.W_OK | os.X_OK):
-                        raise PermissionError(EACCES, os.strerror(EACCES))
+                os.close(open_own_folder(path))
+                if not os.access(path, os.W_OK | os.X_OK):
+                    raise PermissionError(EACCES, os.strerror(EACCES))
             except OSError as error:
-                raise SpecError(f"no files can be kept in {path}: {error.strerror}") from None
+                raise SpecError(
+                    f"{name}: nothing can be kept in {path}: {error.strerror}"
+                ) from None
         elif not path.is_absolute():
             raise SpecError(
-                f"keep is a folder on other hosts, so it must be absolute, got {folder!r}"
+                f"{name} is a folder on other hosts, so it must be absolute, got {folder!r}"
             )
         return cls(str(path.absolute()), max_bytes)
 
 
-def _checked(folder: object) -> Path:
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a worker; None: nothing is kept.
+
+    Attributes:
+        cache: For the indexes of videos that had to be decoded completely.
+        keep: For files from below a URL.
+        frame_store: For scaled frames.
+    """
+
+    cache: str | None = None
+    keep: Keep | None = None
+    frame_store: Keep | None = None
+
+    @classmethod
+    def of(
+        cls,
+        cache: str | None,
+        keep: str | os.PathLike[str] | None,
+        keep_gb: float | None,
+        frame_store: str | os.PathLike[str] | None,
+        frame_store_gb: float | None,
+        *,
+        elsewhere: bool = False,
+    ) -> Folders:
+        """The checked arguments of a caller, as `Keep.of` takes them."""
+        return cls(
+            cache,
+            Keep.of(keep, keep_gb, elsewhere=elsewhere),
+            Keep.of(frame_store, frame_store_gb, elsewhere=elsewhere, name="frame_store"),
+        )
+
+
+NO_FOLDERS = Folders()
+
+
+def _checked(folder: object, name: str) -> Path:
     try:
-        name = os.fspath(folder)  # type: ignore[call-overload]
-        if isinstance(name, str) and name and "\0" not in name and name.encode():
-            return Path(name)
+        path = os.fspath(folder)  # type: ignore[call-overload]
+        if isinstance(path, str) and path and "\0" not in path and path.encode():
+            return Path(path)
     except (TypeError, UnicodeEncodeError):
         pass
-    raise SpecError(f"keep must be a folder, got {folder!r}")
+    raise SpecError(f"{name} must be a folder, got {folder!r}")
 
 
-@contextmanager
-def own_folder(folder: Path) -> Iterator[int]:
-    """A descriptor of a folder of this user. If it is missing, it is made for this user alone: the
-    bucket may be private. Raises OSError, also if another user owns it, who could replace its
-    files."""
+def open_own_folder(folder: Path) -> int:
+    """A descriptor of a folder of this user. It is made if it is missing, for this user alone: the
+    bucket may be private. Raises OSError, also if it is somebody else's, who could replace what is
+    in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if os.fstat(descriptor).st_uid != os.geteuid():
-            raise PermissionError(EPERM, "it belongs to another user")
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(EPERM, "it belongs to another user")

@@ -34,7 +34,7 @@ from videoload.processes.native_size import native_size
 from videoload.stats import metrics
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
-from videoload.storage.keep import Keep
+from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
 from videoload.storage.roots import is_url
 from videoload.trainer.ranks import check_ranks
@@ -98,6 +98,13 @@ class Client:
             deleted at any time. None, the default: each epoch fetches the files again.
         keep_gb: Limit of ``keep`` in GB. Files beyond it are fetched in each epoch. None, the
             default: until only a fifth of the disk is free.
+        frame_store: Folder on a disk of this host, or in its memory (``/dev/shm/...``), where the
+            workers keep scaled frames, so that no frame is decoded twice. Pixels stay the same.
+            All trainings of a host may share it. Anybody may delete any of it at any time. None,
+            the default: frames are decoded in each epoch.
+        frame_store_gb: Limit of ``frame_store`` in GB, for all trainings together. Videos that find
+            no room are decoded in each epoch. None, the default: until only a fifth of the disk is
+            free.
         metrics_port: TCP port of ``/metrics`` for Prometheus and of the probe ``/healthz``; 0 takes
             a free one. It is on loopback; ``"0.0.0.0:9464"`` serves other hosts. It shows counts
             and host names, no paths. Needs the extra ``[metrics]``. None, the default: no port.
@@ -109,7 +116,8 @@ class Client:
 
     Raises:
         SpecError: ``workers`` is not a count, or 0 without ``listen``; ``keep_gb`` without
-            ``keep``; ``keep`` cannot be made or written to.
+            ``keep``, or ``frame_store_gb`` without ``frame_store``; a folder cannot be made or
+            written to.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
     """
@@ -127,6 +135,8 @@ class Client:
         cache: str | os.PathLike[str] | Literal[False] | None = None,
         keep: str | os.PathLike[str] | None = None,
         keep_gb: float | None = None,
+        frame_store: str | os.PathLike[str] | None = None,
+        frame_store_gb: float | None = None,
         metrics_port: int | str | None = None,
     ) -> None:
         if native.is_worker:
@@ -152,8 +162,7 @@ class Client:
             any_software=any_software,
             receivers=whole("receivers", receivers, 0, MAX_PROCESSES),
             stall_s=self._stall_s,
-            cache=self._cache,
-            keep=Keep.of(keep, keep_gb),
+            folders=Folders.of(self._cache, keep, keep_gb, frame_store, frame_store_gb),
             auto=auto,
         )
         self._open: list[weakref.ref[Readers]] = []

@@ -16,7 +16,7 @@ from videoload.engine.auto_workers import LOOK_S, AutoWorkers
 from videoload.errors import ClosedError, SpecError
 from videoload.index.cache_folder import cache_folder
 from videoload.processes.ray_fleet import Fleet, connected
-from videoload.storage.keep import Keep
+from videoload.storage.keep import Folders
 from videoload.storage.roots import is_url
 from videoload.trainer.client import Client
 from videoload.transport.private_messages import WorkerSettings
@@ -60,6 +60,9 @@ class RayWorkers:
             `Client`.
         keep: Folder on the nodes that keeps files from below a URL. None, the default: none.
         keep_gb: Limit of ``keep`` on each node, in GB. None, the default: as for `Client`.
+        frame_store: Folder on the nodes that keeps scaled frames. None, the default: none.
+        frame_store_gb: Limit of ``frame_store`` on each node, in GB. None, the default: as for
+            `Client`.
         most: Maximum number of workers with ``"auto"``. Default 64.
         cluster: Address of the cluster, if this process is not connected to one. None, the default:
             ``$RAY_ADDRESS``, or a cluster on this host.
@@ -85,6 +88,8 @@ class RayWorkers:
         cache: str | os.PathLike[str] | Literal[False] | None = None,
         keep: str | os.PathLike[str] | None = None,
         keep_gb: float | None = None,
+        frame_store: str | os.PathLike[str] | None = None,
+        frame_store_gb: float | None = None,
         most: int = 64,
         cluster: str | None = None,
         options: Mapping[str, Any] | None = None,
@@ -107,8 +112,9 @@ class RayWorkers:
             keys=None if keys is None else os.fspath(keys),
             insecure=insecure,
             transforms=list(allow),
-            cache=cache_folder(cache),
-            keep=Keep.of(keep, keep_gb, elsewhere=True),
+            folders=Folders.of(
+                cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb, elsewhere=True
+            ),
         )
         self._fleet = Fleet(ray, settings, options)
         self._stop = threading.Event()

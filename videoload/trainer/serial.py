@@ -6,6 +6,7 @@ It is short and obviously right. The batches of any stream must equal these byte
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from typing import Literal, Unpack, overload
 
@@ -14,12 +15,14 @@ import numpy as np
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.item_spec import Spec
-from videoload.decoding.decoder import Decoder, Request, ShortVideoError, native_size
+from videoload.decoding.decoder import Decoder, ShortVideoError, native_size
+from videoload.decoding.prepared import Request
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.options import StreamArguments, StreamOptions, stream_options
 from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
+from videoload.storage.keep import Folders, Keep
 from videoload.trainer.receipts import with_digest
 
 
@@ -32,6 +35,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[False] = False,
+    frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
 ) -> Iterator[Batch]: ...
 
@@ -45,6 +49,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: Literal[True],
+    frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
 ) -> Iterator[BatchWithInfo]: ...
 
@@ -58,6 +63,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: bool,
+    frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
 ) -> Iterator[Batch | BatchWithInfo]: ...
 
@@ -70,6 +76,7 @@ def decode_serially(
     start_step: int = 0,
     epochs: int = 1,
     info: bool = False,
+    frame_store: str | os.PathLike[str] | None = None,
     **arguments: Unpack[StreamArguments],
 ) -> Iterator[Batch | BatchWithInfo]:
     """The batches of a stream, decoded in this process: no workers, no sockets.
@@ -84,6 +91,7 @@ def decode_serially(
         start_step: First batch, counted over all epochs from 0. Default 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
         info: Say where each batch came from. Default False.
+        frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
         shuffle: As in `Client.stream`, like all that follow. Default False.
         seed: Of everything that is drawn. Default 0.
         shard: (rank, world): this trainer's share. Default (0, 1).
@@ -112,10 +120,13 @@ def decode_serially(
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
     clip = native_size(catalog, clip)
     check_shapes(catalog, clip)
-    return _batches(catalog, clip, plan, options, plan.steps(start_step, epochs), info)
+    folders = Folders(frame_store=Keep.of(frame_store, None, name="frame_store"))
+    decoder = Decoder(catalog.root or NO_FOLDER, folders=folders)
+    return _batches(decoder, catalog, clip, plan, options, plan.steps(start_step, epochs), info)
 
 
 def _batches(
+    decoder: Decoder,
     catalog: Catalog,
     clip: Spec,
     plan: Plan,
@@ -123,7 +134,6 @@ def _batches(
     steps: range,
     with_info: bool,
 ) -> Iterator[Batch | BatchWithInfo]:
-    decoder = Decoder(catalog.root or NO_FOLDER)
     quarantine = Quarantine(catalog, plan, options)
     for step in steps:
         planned = quarantine.kept(plan[step])

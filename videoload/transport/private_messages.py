@@ -22,7 +22,7 @@ from typing import Annotated
 
 import msgspec
 
-from videoload.storage.keep import Keep
+from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.transport.messages import Id, Place, decode, encode
 
 
@@ -39,8 +39,7 @@ class WorkerSettings(_Private, tag="settings"):
     keys: str | None = None
     insecure: bool = False
     transforms: list[str] | None = []  # modules whose functions a spec may name; None: any
-    cache: str | None = None  # the folder where indexes are kept; None: nowhere
-    keep: Keep | None = None  # where the files of a bucket are kept
+    folders: Folders = NO_FOLDERS  # where it keeps what serves it again
 
     def with_keys(self, folder: str | None) -> WorkerSettings:
         """The same settings with other keys."""

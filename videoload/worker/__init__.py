@@ -1,1 +1,1 @@
-"""What runs in a worker process: it receives leases, decodes and answers. Start at `worker`."""
+"""The decoding side: a process that decodes for trainers, and what keeps such processes running."""

@@ -16,8 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from videoload.clips.clip_params import ClipParams, clip_params
-from videoload.clips.clip_spec import ClipSpec, Crop, UnfitError, VideoInfo
+from videoload.clips.clip_spec import ClipSpec, Crop, UnfitError
 from videoload.clips.regions import scaled_size
+from videoload.clips.video_info import VideoInfo
 
 patient = settings(deadline=None, max_examples=150)
 

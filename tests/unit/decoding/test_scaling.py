@@ -10,39 +10,18 @@ import numpy.typing as npt
 import pytest
 from av.video.frame import VideoFrame
 
+from tests.support.frames import FORMATS, frame_of, picture
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec, Crop, Pixels, VideoInfo
+from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
 from videoload.clips.regions import scaled_size
-from videoload.decoding.scaling import Buffer, Chains, Scaler, SourceFrame
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.chains import Chains
+from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
 from videoload.index.containers import UnreadableError
 
-# What AVI files decode to.
-FORMATS = (
-    "yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuv410p", "yuv411p", "yuv420p10le",
-    "yuv422p10le", "yuva420p", "gray", "gray10le", "rgb24", "bgr24", "bgra", "bgr0", "gbrp",
-    "rgb555le", "rgb565le", "uyvy422", "yuyv422", "nv12",
-)  # fmt: skip
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
 INFO = VideoInfo(100, Fraction(25), 320, 240)
 SMALL = INFO._replace(width=96, height=64)
-
-
-def picture(width: int, height: int) -> Buffer:
-    """Waves in all colours, uint8 [height, width, 3]."""
-    y, x = np.mgrid[0:height, 0:width] * (200 / height)
-    waves = (np.sin(x / 9 + y / 23), np.cos(y / 11 - x / 31), np.sin((x + y) / 17))
-    pixels: Buffer = np.rint(128 + 90 * np.stack(waves, -1)).astype(np.uint8)
-    return pixels
-
-
-def frame_of(pixels: Buffer, name: str, matrix: int = 2, range_: int = 0) -> VideoFrame:
-    """A frame in the format ``name`` that says so of its matrix (AVCOL_SPC_*) and range."""
-    full = name.startswith("yuvj") or range_ == 2
-    frame = VideoFrame.from_ndarray(pixels, "rgb24").reformat(
-        format=name, dst_colorspace=1 if matrix == 1 else 5, dst_color_range=2 if full else 1
-    )
-    frame.colorspace, frame.color_range = matrix, range_
-    return frame
 
 
 def write(
@@ -218,7 +197,7 @@ def test_all_crops_of_a_clip_are_cut_out_of_the_same_pixels(crop: Crop, source: 
         Scaler(spec, INFO, params, Chains()).write(SourceFrame(frame), alone)
         assert np.array_equal(alone, out), "whichever others are asked for"
     [chain] = chains.values()
-    assert shown.scaled(chain) is shown.scaled(chain), "made once"
+    assert shown.through(chain) is shown.through(chain), "made once"
 
 
 def test_all_random_crops_share_a_chain() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from videoload.clips.clip_spec import VideoInfo
+from videoload.clips.video_info import VideoInfo
 from videoload.index.index import VideoIndex
 from videoload.index.index_cache import IndexCache
 from videoload.storage.files import LocalFile, VideoFile

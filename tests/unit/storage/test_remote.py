@@ -21,10 +21,11 @@ from tests.support.waiting import SECOND, wait_until
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.decoding.decoder import Decoder, Request, ShortVideoError
+from videoload.decoding.decoder import Decoder, ShortVideoError
+from videoload.decoding.prepared import Request
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching
-from videoload.storage.keep import Keep
+from videoload.storage.keep import Folders, Keep
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.opening import open_storage
 from videoload.storage.remote import RemoteStorage
@@ -145,14 +146,14 @@ def test_kept_files_give_what_the_folder_gives(
     """Kept files are not asked for again; another process or training asks for one byte of each,
     to see whether it has changed."""
     here, keep = Decoder(folder), keep_in(tmp_path / "disk")
-    first = Decoder(server.url, keep=keep)
+    first = Decoder(server.url, folders=Folders(keep=keep))
     good = same(here, first, folder)
     all_kept(first, good)
     server.requests.clear()
     assert same(here, first, folder) == good
     assert not {path for path, _ in server.requests} & set(good)
     first.begin()
-    for decoder in (first, Decoder(server.url, keep=keep)):
+    for decoder in (first, Decoder(server.url, folders=Folders(keep=keep))):
         server.requests.clear()
         for path in good:
             decoder.expect(path, SPEC, [Request(0)])
@@ -166,14 +167,14 @@ def test_another_training_finds_the_files_as_they_are_now(
 ) -> None:
     """Also a file that the training before had asked for ahead and never used."""
     path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
-    decoder = Decoder(server.url, keep=keep)
+    decoder = Decoder(server.url, folders=Folders(keep=keep))
     decoder.expect(path, SPEC, [Request(0)])
     wait_until(lambda: server.requests, 10 * SECOND)
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     decoder.begin()
     now = decoded(Decoder(folder), path, 0)
     assert decoded(decoder, path, 0) == now
-    assert decoded(Decoder(server.url, keep=keep), path, 0) == now
+    assert decoded(Decoder(server.url, folders=Folders(keep=keep)), path, 0) == now
 
 
 def test_two_buckets_of_one_name_can_share_a_folder(
@@ -191,7 +192,7 @@ def test_two_buckets_of_one_name_can_share_a_folder(
     ):
         for server in (one, two):
             monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-            decoders.append(Decoder("s3://clips", keep=keep))
+            decoders.append(Decoder("s3://clips", folders=Folders(keep=keep)))
             known = decoded(Decoder(server.folder), path, 0)
             assert decoded(decoders[-1], path, 0) == known
             all_kept(decoders[-1], [path])
@@ -202,7 +203,7 @@ def test_files_of_a_server_without_versions_are_not_kept(
     server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "_tag", lambda meta: f" {meta['size']}")
-    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
     for seed in range(2):
         assert not isinstance(decoded(decoder, "jump/long.avi", seed), str)
     assert storage_of(decoder).resolve("jump/long.avi").fetches
@@ -212,9 +213,9 @@ def test_a_kept_video_that_is_too_short_is_not_fetched_again(
     server: ObjectServer, tmp_path: Path
 ) -> None:
     path, keep = "jump/one_frame.avi", keep_in(tmp_path / "disk")
-    decoder, long = Decoder(server.url, keep=keep), replace(SPEC, short="drop")
+    decoder, long = Decoder(server.url, folders=Folders(keep=keep)), replace(SPEC, short="drop")
     all_kept(decoder, [path])
-    for other in (decoder, Decoder(server.url, keep=keep)):
+    for other in (decoder, Decoder(server.url, folders=Folders(keep=keep))):
         server.requests.clear()
         with pytest.raises(ShortVideoError):
             other.decode(path, long, [Request(0)], np.zeros((1, *SPEC.shape), np.uint8))
@@ -227,7 +228,7 @@ def test_a_kept_file_that_is_deleted_while_the_storage_is_down_is_no_bad_video(
     """Also if another clip has noticed by then."""
     monkeypatch.setattr(fetching, "GIVE_UP_S", 0.2)
     path = "jump/long.avi"
-    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
     assert not isinstance(decoded(decoder, path, 1), str)
     all_kept(decoder, [path])
     out = np.zeros((1, *SPEC.shape), np.uint8)
@@ -247,7 +248,7 @@ def test_a_changed_file_and_a_deleted_kept_file_are_fetched_again(
     folder: Path, server: ObjectServer, tmp_path: Path
 ) -> None:
     path, here, disk = "jump/long.avi", Decoder(folder), tmp_path / "disk"
-    decoder = Decoder(server.url, keep=keep_in(disk))
+    decoder = Decoder(server.url, folders=Folders(keep=keep_in(disk)))
     known = decoded(here, path, 0)
     assert decoded(decoder, path, 0) == known
     all_kept(decoder, [path])
@@ -260,7 +261,7 @@ def test_a_changed_file_and_a_deleted_kept_file_are_fetched_again(
     shutil.copy(folder / "walk/gop12.avi", folder / path)
     assert decoded(decoder, path, 0) == known, "a training asks for the version only once"
     now = decoded(Decoder(folder), path, 0)
-    later = Decoder(server.url, keep=keep_in(disk))
+    later = Decoder(server.url, folders=Folders(keep=keep_in(disk)))
     assert decoded(later, path, 0) == now
     all_kept(later, [path])
     storage_of(decoder)._at_hand.clear()  # bytes in memory are still those of the old version
@@ -274,7 +275,7 @@ def test_a_kept_file_that_is_damaged_makes_no_bad_video(
     server: ObjectServer, tmp_path: Path
 ) -> None:
     path, keep = "jump/long.avi", keep_in(tmp_path / "disk")
-    decoder = Decoder(server.url, keep=keep)
+    decoder = Decoder(server.url, folders=Folders(keep=keep))
     known = decoded(decoder, path, 0)
     assert not isinstance(known, str)
     all_kept(decoder, [path])
@@ -283,7 +284,7 @@ def test_a_kept_file_that_is_damaged_makes_no_bad_video(
     told = kept.stat()
     kept.write_bytes(bytes(told.st_size))  # the disk has lost the bytes
     os.utime(kept, ns=(told.st_atime_ns, told.st_mtime_ns))
-    other = Decoder(server.url, keep=keep)
+    other = Decoder(server.url, folders=Folders(keep=keep))
     assert decoded(other, path, 0) == known
     all_kept(other, [path])
     assert kept.read_bytes() == (server.folder / path).read_bytes()
@@ -296,7 +297,7 @@ def test_the_rest_of_a_longer_file_is_fetched_later_to_be_kept(
     monkeypatch.setattr("videoload.storage.spans._PART_BYTES", 20_000)
     for module in ("remote", "content"):
         monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", 30_000)
-    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
     assert decoded(decoder, "jump/long.avi", 0) == decoded(
         Decoder(server.folder), "jump/long.avi", 0
     )
@@ -316,7 +317,7 @@ def test_a_file_that_waits_to_be_written_is_not_fetched_again(
     monkeypatch.setattr(
         KeptFiles, "_write", lambda *given: may_write.wait(10 * SECOND) and write(*given)
     )
-    decoder = Decoder(server.url, keep=keep_in(tmp_path / "disk"))
+    decoder = Decoder(server.url, folders=Folders(keep=keep_in(tmp_path / "disk")))
     storage = storage_of(decoder)
     disk = storage._disk
     assert disk is not None
@@ -376,7 +377,7 @@ def test_no_more_is_asked_for_ahead_than_the_memory_limit_allows(tmp_path: Path)
         for number in range(200):
             storage.expect(f"{number}.avi")
         assert storage.is_busy
-        assert len(storage._coming) == 64  # a megabyte each
+        assert 64 <= len(storage._coming) <= 65  # a megabyte each
         wait_until(lambda: len(server.requests) == 8, 10 * SECOND)
 
 
@@ -387,7 +388,7 @@ def test_nothing_more_is_fetched_for_a_folder_that_is_full(
     for module in ("remote", "content"):
         monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", 9000)
     keep = Keep.of(tmp_path / "disk", 1e-6)
-    decoder, plain = Decoder(server.url, keep=keep), Decoder(server.url)
+    decoder, plain = Decoder(server.url, folders=Folders(keep=keep)), Decoder(server.url)
     paths = [path for path in sorted(server.folder.glob("*/*.avi")) if path.parent.name != "bad"]
     names = [path.relative_to(server.folder).as_posix() for path in paths]
     storage = storage_of(decoder)

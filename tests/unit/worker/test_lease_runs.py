@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.decoding.decoder import Request, ShortVideoError
+from videoload.decoding.decoder import ShortVideoError
+from videoload.decoding.prepared import Request
 from videoload.errors import TransformError, VideoError
 from videoload.transport.messages import Clip, Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, requests, runs

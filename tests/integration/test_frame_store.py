@@ -1,0 +1,291 @@
+"""With a frame store, in whatever state, a stream has the bytes that it has without."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.digests import digest, digests
+from tests.support.thorough import either
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
+from videoload import Catalog, Client, ClipSpec, decode_serially
+from videoload.decoding import decoder as decoder_module
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import KeptClips, Request
+from videoload.errors import VideoError
+from videoload.storage.keep import Folders, Keep
+
+CLIP = ClipSpec(
+    frames=4, stride=2, resize=48, size=(40, 40), crop="random", sampling="random", flip=True
+)
+EPOCHS = 8
+SPECS: dict[str, dict[str, Any]] = {
+    "random crops": {},
+    "center crops": {"crop": "center"},
+    "resized crops": {"crop": "resized"},
+    "three crops": {"crop": "three", "flip": False},
+    "regions that are scaled once": {"crop": "resized", "resize": None},
+    "native size": {"resize": None, "size": (32, 32)},
+    "gray": {"pixels": "gray"},
+    "yuv420p": {"pixels": "yuv420p"},
+    "views": {"views": 2},
+    "segments of a video": {"span": "video"},
+    "center windows": {"sampling": "center"},
+    "uniform windows": {"sampling": "uniform", "clips_per_video": 3},
+}
+
+
+def spec(**changes: Any) -> ClipSpec:
+    return ClipSpec(**{**{name: getattr(CLIP, name) for name in (
+        "frames", "stride", "resize", "size", "crop", "sampling", "flip",
+    )}, **changes})  # fmt: skip
+
+
+def stream_of(
+    catalog: Catalog, clip: ClipSpec, folder: Path | None, epochs: int = EPOCHS
+) -> list[str]:
+    options: dict[str, Any] = {} if folder is None else {"frame_store": folder}
+    return digests(
+        decode_serially(catalog, clip, 4, shuffle=True, seed=3, epochs=epochs, **options)
+    )
+
+
+def filled(videos: Videos, folder: Path) -> list[str]:
+    """Fill a store; returns the digests of the batches, as they are without it."""
+    expected = stream_of(videos.catalog, CLIP, None)
+    assert stream_of(videos.catalog, CLIP, folder) == expected
+    return expected
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*/[0-9a-f][0-9a-f]/*"))
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_kind_of_clip_has_the_same_bytes(videos: Videos, tmp_path: Path, name: str) -> None:
+    clip = spec(**({"stride": 1} if name == "segments of a video" else {}) | SPECS[name])
+    expected = stream_of(videos.catalog, clip, None, 4)
+    assert stream_of(videos.catalog, clip, tmp_path / "frames", 4) == expected
+    assert stream_of(videos.catalog, clip, tmp_path / "frames", 4) == expected
+
+
+def test_a_clip_whose_frames_are_kept_decodes_nothing(
+    videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    out, again = np.empty((1, *CLIP.shape), np.uint8), np.empty((1, *CLIP.shape), np.uint8)
+    path = "walk/b_frames.avi"
+    frames = first.decode(path, CLIP, [Request(7)], out)
+
+    def read_frames(*arguments: object) -> None:
+        raise AssertionError("a frame is decoded")
+
+    monkeypatch.setattr(decoder_module, "read_frames", read_frames)
+    monkeypatch.setattr(decoder_module, "find_index", read_frames)
+    other = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    prepared = other.prepare(path, CLIP, [Request(7)], again)
+    assert isinstance(prepared, KeptClips)
+    assert np.array_equal(other.decode_prepared(prepared), frames)
+    assert np.array_equal(out, again)
+
+
+def test_in_the_end_all_clips_come_from_the_store(videos: Videos, tmp_path: Path) -> None:
+    decoder = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
+    draw, kept = random.Random(0), 0
+    for turn in range(60):
+        for video in videos.catalog:
+            out = np.empty((1, *CLIP.shape), np.uint8)
+            prepared = decoder.prepare(video.path, CLIP, [Request(draw.getrandbits(60))], out)
+            decoder.decode_prepared(prepared)
+            kept += turn >= 50 and isinstance(prepared, KeptClips)
+    assert kept > 0.9 * 10 * len(videos.catalog)
+
+
+def test_workers_share_a_store_with_the_serial_stream(videos: Videos, tmp_path: Path) -> None:
+    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True, seed=3, epochs=3))
+    with Client(workers=2, frame_store=tmp_path, frame_store_gb=1) as client:
+        stream = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
+        for _ in range(2):
+            assert digest(stream.batches(epochs=3)) == expected
+    assert (
+        digest(
+            decode_serially(
+                videos.catalog, CLIP, 4, shuffle=True, seed=3, epochs=3, frame_store=tmp_path
+            )
+        )
+        == expected
+    )
+    assert files_of(tmp_path)
+
+
+@pytest.mark.parametrize("gb", [0, 2e-4, 1e-3])
+def test_a_store_that_is_too_small_changes_nothing_and_keeps_its_limit(
+    videos: Videos, tmp_path: Path, gb: float
+) -> None:
+    expected = digest(decode_serially(videos.catalog, CLIP, 4, shuffle=True, seed=3, epochs=3))
+    with Client(workers=2, frame_store=tmp_path, frame_store_gb=gb) as client:
+        stream = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
+        assert digest(stream.batches(epochs=3)) == expected
+    used = sum(512 * file.stat().st_blocks for file in files_of(tmp_path))
+    assert used <= 1e9 * gb + 8192 * len(files_of(tmp_path))
+
+
+def test_damage_in_the_store_is_decoded_again(videos: Videos, tmp_path: Path) -> None:
+    expected, draw = filled(videos, tmp_path), random.Random(1)
+    for turn in range(either(4, 40)):
+        for file in files_of(tmp_path):
+            content = bytearray(file.read_bytes())
+            match turn % 4:
+                case 0:
+                    for _ in range(20):
+                        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+                case 1:
+                    del content[draw.randrange(len(content)) :]
+                case 2:
+                    at = draw.randrange(len(content))
+                    content[at : at + 100_000] = bytes(len(content[at : at + 100_000]))
+                case 3:
+                    content[: draw.randrange(200)] = b""
+            file.write_bytes(content)
+        assert stream_of(videos.catalog, CLIP, tmp_path) == expected
+
+
+def test_a_store_may_be_deleted_while_it_is_read(videos: Videos, tmp_path: Path) -> None:
+    expected, ended = filled(videos, tmp_path), threading.Event()
+
+    def delete() -> None:
+        while not ended.wait(0.01):
+            for file in files_of(tmp_path)[::3]:
+                file.unlink(missing_ok=True)
+            if random.random() < 0.1:
+                shutil.rmtree(tmp_path, ignore_errors=True)
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    try:
+        assert stream_of(videos.catalog, CLIP, tmp_path) == expected
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_video_that_changes_is_decoded_anew(videos: Videos, tmp_path: Path) -> None:
+    root = tmp_path / "videos"
+    shutil.copytree(videos.root, root)
+    folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
+    before, after = np.empty((1, *CLIP.shape), np.uint8), np.empty((1, *CLIP.shape), np.uint8)
+    Decoder(root, folders=folders).decode("walk/b_frames.avi", CLIP, [Request(7)], before)
+    shutil.copyfile(root / "jump/long.avi", root / "walk/b_frames.avi")
+    Decoder(root, folders=folders).decode("walk/b_frames.avi", CLIP, [Request(7)], after)
+    expected = np.empty_like(after)
+    Decoder(root).decode("walk/b_frames.avi", CLIP, [Request(7)], expected)
+    assert np.array_equal(after, expected)
+    assert not np.array_equal(after, before)
+
+
+def test_damaged_videos_keep_the_pixels_that_they_have_without_a_store(
+    videos: Videos, tmp_path: Path
+) -> None:
+    folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
+    draw, compared = random.Random(2), 0
+    for number, content in enumerate(damaged(videos.root / "walk/b_frames.avi", either(12, 200))):
+        (tmp_path / f"{number}.avi").write_bytes(content)
+        plain, keeping = Decoder(tmp_path), Decoder(tmp_path, folders=folders)
+        for _ in range(6):
+            request = [Request(draw.getrandbits(60))]
+            one, other = (decoded(each, f"{number}.avi", request) for each in (plain, keeping))
+            assert (one is None) == (other is None)
+            if one is not None and other is not None:
+                assert np.array_equal(one, other)
+                compared += 1
+    assert compared > 20
+
+
+def damaged(path: Path, count: int) -> Iterator[bytes]:
+    sound, draw = path.read_bytes(), random.Random(3)
+    for _ in range(count):
+        content = bytearray(sound)
+        for _ in range(draw.randrange(1, 12)):
+            content[draw.randrange(2000, len(content))] ^= 1 << draw.randrange(8)
+        yield bytes(content)
+
+
+def decoded(decoder: Decoder, path: str, requests: list[Request]) -> np.ndarray | None:
+    out = np.empty((1, *CLIP.shape), np.uint8)
+    try:
+        decoder.decode(path, CLIP, requests, out)
+    except VideoError:
+        return None
+    return out
+
+
+FILL = """
+import sys
+from videoload import Catalog, ClipSpec, decode_serially
+clip = ClipSpec(frames=4, stride=2, resize=48, size=(40, 40), crop="random", sampling="random")
+print("begins", flush=True)
+for _ in decode_serially(
+    Catalog.from_folder(sys.argv[1]), clip, 4, shuffle=True, seed=int(sys.argv[3]), epochs=10**6,
+    frame_store=sys.argv[2],
+):
+    pass
+"""
+
+
+def test_what_a_killed_process_has_half_written_was_never_there(
+    videos: Videos, tmp_path: Path
+) -> None:
+    draw = random.Random(4)
+    for kill in range(either(6, 200)):
+        filling = subprocess.Popen(
+            [sys.executable, "-c", FILL, str(videos.root), str(tmp_path), str(kill)],
+            stdout=subprocess.PIPE,
+        )
+        assert filling.stdout is not None
+        filling.stdout.readline()
+        with pytest.raises(subprocess.TimeoutExpired):
+            filling.wait(draw.uniform(0.05, 0.3) * SECOND)
+        filling.send_signal(signal.SIGKILL)
+        filling.communicate()
+    expected = stream_of(videos.catalog, CLIP, None)
+    assert stream_of(videos.catalog, CLIP, tmp_path) == expected
+    assert not list(tmp_path.glob("*/*/*.????????")), "nothing is left of what was being made"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+def test_a_disk_that_is_full_is_said_once_and_changes_nothing(
+    videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(disk)], check=False
+    )
+    if mounted.returncode:
+        pytest.skip("this sandbox mounts no disk")
+    try:
+        folders = Folders(frame_store=Keep(str(disk), 10**9))
+        decoder, plain = Decoder(videos.root, folders=folders), Decoder(videos.root)
+        draw = random.Random(5)
+        for video in [*videos.catalog] * 3:
+            request = [Request(draw.getrandbits(60))]
+            one, other = (decoded(each, video.path, request) for each in (plain, decoder))
+            assert one is not None
+            assert other is not None
+            assert np.array_equal(one, other)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
+    assert told == [f"the frame store {disk} has no room on its disk; frames are decoded"]

@@ -1,0 +1,29 @@
+"""What is known of a video, as bytes."""
+
+from __future__ import annotations
+
+from array import array
+from fractions import Fraction
+
+import pytest
+
+from videoload.clips.video_info import VideoInfo
+
+INFOS = [
+    VideoInfo(100, Fraction(30000, 1001), 320, 240),
+    VideoInfo(2, Fraction(0), 321, 1, 3, Fraction(8, 7), True),
+    VideoInfo(3, Fraction(25), 64, 48, times=array("d", [0.0, 0.25, 1.5])),
+]
+
+
+@pytest.mark.parametrize("info", INFOS)
+def test_a_video_s_properties_survive_as_bytes(info: VideoInfo) -> None:
+    assert VideoInfo.from_bytes(info.to_bytes()) == info
+
+
+@pytest.mark.parametrize("info", INFOS)
+def test_bytes_that_are_cut_or_longer_are_refused(info: VideoInfo) -> None:
+    packed = info.to_bytes()
+    for wrong in (b"", packed[:-1], packed[:20], packed + b"x", bytes(len(packed))):
+        with pytest.raises(ValueError, match="no video's properties"):
+            VideoInfo.from_bytes(wrong)

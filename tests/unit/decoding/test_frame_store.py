@@ -1,0 +1,219 @@
+"""Kept frames: what is written is read again, and nothing else is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from videoload.decoding.frame_store import FrameStore, Scaling, StoredVideo, Version
+
+FRAMES, FRAME_BYTES = 20, 5000
+S128 = Scaling("128", all_frames=True)
+VERSION = Version(1_000_000, 1_700_000_000_000_000_000)
+WHAT: dict[str, Any] = {
+    "frames": FRAMES, "frame_bytes": FRAME_BYTES, "layout": b"layout", "info": b"info",
+    "needed": 4,
+}  # fmt: skip
+
+
+def store(folder: Path, max_bytes: int | None = 10**9, root: str = "/videos") -> FrameStore:
+    return FrameStore(str(folder), max_bytes, root, "software 1")
+
+
+def pixels(ordinal: int) -> npt.NDArray[np.uint8]:
+    return np.random.default_rng(ordinal).integers(0, 256, FRAME_BYTES, np.uint8)
+
+
+def keep(video: StoredVideo, *ordinals: int) -> None:
+    video.commit({ordinal: video.write(ordinal, pixels(ordinal)) for ordinal in ordinals})
+
+
+def made(place: FrameStore, path: str = "a/b.avi", *ordinals: int) -> StoredVideo:
+    video = place.create(path, VERSION, S128, **WHAT)
+    assert video is not None
+    keep(video, *ordinals)
+    return video
+
+
+def read(video: StoredVideo | None, *ordinals: int) -> npt.NDArray[np.uint8] | None:
+    if video is None:
+        return None
+    out = np.empty((len(ordinals), FRAME_BYTES), np.uint8)
+    return None if video.read(ordinals, out) else out
+
+
+def assert_has(video: StoredVideo | None, *ordinals: int) -> None:
+    found = read(video, *ordinals)
+    assert found is not None
+    for ordinal, frame in zip(ordinals, found, strict=True):
+        assert np.array_equal(frame, pixels(ordinal))
+
+
+def file_of(folder: Path) -> Path:
+    [file] = folder.glob("*/[0-9a-f][0-9a-f]/*")
+    return file
+
+
+def test_what_is_kept_is_read_again_in_another_process_s_store(tmp_path: Path) -> None:
+    made(store(tmp_path), "a/b.avi", 3, 4, 5, 19, 0)
+    again = store(tmp_path).open("a/b.avi", VERSION, S128)
+    assert again is not None
+    assert (again.layout, again.info, again.frames) == (b"layout", b"info", FRAMES)
+    assert_has(again, 0, 3, 4, 5, 19)
+    assert_has(again, 5, 5, 0)  # in any order, and twice
+    assert read(again, 3, 6) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "version", "scaling", "root"),
+    [
+        ("a/c.avi", VERSION, S128, "/videos"),
+        ("a/b.avi", Version(1_000_001, VERSION.modified_ns), S128, "/videos"),
+        ("a/b.avi", Version(1_000_000, 1), S128, "/videos"),
+        ("a/b.avi", VERSION, S128._replace(text="256"), "/videos"),
+        ("a/b.avi", VERSION, S128, "/other"),
+    ],
+)
+def test_another_video_version_scaling_or_root_has_other_frames(
+    tmp_path: Path, path: str, version: Version, scaling: Scaling, root: str
+) -> None:
+    made(store(tmp_path), "a/b.avi", 1)
+    assert store(tmp_path, root=root).open(path, version, scaling) is None
+
+
+def test_a_version_that_is_gone_makes_place_for_the_new_one(tmp_path: Path) -> None:
+    made(store(tmp_path), "a/b.avi", 1)
+    place, now = store(tmp_path), Version(5, 6)
+    assert place.open("a/b.avi", now, S128) is None
+    assert place.create("a/b.avi", now, S128, **WHAT) is not None
+
+
+def test_a_frame_counts_as_kept_only_once_it_is_committed(tmp_path: Path) -> None:
+    video = made(store(tmp_path), "a/b.avi", 1)
+    video.write(2, pixels(2))  # ... and the process is killed
+    assert read(store(tmp_path).open("a/b.avi", VERSION, S128), 2) is None
+
+
+def test_two_processes_fill_one_file(tmp_path: Path) -> None:
+    one = made(store(tmp_path), "a/b.avi", 1)
+    assert store(tmp_path).create("a/b.avi", VERSION, S128, **WHAT) is None
+    two = store(tmp_path).open("a/b.avi", VERSION, S128)
+    assert two is not None
+    keep(one, 2, 3)
+    keep(two, 3, 4)
+    assert_has(store(tmp_path).open("a/b.avi", VERSION, S128), 1, 2, 3, 4)
+
+
+def test_every_flipped_bit_is_found_and_its_frame_forgotten(tmp_path: Path) -> None:
+    made(store(tmp_path), "a/b.avi", *range(FRAMES))
+    file = file_of(tmp_path)
+    sound = file.read_bytes()
+    rng = np.random.default_rng(0)
+    for at in [*range(0, 400, 7), *rng.integers(0, len(sound), 300).tolist()]:
+        damaged = bytearray(sound)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(damaged)
+        place = store(tmp_path)
+        for ordinal in range(FRAMES):
+            found = read(place.open("a/b.avi", VERSION, S128), ordinal)
+            assert found is None or np.array_equal(found[0], pixels(ordinal)), at
+
+
+@pytest.mark.parametrize("length", [0, 10, 47, 60, 300, 4096, 5000, 60_000])
+def test_a_file_that_is_cut_gives_what_is_left_of_it(tmp_path: Path, length: int) -> None:
+    made(store(tmp_path), "a/b.avi", *range(FRAMES))
+    os.truncate(file_of(tmp_path), length)
+    video = store(tmp_path).open("a/b.avi", VERSION, S128)
+    for ordinal in range(FRAMES):
+        found = read(video, ordinal)
+        assert found is None or np.array_equal(found[0], pixels(ordinal))
+
+
+def test_a_file_may_be_deleted_while_it_is_read(tmp_path: Path) -> None:
+    video = made(store(tmp_path), "a/b.avi", 1)
+    again = store(tmp_path).open("a/b.avi", VERSION, S128)
+    file_of(tmp_path).unlink()
+    assert_has(again, 1)
+    keep(video, 2)
+    assert store(tmp_path).open("a/b.avi", VERSION, S128) is None
+
+
+def test_a_full_store_keeps_what_it_has_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    size = StoredVideo.file_bytes(FRAMES, FRAME_BYTES, b"layout", b"info")
+    place = store(tmp_path, 2 * size)
+    made(place, "1.avi", 1)
+    made(place, "2.avi", 1)
+    for name in ("3.avi", "4.avi"):
+        assert place.create(name, VERSION, S128, **WHAT) is None
+    assert_has(place.open("1.avi", VERSION, S128), 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the frame store {tmp_path} is full; videos that are not in it are decoded each time"
+    ]
+
+
+@pytest.mark.parametrize(("all_frames", "videos"), [(True, [2]), (False, [7, 8])])
+def test_room_is_reserved_for_the_frames_that_will_be_asked_for(
+    tmp_path: Path, all_frames: bool, videos: list[int]
+) -> None:
+    place = store(tmp_path, 2 * FRAMES * FRAME_BYTES + 2 * 4096)
+    kept = 0
+    for i in range(20):
+        video = place.create(f"{i}.avi", VERSION, Scaling("128", all_frames), **WHAT)
+        if video is not None:
+            keep(video, *range(4))
+            kept += 1
+    assert kept in videos
+
+
+def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) -> None:
+    size = StoredVideo.file_bytes(FRAMES, FRAME_BYTES, b"layout", b"info")
+    for i, root in enumerate(("/old", "/older", "/busy")):
+        made(store(tmp_path, 3 * size, root), "a.avi", 1)
+        [about] = [
+            file for file in tmp_path.glob("*/set.json")
+            if json.loads(file.read_text())["root"] == root
+        ]  # fmt: skip
+        left = time.time() - (7200 + 60 * i if root != "/busy" else 0)
+        os.utime(about, (left, left))
+    place = store(tmp_path, 3 * size)
+    made(place, "1.avi", 1)
+    assert store(tmp_path, root="/older").open("a.avi", VERSION, S128) is None
+    assert store(tmp_path, root="/old").open("a.avi", VERSION, S128) is not None
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_after_a_failure_the_store_is_left_alone(
+    tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = store(tmp_path)
+    made(place, "1.avi", 1)
+    place.failed(OSError(code, os.strerror(code)))
+    place.failed(OSError(code, os.strerror(code)))
+    assert place.open("1.avi", VERSION, S128) is None
+    assert place.create("2.avi", VERSION, S128, **WHAT) is None
+    assert len(caplog.records) == 1
+
+
+def test_a_folder_that_cannot_be_written_to_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = store(tmp_path / "file")
+    assert place.open("1.avi", VERSION, S128) is None
+    assert place.create("1.avi", VERSION, S128, **WHAT) is None
+
+
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    made(store(tmp_path / "frames"), "a/b.avi", 1)
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.glob("frames/*")}
+    assert file_of(tmp_path / "frames").stat().st_mode & 0o777 == 0o600
+    assert 0o700 in modes

@@ -1,0 +1,120 @@
+"""Clips made of kept frames have the bytes of clips made of the source frames."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from av.video.frame import VideoFrame
+
+from tests.support.frames import FORMATS, frame_of, picture
+from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.chains import Chains
+from videoload.decoding.kept_frames import (
+    KeptForm,
+    is_keepable,
+    pack_format,
+    scaling_of,
+    unpack_format,
+)
+from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
+
+FRAMES = 5
+CROPS: list[Crop] = ["center", "random", "three", "five", "resized", "multiscale"]
+
+
+def source_frames(size: tuple[int, int], source: str, matrix: int = 2) -> list[VideoFrame]:
+    """Frames that differ."""
+    return [frame_of(np.roll(picture(*size), 7 * i, (0, 1)), source, matrix) for i in range(FRAMES)]
+
+
+def directly(frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int) -> Buffer:
+    clip, params = np.empty(spec.shape, np.uint8), clip_params(spec, info, seed)
+    scaler = Scaler(spec, info, params, Chains())
+    for frame, out in zip(frames, clip, strict=True):
+        scaler.write(SourceFrame(frame), out)
+    return clip
+
+
+def by_kept_frames(
+    frames: list[VideoFrame], spec: ClipSpec, info: VideoInfo, seed: int, chains: Chains
+) -> Buffer:
+    clip, sources = np.empty(spec.shape, np.uint8), [SourceFrame(frame) for frame in frames]
+    form = KeptForm(spec, info, clip_params(spec, info, seed), sources[0].format)
+    rows = np.empty((len(frames), form.frame_bytes), np.uint8)
+    chain = chains[form.way._replace(goes="to kept")]
+    for source, row in zip(sources, rows, strict=True):
+        form.pack(source.through(chain)[0], row)
+    form.show(rows, chains, clip)
+    return clip
+
+
+@pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
+@pytest.mark.parametrize("crop", CROPS)
+@pytest.mark.parametrize("source", FORMATS)
+def test_every_crop_of_every_format_is_the_same_to_the_byte(
+    source: str, crop: Crop, pixels: Pixels
+) -> None:
+    frames, info = source_frames((320, 240), source), VideoInfo(100, Fraction(25), 320, 240)
+    spec = ClipSpec(FRAMES, resize=64, size=(48, 56), crop=crop, pixels=pixels, flip=True)
+    chains = Chains()
+    for seed in range(3):
+        assert np.array_equal(
+            by_kept_frames(frames, spec, info, seed, chains), directly(frames, spec, info, seed)
+        )
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+@pytest.mark.parametrize("size", [(321, 243), (176, 144), (720, 480), (47, 33)])
+@pytest.mark.parametrize("resize", [None, 32, 128])
+def test_every_size_is_the_same_to_the_byte(
+    resize: int | None, size: tuple[int, int], turns: int
+) -> None:
+    frames = source_frames(size, "yuv420p", matrix=1)
+    info = VideoInfo(100, Fraction(25), *size, turns=turns, aspect=Fraction(8, 7), mirrored=True)
+    for square_pixels in (False, True):
+        spec = ClipSpec(
+            FRAMES, resize=resize, size=(32, 30), crop="random", square_pixels=square_pixels
+        )
+        for seed in range(4):
+            made = by_kept_frames(frames, spec, info, seed, Chains())
+            assert np.array_equal(made, directly(frames, spec, info, seed))
+
+
+@pytest.mark.parametrize("source", ["yuv420p", "yuvj420p"])
+def test_a_kept_frame_takes_half_the_space_of_rgb(source: str) -> None:
+    spec, info = (
+        ClipSpec(1, resize=128, size=(112, 112), crop="random"),
+        VideoInfo(100, Fraction(25), 320, 240),
+    )
+    form = KeptForm(spec, info, clip_params(spec, info, 0), (320, 240, source, 2, 1))
+    assert form.frame_bytes == 170 * 128 * 3 // 2
+
+
+def test_specs_that_scale_alike_share_their_frames() -> None:
+    one = ClipSpec(16, stride=2, resize=128, size=(112, 112), crop="random", sampling="random")
+    same = ClipSpec(8, resize=128, size=(96, 96), crop="resized", flip=True, sampling="random")
+    assert scaling_of(one) == scaling_of(same)
+    others = [
+        ClipSpec(16, resize=120, size=(112, 112), crop="random", sampling="random"),
+        ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="random", pixels="gray"),
+        ClipSpec(16, resize=128, size=(112, 112), sampling="random"),  # cut before it is scaled
+        ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="random", rotate=False),
+        ClipSpec(16, resize=128, size=(112, 112), crop="random", sampling="center"),
+    ]
+    assert len({scaling_of(one), *map(scaling_of, others)}) == len(others) + 1
+
+
+@pytest.mark.parametrize("crop", ["resized", "multiscale"])
+def test_what_is_drawn_before_it_is_scaled_cannot_be_kept(crop: Crop) -> None:
+    assert is_keepable(ClipSpec(1, resize=64, size=(48, 48), crop=crop))
+    assert not is_keepable(ClipSpec(1, size=(48, 48), crop=crop))
+
+
+def test_a_format_survives_as_bytes() -> None:
+    for name in FORMATS:
+        told = 320, 240, name, 5, 2
+        assert unpack_format(pack_format(told)) == told

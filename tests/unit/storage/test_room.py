@@ -1,0 +1,60 @@
+"""The room in a folder that several processes fill."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from videoload.storage.room import Room
+
+
+def take(room: Room, size: int) -> bool:
+    with room.take(size) as has_room:
+        return has_room
+
+
+def test_room_is_given_until_the_limit_is_reached(tmp_path: Path) -> None:
+    room = Room(tmp_path, 100, lambda: 100)
+    (tmp_path / "bytes").write_bytes(b"0")
+    assert take(room, 60)
+    assert take(room, 40)
+    assert not take(room, 1)
+    assert (tmp_path / "bytes").read_bytes() == b"100"
+
+
+def test_before_room_is_refused_what_is_there_is_counted_again(tmp_path: Path) -> None:
+    there = [100]
+    room = Room(tmp_path, 100, lambda: there[0])
+    assert not take(room, 1)
+    there[0] = 30  # somebody deletes some of it
+    assert take(room, 70)
+
+
+def test_a_count_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"many")
+    assert not take(Room(tmp_path, 100, lambda: 90), 20)
+    assert take(Room(tmp_path, 100, lambda: 90), 10)
+
+
+def test_all_who_fill_it_at_once_take_no_more_than_there_is(tmp_path: Path) -> None:
+    taken: list[int] = []
+
+    def take_all() -> None:
+        room = Room(tmp_path, 1000, lambda: 10 * len(taken))  # with a lock of its own
+        while True:
+            with room.take(10) as has_room:
+                if not has_room:
+                    return
+                taken.append(10)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(take_all) for _ in range(4)]:
+            done.result()
+    assert sum(taken) == 1000
+
+
+def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
+    room, disk = Room(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
+    assert not take(room, disk.free - disk.total // 5 + (1 << 30))
+    assert take(room, 0) == (disk.free > disk.total // 5)

@@ -1,0 +1,74 @@
+"""What is known of a video that decides its clips, apart from its pixels."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_spec import ClipSpec
+
+_PACKED = struct.Struct("<QQQIIIIIQ")
+
+
+class VideoInfo(NamedTuple):
+    """What a clip depends on.
+
+    ``frames`` is the true frame count; ``fps`` the (mean) frames per second, 0 if the file does not
+    say; ``width`` and ``height`` are in pixels, as stored. For display, a frame is turned clockwise
+    ``turns`` times by 90 degrees, and then mirrored left to right if ``mirrored``. ``aspect`` is
+    the width of a pixel divided by its height. If the frames come at uneven distances, ``times``
+    has the time of each, in seconds from the first.
+    """
+
+    frames: int
+    fps: Fraction
+    width: int
+    height: int
+    turns: int = 0
+    aspect: Fraction = Fraction(1)
+    mirrored: bool = False
+    times: array[float] | None = None
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """When a player shows these frames, in seconds from the video's first; NaN if the file does
+        not say."""
+        if self.times is not None:
+            return np.frombuffer(self.times)[frames]
+        return frames / (float(self.fps) or np.nan)
+
+    def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
+        """(width, height) of the frames that the spec crops."""
+        width = self.width
+        if spec.square_pixels:
+            width = max(1, round(width * self.aspect))
+        return (self.height, width) if spec.rotate and self.turns % 2 else (width, self.height)
+
+    def to_bytes(self) -> bytes:
+        """This as bytes, to be kept on disk."""
+        turned, times = self.turns | self.mirrored << 2, self.times or array("d")
+        head = _PACKED.pack(
+            self.frames, self.fps.numerator, self.fps.denominator, self.width, self.height, turned,
+            self.aspect.numerator, self.aspect.denominator, len(times),
+        )  # fmt: skip
+        return head + times.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> VideoInfo:
+        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        try:
+            frames, rate, scale, width, height, turned, across, down, timed = _PACKED.unpack_from(
+                data
+            )
+        except struct.error as error:
+            raise ValueError(f"no video's properties: {error}") from None
+        sound = frames and scale and width and height and across and down and turned < 8
+        if not sound or timed not in (0, frames) or len(data) != _PACKED.size + 8 * timed:
+            raise ValueError("no video's properties: they do not add up")
+        times = array("d", data[_PACKED.size :]) if timed else None
+        fps, aspect = Fraction(rate, scale), Fraction(across, down)
+        return cls(frames, fps, width, height, turned & 3, aspect, turned > 3, times)

@@ -1,0 +1,190 @@
+"""The frames of videos on their way into the frame store, and out of it into clips."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from av.video.frame import VideoFrame
+
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.chains import Chains, FrameFormat
+from videoload.decoding.frame_store import FrameStore, Scaling, StoredVideo, Version
+from videoload.decoding.kept_frames import (
+    KeptForm,
+    is_keepable,
+    pack_format,
+    scaling_of,
+    unpack_format,
+)
+from videoload.decoding.scaling import REFUSED, Buffer, SourceFrame, cannot_be_scaled
+from videoload.decoding.software import software
+from videoload.index.index import VideoIndex
+from videoload.storage.files import VideoFile
+from videoload.storage.keep import Keep
+
+
+class Kept(NamedTuple):
+    """What is kept of a video."""
+
+    stored: StoredVideo
+    info: VideoInfo
+    source: FrameFormat
+
+
+class FrameKeeper:
+    """The kept frames of the videos under one root, and how clips are made of them."""
+
+    def __init__(self, keep: Keep, root: str, chains: Chains) -> None:
+        self.store = FrameStore(keep.folder, keep.max_bytes, root, software())
+        self.chains = chains
+
+    def find(self, path: str, file: VideoFile, spec: ClipSpec) -> Kept | None:
+        """What is kept of a video."""
+        if not is_keepable(spec):
+            return None
+        stored = self.store.open(path, _version(file), scaling_of(spec))
+        if stored is None:
+            return None
+        try:
+            info, source = VideoInfo.from_bytes(stored.info), unpack_format(stored.layout)
+        except (ValueError, struct.error):
+            return None
+        return Kept(stored, info, source)
+
+    def keeping(
+        self,
+        path: str,
+        file: VideoFile,
+        spec: ClipSpec,
+        info: VideoInfo,
+        params: Sequence[ClipParams],
+        kept: Kept | None,
+    ) -> Keeping | None:
+        """The frames of these clips, as far as they are kept. None if they are not and there is no
+        room for them."""
+        if not is_keepable(spec) or (kept is None and not self.store.has_room):
+            return None
+        name = path, _version(file), scaling_of(spec)
+        return Keeping(self.store, name, spec, info, params, self.chains, kept)
+
+
+class FormatChangedError(Exception):
+    """The frames of a video change their format, so they are not kept."""
+
+
+class Keeping:
+    """The frames of some clips of a video: from the store, or decoded and on their way into it.
+
+    Attributes:
+        missing: Frames that have to be decoded, rising.
+    """
+
+    def __init__(
+        self,
+        store: FrameStore,
+        name: tuple[str, Version, Scaling],
+        spec: ClipSpec,
+        info: VideoInfo,
+        params: Sequence[ClipParams],
+        chains: Chains,
+        kept: Kept | None,
+    ) -> None:
+        """``name``: the arguments of `FrameStore.open`."""
+        self._store, self._name, self._chains = store, name, chains
+        self._spec, self._info, self._params = spec, info, params
+        wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()})
+        self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
+        self._form: KeptForm | None = None
+        self._rows = np.empty((0, 0), np.uint8)  # the kept frames of the clips, [n, frame_bytes]
+        self._stored = None if kept is None else kept.stored
+        self._sums: dict[int, int] = {}
+        self.missing = wanted
+        if kept is not None:
+            self._begin(kept.source)
+            self.missing = self._read(wanted)
+
+    def _begin(self, source: FrameFormat) -> None:
+        form = self._form = KeptForm(self._spec, self._info, self._params[0], source)
+        self._rows = np.empty((len(self._row_of), form.frame_bytes), np.uint8)
+        if self._stored is not None and self._stored.frame_bytes != form.frame_bytes:
+            self._stored = None
+
+    def _read(self, wanted: list[int]) -> list[int]:
+        """Read what is kept; returns what is not."""
+        if self._stored is None:
+            return wanted
+        try:
+            return self._stored.read(wanted, self._rows)
+        except OSError as error:
+            self._give_up(error)
+            return wanted
+
+    def also(self, index: VideoIndex) -> list[int]:
+        """Frames to keep beside those that are missing: all others of their groups of pictures.
+        Most of them are decoded anyway."""
+        if not self._name[2].all_frames:
+            return []
+        groups = {index.group_of(ordinal) for ordinal in self.missing} - {-1}
+        return [
+            ordinal
+            for group in groups
+            for ordinal in range(index.keyframe(group).ordinal, index.end(group))
+        ]
+
+    def take(self, ordinal: int, frame: VideoFrame) -> None:
+        """A frame was decoded. Raises UnreadableError, FormatChangedError."""
+        source = SourceFrame(frame)
+        if self._form is None:
+            self._create(source.format)
+        elif source.format != self._form.source:
+            raise FormatChangedError
+        assert self._form is not None
+        try:
+            kept, _ = source.through(self._chains[self._form.way._replace(goes="to kept")])
+        except REFUSED as error:
+            raise cannot_be_scaled(error) from None
+        at = self._row_of.get(ordinal)
+        row = np.empty(self._form.frame_bytes, np.uint8) if at is None else self._rows[at]
+        self._form.pack(kept, row)
+        if self._stored is not None:
+            try:
+                self._sums[ordinal] = self._stored.write(ordinal, row)
+            except OSError as error:
+                self._give_up(error)
+
+    def _create(self, source: FrameFormat) -> None:
+        self._begin(source)
+        assert self._form is not None
+        self._stored = self._store.create(
+            *self._name, frames=self._info.frames, frame_bytes=self._form.frame_bytes,
+            layout=pack_format(source), info=self._info.to_bytes(), needed=len(self._row_of),
+        )  # fmt: skip
+
+    def commit(self) -> None:
+        """The pass met with no complaint: its frames count as kept from now on."""
+        if self._stored is not None:
+            try:
+                self._stored.commit(self._sums)
+            except OSError as error:
+                self._give_up(error)
+
+    def show(self, clips: Buffer) -> None:
+        """Make the clips [n, ...]. Raises UnreadableError."""
+        assert self._form is not None
+        for drawn, clip in zip(self._params, clips, strict=True):
+            rows = self._rows.take([self._row_of[n] for n in drawn.frames.tolist()], 0)
+            form = KeptForm(self._spec, self._info, drawn, self._form.source)
+            form.show(rows, self._chains, clip)
+
+    def _give_up(self, error: OSError) -> None:
+        self._stored = None
+        self._store.failed(error)
+
+
+def _version(file: VideoFile) -> Version:
+    return Version(file.size, file.mtime_ns)

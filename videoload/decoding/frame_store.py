@@ -1,0 +1,320 @@
+"""Scaled frames in files that all processes of a host share: no frame is decoded twice.
+
+    FOLDER/5c1e.../              a set: one root, one way of scaling, one version of the software
+    FOLDER/5c1e.../set.json      what the set is, for people
+    FOLDER/5c1e.../3f/9a41...    one video: a head, a table of checksums, room for every frame
+
+A video's file is sparse: it has a place for every frame, and takes disk space for those that were
+written. A frame counts as kept once its checksum is in the table, which happens after its bytes
+were written and after the pass over the video ended without a complaint. So a process that is
+killed leaves nothing half kept. Two processes that write the same frame write the same bytes.
+
+Nothing rests on the store. Anybody may delete any of it at any time. A frame whose checksum does
+not match is decoded again, and so is all that cannot be read or written.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import secrets
+import shutil
+import struct
+import time
+import weakref
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest as checksum
+
+from videoload.storage.room import Room
+
+_log = logging.getLogger(__name__)
+
+_MAGIC = b"vlframe1"
+# magic, frames, bytes of a frame, lengths of layout and info, version, checksum of the head
+_HEAD = struct.Struct("<8sIIIIQQQ")
+_READ_AT_ONCE = 16 << 10  # of a file's beginning: head and table of a video of 2 000 frames
+_ALIGNED = 4096
+_ALL = ".all"  # the name of a set whose videos have room reserved for all frames
+_PAUSE_S = 600.0  # after a failure, the store is left alone for so long
+_IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
+
+
+class Version(NamedTuple):
+    """What tells one version of a video file from another."""
+
+    size: int
+    modified_ns: int
+
+
+class Scaling(NamedTuple):
+    """How the frames of a set are scaled. ``all_frames``: sooner or later all frames of a video are
+    asked for, so room is reserved for all of them at once."""
+
+    text: str
+    all_frames: bool
+
+
+class FrameStore:
+    """The kept frames of the videos under one root. Nothing here raises for what the disk does:
+    a store that cannot be used keeps nothing, and says so once."""
+
+    def __init__(self, folder: str, max_bytes: int | None, root: str, software: str) -> None:
+        """``max_bytes``: for all sets and processes together; None: until a fifth of the disk is
+        left. ``software``: whatever decides the pixels."""
+        self._folder = Path(folder)
+        self._root, self._software = root, software
+        self._room = Room(self._folder, max_bytes, self._measure)
+        self._sets: dict[Scaling, Path] = {}
+        self._unusable_until = 0.0
+        self._full_until = 0.0
+        self._told: set[str] = set()
+
+    def open(self, path: str, version: Version, scaling: Scaling) -> StoredVideo | None:
+        """The file of a video, if there is one for this version of it."""
+        if time.monotonic() < self._unusable_until:
+            return None
+        try:
+            return StoredVideo.open(self._path(path, scaling), version)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.failed(error)
+            return None
+
+    def create(
+        self,
+        path: str,
+        version: Version,
+        scaling: Scaling,
+        *,
+        frames: int,
+        frame_bytes: int,
+        layout: bytes,
+        info: bytes,
+        needed: int,
+    ) -> StoredVideo | None:
+        """A new file for a video of so many ``frames``, if there is room for those that are
+        ``needed``. ``layout`` and ``info`` come back with `open`: how a frame's bytes are laid out,
+        and what is known of the video."""
+        if not self.has_room:
+            return None
+        place = self._path(path, scaling)
+        size = StoredVideo.file_bytes(
+            frames if scaling.all_frames else needed, frame_bytes, layout, info
+        )
+        try:
+            while True:
+                with self._room.take(size) as has_room:
+                    if has_room:
+                        return StoredVideo.create(
+                            place, version, frames=frames, frame_bytes=frame_bytes, layout=layout,
+                            info=info,
+                        )  # fmt: skip
+                if (left := self._left_behind(self._set(scaling))) is None:
+                    self._full_until = time.monotonic() + _PAUSE_S
+                    self._tell("is full; videos that are not in it are decoded each time")
+                    return None
+                shutil.rmtree(left, ignore_errors=True)
+        except OSError as error:
+            self.failed(error)
+            return None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether new videos may be kept, as far as this process knows."""
+        return time.monotonic() >= max(self._full_until, self._unusable_until)
+
+    def failed(self, error: OSError) -> None:
+        """Reading or writing raised this: the store is left alone for a while."""
+        self._unusable_until = time.monotonic() + _PAUSE_S
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        what = "has no room on its disk" if full else f"cannot be used: {error.strerror or error}"
+        self._tell(f"{what}; frames are decoded")
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            _log.warning("the frame store %s %s", self._folder, what)
+
+    def _path(self, path: str, scaling: Scaling) -> Path:
+        number = blake2b(path.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+        return self._set(scaling) / number[:2] / number[2:]
+
+    def _set(self, scaling: Scaling) -> Path:
+        known = self._sets.get(scaling)
+        if known is None:
+            text = f"{self._root}\n{scaling.text}\n{self._software}"
+            number = blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+            name = number + (_ALL if scaling.all_frames else "")
+            known = self._sets[scaling] = self._folder / name
+            with suppress(OSError):
+                self._describe(known, scaling)
+        return known
+
+    def _describe(self, folder: Path, scaling: Scaling) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = {"root": self._root, "scaling": scaling.text, "software": self._software}
+        new = folder / f"set.{secrets.token_hex(4)}"
+        new.write_text(json.dumps(about))
+        new.replace(folder / "set.json")  # its time of change: when the set was last used
+
+    def _left_behind(self, but: Path) -> Path | None:
+        """The set that was used longest ago, if nobody uses it."""
+        now = time.time()
+        used = [(at, folder) for folder, at in self._sets_and_times() if folder != but]
+        old = [(at, folder) for at, folder in used if now - at > _IN_USE_S]
+        return min(old)[1] if old else None
+
+    def _sets_and_times(self) -> Iterable[tuple[Path, float]]:
+        for about in self._folder.glob("*/set.json"):
+            with suppress(OSError):
+                yield about.parent, about.stat().st_mtime
+
+    def _measure(self) -> int:
+        """The bytes that all videos in the store have reserved."""
+        total = 0
+        for about in self._folder.glob("*/set.json"):
+            for file in about.parent.glob("[0-9a-f][0-9a-f]/*"):
+                with suppress(OSError):
+                    found = file.stat()
+                    is_all = about.parent.name.endswith(_ALL)
+                    total += found.st_size if is_all else 512 * found.st_blocks
+        return total
+
+
+class StoredVideo:
+    """The kept frames of one video. Methods raise OSError for what the disk does."""
+
+    def __init__(
+        self, raw: int, frames: int, frame_bytes: int, layout: bytes, info: bytes, table: bytes
+    ) -> None:
+        self.frames, self.frame_bytes = frames, frame_bytes
+        self.layout, self.info = layout, info
+        self._raw = raw
+        self._close = weakref.finalize(self, os.close, raw)
+        self._sums = np.frombuffer(table, np.uint64)
+        self._table_at = _HEAD.size + len(layout) + len(info)
+        self._frames_at = _after_table(self._table_at, frames)
+
+    @classmethod
+    def open(cls, path: Path, version: Version) -> StoredVideo | None:
+        """None: what is there is of another version of the video, or damaged; it is removed."""
+        raw = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            found = cls._read(raw, version)
+        except BaseException:
+            os.close(raw)
+            raise
+        if found is None:
+            os.close(raw)
+            with suppress(FileNotFoundError):
+                path.unlink()
+        return found
+
+    @classmethod
+    def _read(cls, raw: int, version: Version) -> StoredVideo | None:
+        start = os.pread(raw, _READ_AT_ONCE, 0)
+        if len(start) < _HEAD.size:
+            return None
+        magic, frames, frame_bytes, a, b, size, modified, told = _HEAD.unpack_from(start)
+        table_at = _HEAD.size + a + b
+        end = table_at + 8 * frames
+        head = start[: _HEAD.size - 8] + start[_HEAD.size : table_at]
+        if magic != _MAGIC or checksum(head) != told or Version(size, modified) != version:
+            return None
+        if len(start) < end:
+            start += os.pread(raw, end - len(start), len(start))
+            if len(start) < end:
+                return None
+        layout, info = start[_HEAD.size : _HEAD.size + a], start[_HEAD.size + a : table_at]
+        return cls(raw, frames, frame_bytes, layout, info, start[table_at:end])
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        version: Version,
+        *,
+        frames: int,
+        frame_bytes: int,
+        layout: bytes,
+        info: bytes,
+    ) -> StoredVideo | None:
+        """An empty file; None if another process has just made it."""
+        fixed = (_MAGIC, frames, frame_bytes, len(layout), len(info), *_numbers(version))
+        head = _HEAD.pack(*fixed, 0)[:-8] + layout + info
+        new = path.parent / f"{path.name}.{secrets.token_hex(4)}"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        raw = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(raw, _HEAD.pack(*fixed, checksum(head)) + layout + info, 0)
+            os.ftruncate(raw, cls.file_bytes(frames, frame_bytes, layout, info))
+            os.link(new, path)
+        except FileExistsError:
+            os.close(raw)
+            return None
+        except BaseException:
+            os.close(raw)
+            raise
+        finally:
+            new.unlink(missing_ok=True)
+        return cls(raw, frames, frame_bytes, layout, info, bytes(8 * frames))
+
+    @staticmethod
+    def file_bytes(frames: int, frame_bytes: int, layout: bytes, info: bytes) -> int:
+        """The size of a file with room for all frames."""
+        table_at = _HEAD.size + len(layout) + len(info)
+        return _after_table(table_at, frames) + frames * frame_bytes
+
+    def read(self, ordinals: Sequence[int], out: npt.NDArray[np.uint8]) -> list[int]:
+        """Read frames into ``out`` [n, frame_bytes]. Returns those that are not there, or are not
+        what was written: the latter are forgotten."""
+        missing = []
+        for ordinal, told, row in zip(
+            ordinals, self._sums.take(ordinals).tolist(), out, strict=True
+        ):
+            if told:
+                at = self._frames_at + ordinal * self.frame_bytes
+                if os.preadv(self._raw, [row], at) == self.frame_bytes and _sum(row) == told:
+                    continue
+                os.pwrite(self._raw, bytes(8), self._table_at + 8 * ordinal)
+            missing.append(ordinal)
+        return missing
+
+    def write(self, ordinal: int, frame: npt.NDArray[np.uint8]) -> int:
+        """Write the bytes of a frame; returns the checksum that `commit` needs. The frame does not
+        count as kept before."""
+        os.pwrite(self._raw, frame.data, self._frames_at + ordinal * self.frame_bytes)
+        return _sum(frame)
+
+    def commit(self, sums: dict[int, int]) -> None:
+        """These frames were written, and the pass over the video met with no complaint."""
+        ordinals = sorted(sums)
+        while ordinals:
+            run = 1
+            while run < len(ordinals) and ordinals[run] == ordinals[0] + run:
+                run += 1
+            part = np.array([sums[ordinal] for ordinal in ordinals[:run]], np.uint64)
+            os.pwrite(self._raw, part.tobytes(), self._table_at + 8 * ordinals[0])
+            del ordinals[:run]
+
+
+def _sum(frame: npt.NDArray[np.uint8]) -> int:
+    return checksum(frame.data) or 1  # 0 stands for a frame that is not there
+
+
+def _numbers(version: Version) -> tuple[int, int]:
+    return version.size, version.modified_ns
+
+
+def _after_table(table_at: int, frames: int) -> int:
+    return -(-(table_at + 8 * frames) // _ALIGNED) * _ALIGNED

@@ -1,0 +1,91 @@
+"""What is prepared of clips before their frames are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_params import ClipParams, clip_params
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.decoding.frame_keeper import Keeping
+from videoload.decoding.functions import Function
+from videoload.decoding.items import PreparedItems
+from videoload.decoding.scaling import Buffer, Scaler
+from videoload.index.containers import Video
+from videoload.index.index import VideoIndex
+from videoload.storage.files import VideoFile
+
+
+class Request(NamedTuple):
+    """Clip number ``clip`` of the segment [start, end) of a video, and of several crops of it that
+    number ``crop``, its parameters from ``seed``."""
+
+    seed: int
+    clip: int = 0
+    start: int = 0
+    end: int | None = None
+    crop: int = 0
+
+
+class PreparedClips(NamedTuple):
+    """What is to be done at one video: the arguments of `Decoder.decode`, and what follows."""
+
+    path: str
+    spec: ClipSpec
+    requests: Sequence[Request]
+    out: Buffer
+    transform: Function | None
+    file: VideoFile
+    opened: Video | None  # by now, to find out what is in it
+    known: VideoIndex
+    clips: Buffer  # all views: in ``out``, or where the transform will find them
+    params: list[ClipParams]
+    # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
+    places: dict[int, list[tuple[Scaler, Buffer]]]
+    keeping: Keeping | None  # takes the frames instead, if they are kept
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """When a player shows these frames, in seconds; NaN if the file does not say."""
+        return self.known.info.times_of(frames)
+
+
+class KeptClips(NamedTuple):
+    """Clips whose frames are all kept: the arguments of `Decoder.decode`, and what follows."""
+
+    path: str
+    spec: ClipSpec
+    requests: Sequence[Request]
+    out: Buffer
+    transform: Function | None
+    keeping: Keeping
+    info: VideoInfo
+    clips: Buffer
+    params: list[ClipParams]
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """When a player shows these frames, in seconds; NaN if the file does not say."""
+        return self.info.times_of(frames)
+
+
+Prepared = PreparedClips | KeptClips | PreparedItems
+
+
+class Drawn(NamedTuple):
+    """What was drawn for clips of a video, ``by`` this spec, ``of`` this index."""
+
+    by: ClipSpec
+    of: VideoIndex
+    params: list[ClipParams]
+
+
+def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:
+    """What is drawn for each view of each clip. Raises UnfitError."""
+    return [
+        clip_params(spec, info, *request, view=view)
+        for request in requests
+        for view in range(spec.views)
+    ]

@@ -1,0 +1,57 @@
+"""How much of a folder is taken, counted by all processes that fill it.
+
+FOLDER/bytes    the count, changed under a lock of the file
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_FREE = 0.2  # of the disk that stays free, where no limit is given
+
+
+class Room:
+    """What may be kept in a folder: ``max_bytes``, or with None, until a fifth of the disk is left.
+    ``measure`` counts what is there, which may take long. Methods raise OSError."""
+
+    def __init__(self, folder: Path, max_bytes: int | None, measure: Callable[[], int]) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._measure = measure
+
+    @contextmanager
+    def take(self, size: int) -> Iterator[bool]:
+        """Reserve ``size`` bytes; the value tells whether there is room for them. What they are for
+        is made inside ``with``: nobody else counts meanwhile."""
+        if self._max_bytes is None:
+            disk = os.statvfs(self._folder)
+            left = disk.f_bavail * disk.f_frsize - size
+            yield left >= _FREE * disk.f_blocks * disk.f_frsize
+            return
+        with self._counted() as count:
+            if count[0] + size > self._max_bytes:
+                count[0] = self._measure()  # somebody may have deleted some
+            has_room = count[0] + size <= self._max_bytes
+            if has_room:
+                count[0] += size
+            yield has_room
+
+    @contextmanager
+    def _counted(self) -> Iterator[list[int]]:
+        """The count, which nobody else changes meanwhile, to be changed."""
+        count_file = self._folder / "bytes"
+        count_file.touch()
+        with count_file.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            told = file.read()
+            count = [int(told) if told.isdigit() else self._measure()]
+            try:
+                yield count
+            finally:
+                file.seek(0)
+                file.write(b"%d" % max(0, count[0]))
+                file.truncate()
