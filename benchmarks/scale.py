@@ -113,12 +113,12 @@ def feed(lease_clips: int, given: argparse.Namespace) -> Row:
             if got is None:
                 router.socket.poll(100)
                 continue
-            (_, identity), message = got
+            peer, message = got
             router.skip()
             if isinstance(message, Hello):
-                router.send(identity, Welcome(0.25))
+                peer.send(Welcome(0.25))
             for _ in range(2 * isinstance(message, Hello) + isinstance(message, Result)):
-                router.send(identity, Lease(next(leases), CLIP, clips))
+                peer.send(Lease(next(leases), CLIP, clips))
             done += isinstance(message, Result)
             if done == _WARM_LEASES and math.isinf(began):
                 began, before = time.perf_counter(), sum(cpu_s(worker).values())

@@ -24,7 +24,7 @@ from videoload.transport.messages import (
     pack,
     unpack_from_trainer,
 )
-from videoload.transport.sockets import Router
+from videoload.transport.sockets import Peer, Router
 
 # At a trainer's port
 
@@ -118,7 +118,7 @@ class Trainer:
 
     def say(self, message: FromTrainer) -> None:
         """Send a message to the worker."""
-        assert self._router.send(self.peer, message)
+        assert Peer(self._router, self.peer).send(message)
 
     def say_raw(self, *frames: bytes) -> None:
         """Send any bytes."""

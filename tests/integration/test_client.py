@@ -56,7 +56,7 @@ def test_keys_admit_the_right_worker_and_refuse_one_with_other_keys(
         assert len(client.workers) == 1
     admitted = trainer / "admitted"
     assert caplog.messages.count(
-        f"a worker at 127.0.0.1 is turned away: its key is none of those in {admitted}"
+        f"a worker at 127.0.0.1 is turned away: its key is not in {admitted}"
     ) == 1  # fmt: skip
 
 

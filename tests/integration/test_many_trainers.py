@@ -195,16 +195,15 @@ def test_a_worker_stops_decoding_for_a_dead_trainer(videos: Videos, programs: Pr
         try:
             (worker,) = share_workers(programs, videos, 1, client.endpoints[0], router.endpoint)
             client.wait_for_workers(1, timeout_s=20 * SECOND)
-            peer = b""
             frames = 0
             while not frames:  # it says HELLO, and later that it is at work
                 assert router.socket.poll(int(5000 * SECOND))
                 got = router.receive()
                 assert got is not None
-                (_, peer), message = got
+                peer, message = got
                 if isinstance(message, Hello):
-                    assert router.send(peer, Welcome(0.05))
-                    assert router.send(peer, Lease(1, long, clips))
+                    assert peer.send(Welcome(0.05))
+                    assert peer.send(Lease(1, long, clips))
                 else:
                     assert isinstance(message, Heartbeat)
                     frames = message.progress

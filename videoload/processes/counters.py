@@ -1,13 +1,13 @@
-"""What a worker process tells whoever started it, without a message: memory that both map.
+"""What a worker process tells the process that started it, in memory that both map.
 
-    byte 0      turns of its loop, modulo 255, from 1 on; 0 before the first
-    byte 1      packets that it decoded, modulo 256
-    bytes 8..   counts since it began, a float64 each, in the order of `COUNTED`
-    last 8      the number of the lease that it is at, 0 between two: an answer that it sent right
-                before it died may be lost, and then this alone tells what it died over
+    byte 0      turns of its loop, modulo 255, from 1 on; 0 before the first turn
+    byte 1      packets that it has decoded, modulo 256
+    bytes 8..   counts since its start, one float64 each, in the order of `COUNTED`
+    last 8      the lease that it works on, 0 between two leases. If it dies, an answer that it sent
+                just before may be lost, and then only this tells what it died over
 
-It alone writes. A reader may see a count that is a moment old, never half of one: each is one
-aligned word.
+Only the worker writes. A reader may see a count that is a moment old, but never half of one: each
+is one aligned word.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZE = _LEASE + 8
 
 
 class Counters:
-    """The counts in ``memory``, uint8 [SIZE]; or in memory of its own, which nobody reads."""
+    """The counts in ``memory``, uint8 [SIZE], or in memory that nobody else reads."""
 
     def __init__(self, memory: npt.NDArray[np.uint8] | None = None) -> None:
         memory = np.zeros(SIZE, np.uint8) if memory is None else memory
@@ -32,7 +32,7 @@ class Counters:
 
     @property
     def lease(self) -> int:
-        """The lease that it is at; 0: none."""
+        """The lease that the worker works on, 0 if none."""
         return int(self._lease[0])
 
     @lease.setter
@@ -40,13 +40,13 @@ class Counters:
         self._lease[0] = number
 
     def add(self, name: str, value: float) -> None:
-        """Count so much more."""
+        """Increase a count."""
         self._counts[COUNTED.index(name)] += value
 
     def set(self, name: str, value: float) -> None:
-        """It is so many now."""
+        """Replace a count."""
         self._counts[COUNTED.index(name)] = value
 
     def read(self) -> dict[str, float]:
-        """All counts by name."""
+        """All counts, by name."""
         return dict(zip(COUNTED, self._counts.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""What the worker processes of a host did, as Prometheus wants it. Pure: plain data in and out."""
+"""What the worker processes of a host did, for Prometheus. Pure: plain data in and out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from videoload.transport.metrics_port import Metric
 
-HANGS_S = 10.0  # a process that makes no progress for so long, or a supervisor that looks no more
+HANGS_S = 10.0  # a process without progress, or a supervisor that does not look, hangs
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A supervisor's children at one ``time`` (of `time.monotonic`): what each counted (by
-    `counters.COUNTED`) and for how long it has made no progress, by process id; what those that are
+    """A supervisor's children at one ``time`` (of `time.monotonic`): what each has counted (see
+    `counters.COUNTED`) and how long it has made no progress, by process id; what children that are
     gone had counted, and how many there were."""
 
     time: float
@@ -24,15 +24,15 @@ class State:
 
 
 def families(state: State) -> Iterable[Metric]:
-    """The figures of the processes of one ``videoload worker`` together: one that is replaced takes
-    none of them with it."""
+    """The figures of all processes of one ``videoload worker``, including those that were
+    replaced."""
     total = {
         name: state.gone.get(name, 0.0) + sum(each[name] for each in state.counted.values())
         for name in ("clips", "failures", "decode_seconds")
     }
     trainers = max((each["trainers"] for each in state.counted.values()), default=0.0)
     yield _counter("clips_total", "Clips decoded.", total["clips"])
-    yield _counter("failures_total", "Leases of which a clip failed.", total["failures"])
+    yield _counter("failures_total", "Leases with a clip that failed.", total["failures"])
     yield _counter(
         "decode_seconds_total", "Seconds of decoding, of all processes.", total["decode_seconds"]
     )
@@ -42,7 +42,7 @@ def families(state: State) -> Iterable[Metric]:
 
 
 def ailment(state: State, now: float) -> str:
-    """What is wrong with the processes, or with whoever looks after them; "" if nothing is."""
+    """What is wrong with the processes or their supervisor; "" if nothing is."""
     if now - state.time > HANGS_S:
         return f"nobody has looked after the worker processes for {now - state.time:.0f} s"
     if not state.counted:

@@ -1,9 +1,9 @@
 """Worker processes as actors of a Ray cluster.
 
-Ray places them, each on a CPU of its own and spread over the nodes, starts them again elsewhere
-when a node goes, and shows its autoscaler those that have no place yet. An actor keeps one worker
-process running, as `videoload worker` does; pixels go from there to the trainer, past Ray. Keys go
-by Ray's own store, and lie on a node in a folder that is the actor's alone.
+Ray places each actor on a CPU of its own, spreads actors over the nodes, starts them again
+elsewhere when a node goes, and shows its autoscaler those that have no place yet. An actor keeps
+one worker process running, as `videoload worker` does. Pixels go from there straight to the
+trainer. Keys travel through Ray's own store, and lie on a node in a folder of the actor's own.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from videoload.transport.private_messages import WorkerSettings
 _log = logging.getLogger(__name__)
 
 _CONNECT_S = 5.0
-_LEAVE_S = 1.5  # a worker hands back what it is at
+_LEAVE_S = 1.5  # in which a worker hands its leases back
 _PAUSE_S = 15.0  # before a node on which no worker can start tries again
 _KEY_FILES = (f"{WORKER}.key_secret", f"{TRAINER}.key")
 
 
 def connected(cluster: str | None = None) -> Any:
-    """Ray's module, connected to a cluster: the one that this process is connected to already, else
+    """Ray's module, connected to a cluster: the one that this process is connected to already, or
     the one at this address, at ``$RAY_ADDRESS`` or on this host. Raises VideoloadError."""
     try:
         import ray
@@ -54,18 +54,18 @@ def connected(cluster: str | None = None) -> Any:
 
 
 class Fleet:
-    """So many worker processes on a Ray cluster, until `close`."""
+    """Worker processes on a Ray cluster, until `close`."""
 
     def __init__(
         self, ray: Any, settings: WorkerSettings, options: Mapping[str, Any] | None = None
     ) -> None:
-        """``ray``: the module, `connected`. ``settings``: with the keys in a folder of this host.
-        ``options``: further ones of each actor."""
+        """``ray`` is the module from `connected`. ``settings`` name a folder of this host for the
+        keys. ``options`` are further options of each actor."""
         self._ray = ray
         folder = settings.keys
         keys = {} if folder is None else {n: Path(folder, n).read_bytes() for n in _KEY_FILES}
         self._arguments = settings.with_keys(None), keys
-        # Spread: also where the trainer's own actor is in a placement group, which has no room.
+        # Spread, because a placement group of the trainer's own actor has no room.
         usual = {"num_cpus": 1, "max_restarts": -1, "scheduling_strategy": "SPREAD"}
         self._actor = self._ray.remote(_Actor).options(**{**usual, **(options or {})})
         self._closed = False
@@ -75,23 +75,23 @@ class Fleet:
 
     @property
     def count(self) -> int:
-        """Workers that there are to be."""
+        """How many workers there are to be."""
         return len(self._actors)
 
     @property
     def placed(self) -> int:
-        """How many of them Ray has found a place for."""
+        """How many of them have a place."""
         with self._lock:
             starts = list(self._starts)
         return len(self._ray.wait(starts, num_returns=len(starts), timeout=0)[0]) if starts else 0
 
     @property
     def cpus(self) -> int:
-        """Of the cluster."""
+        """CPUs of the cluster."""
         return int(self._ray.cluster_resources().get("CPU", 0))
 
     def scale(self, workers: int) -> None:
-        """Have so many from now on; those that are too many hand back what they are at."""
+        """Change how many workers there are to be. Surplus workers hand their leases back."""
         with self._lock:
             workers = 0 if self._closed else workers
             while len(self._actors) < workers:
@@ -116,8 +116,7 @@ class Fleet:
 
 
 class _Actor:
-    """Keeps a worker process running on a node. The process ends with the actor, however that ends,
-    and with it when its node goes."""
+    """Keeps a worker process running on a node. The process ends with the actor."""
 
     def __init__(self, settings: WorkerSettings, keys: Mapping[str, bytes]) -> None:
         self._settings, self._keys = settings, keys
@@ -126,7 +125,7 @@ class _Actor:
         self._thread.start()
 
     def leave(self) -> None:
-        """End the worker, which hands back what it is at."""
+        """End the worker, which hands its leases back."""
         self._leaving.set()
         self._thread.join(_LEAVE_S)
 

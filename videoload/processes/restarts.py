@@ -1,12 +1,12 @@
-"""When a worker that ended is started again, and when that is given up. Pure: time is passed in.
+"""When a worker that ended is started again, and when this is given up. Pure: time is passed in.
 
-A worker that was at work and dies is replaced at once. One that never came so far says that
-something is wrong with this host: its Python, its memory, its limits. To start the next one at once
-would fill the log and burn a core, for ever, so there is a pause, twice as long each time. Where no
-worker is left that ever worked, it ends with the reason: soon for workers that give up by
-themselves (they print why), later for those that are killed, as that may pass.
+A worker that dies at work is replaced at once. A worker that never began to work means that
+something is wrong with this host: its Python, its memory, its limits. An immediate restart would
+fill the log and burn a core for ever, so there is a pause, twice as long each time. If no worker is
+left that ever worked, it ends with an error: soon if workers give up by themselves (they print
+why), later if they are killed, as that may pass.
 
-Workers that are started together fail together: that counts once.
+Workers that are started together fail together, and this counts once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 _PAUSE_S, _MAX_PAUSE_S = 0.25, 15.0
-_GAVE_UP, _KILLED = 3, 6  # in a row, until it is given up: 1 s of pauses, and 8 s
+_GAVE_UP, _KILLED = 3, 6  # failed starts in a row: 1 s of pauses, and 8 s
 
 
 class Restarts:
@@ -25,11 +25,11 @@ class Restarts:
         self._last = self._next = -math.inf
 
     def worked(self) -> None:
-        """A worker has come as far as to work."""
+        """A worker has begun to work."""
         self.failed = 0
 
     def start_failed(self, began: float, now: float) -> None:
-        """One that was started at ``began`` ended before it could work, or could not be started."""
+        """A worker that was started at ``began`` ended before it worked, or could not start."""
         if began < self._last:
             return
         self.failed += 1
@@ -41,6 +41,6 @@ class Restarts:
         return now >= self._next
 
     def is_hopeless(self, *, killed: bool) -> bool:
-        """Whether to give up, if no worker is left; ``killed``: the last one did not end by itself,
-        or could not be started."""
+        """Whether to give up if no worker is left. ``killed``: the last worker did not end by
+        itself, or could not be started."""
         return self.failed >= (_KILLED if killed else _GAVE_UP)

@@ -1,23 +1,22 @@
-"""A data connection: TCP by which a worker of another host sends pixels, and nothing but pixels.
+"""A data connection: TCP on which a worker of another host sends pixels, and nothing but pixels.
 
-Words stay on ZeroMQ. What ZeroMQ cannot do is to read from the socket straight into a slot: it
-receives each message into memory of its own first, and that copy, all workers' together, is what
-bounds a trainer. So pixels may go past it, to a receiver: a process on the trainer's host that has
-the slots mapped.
+Messages stay on ZeroMQ. ZeroMQ cannot read from the socket straight into a slot: it receives each
+message into memory of its own first, and this copy, for all workers together, limits a trainer. So
+pixels may go past it, to a receiver: a process on the trainer's host that maps the slots.
 
     worker                                  trainer                       its receiver
       ticket (WELCOME brought it)  ───────>  whose is it? ── Adopt ─────>
-      <────────────────────────────────────────────────────  greeting: it has it
-      RESULT, by ZeroMQ            ───────>  void, or where? ── Land ───>
+      <────────────────────────────────────────────────────  greeting
+      RESULT, by ZeroMQ            ───────>  where to? ───── Land ──────>
       head: lease, size; pixels    ────────────────────────────────────>  into the slot
                                              <────────────── Landed ────
 
-Nothing is read before the trainer has said where it goes; until then it waits in the kernel, and
-TCP holds the worker back.
+A receiver reads nothing before the trainer has said where it goes. Until then the bytes wait in the
+kernel, and TCP holds the worker back.
 
-Under keys, each piece is sealed with AES-128-GCM: the key is new for each offer and came under
-CURVE, the nonce counts. Who overhears the ticket, which is not sealed, can break the connection by
-using it first, as anybody on the way could, but say nothing by it.
+With keys, each piece is sealed with AES-128-GCM. WELCOME brings a new key under CURVE for each
+offer, and the nonce counts. The ticket is not sealed. Somebody who overhears it can break the
+connection by using it first, as anybody on the line could, but cannot send anything that is taken.
 """
 
 from __future__ import annotations
@@ -49,35 +48,35 @@ _log = logging.getLogger(__name__)
 TICKET_BYTES = KEY_BYTES = 16
 _HEAD = struct.Struct("<QQ")  # lease, bytes
 _GREETING = b"videoload/pixels"
-_TAG = 16  # bytes that a sealed piece is longer by
-_PIECE = 256 << 10  # bytes sealed at once: they stay in a core's cache until they are read again
+_TAG = 16  # bytes that sealing adds to a piece
+_PIECE = 256 << 10  # bytes sealed at once: they stay in a core's cache
 _DIAL_S = 3.0
-_NEAR_S = 2e-4  # a trainer that is so near is on the same host, as a rule
-# 2 * 64 KB (the kernel doubles it) in 0.2 ms are 640 MB/s, more than a worker decodes; half of it
-# is less than a packet of the loopback's, which then waits for a timer.
+_NEAR_S = 2e-4  # a round trip that is shorter stays on one host, as a rule
+# 2 * 64 KB (the kernel doubles it) in 0.2 ms are 640 MB/s, more than a worker decodes. Half of it
+# is less than a packet on loopback, which would then wait for a timer.
 _LEAST_NEAR_BUFFER = 64 << 10
 _ROUND_TRIP = struct.Struct("=148xI")  # tcp_info.tcpi_min_rtt, microseconds
 _MAX_BYTES = 1 << 30  # of an answer that goes nowhere
 
 
 class Cipher:
-    """Seals what one side sends, or opens it. Each piece once, in their order."""
+    """Seals what one side sends, or opens it: each piece once, in order."""
 
     def __init__(self, key: bytes, *, of_receiver: bool) -> None:
-        """``of_receiver``: what the receiver says, which has nonces of its own."""
+        """``of_receiver``: the receiver is the sender. It has nonces of its own."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # not without keys
 
         self._aes: AESGCM = AESGCM(key)
         self._count = int(of_receiver) << 88
 
     def seal(self, piece: memoryview, into: memoryview) -> memoryview:
-        """What to send; it lies in ``into``."""
+        """The sealed piece, which is written to ``into``."""
         sealed = into[: len(piece) + _TAG]
         self._aes.encrypt_into(self._nonce(), piece, None, sealed)
         return sealed
 
     def open(self, sealed: memoryview, into: memoryview) -> None:
-        """Raises ProtocolError where that is not what was sealed."""
+        """Raises ProtocolError if the other side did not seal this piece."""
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -91,10 +90,10 @@ class Cipher:
 
 
 class PixelReader:
-    """A receiver's end. It reads what it was told of, and nothing else."""
+    """A receiver's end. It reads only the answers that `land` announced."""
 
     def __init__(self, end: socket.socket, key: bytes = b"") -> None:
-        """``end`` is connected, and its ticket was read. Greets the worker. Raises OSError."""
+        """Greet the worker. ``end`` is connected, and its ticket was read. Raises OSError."""
         self.socket = end
         self._cipher = Cipher(key, of_receiver=False) if key else None
         self._sealed = memoryview(bytearray(_PIECE + _TAG))
@@ -112,12 +111,13 @@ class PixelReader:
         return bool(self._told)
 
     def land(self, lease: int, into: memoryview | None) -> None:
-        """The next answer is that to ``lease``, and fills ``into``; None: it goes nowhere."""
+        """The next answer is for ``lease`` and fills ``into``. With None it is dropped."""
         self._told.append((lease, into))
 
     def read(self) -> tuple[int, int | None]:
-        """Read what there is, of one answer at most: the bytes that came, and the lease whose
-        answer is whole. Raises ProtocolError; EOFError, OSError: the connection ended."""
+        """Read what has come, of one answer at most. Returns the number of bytes, and the lease
+        whose answer is complete. Raises ProtocolError; EOFError or OSError if the connection
+        ended."""
         came = 0
         while self._told:
             try:
@@ -136,14 +136,14 @@ class PixelReader:
         return came, None
 
     def _read_all(self) -> Generator[memoryview, None, None]:
-        """What is to be filled next."""
+        """Yields the memory to fill next."""
         head = memoryview(bytearray(_HEAD.size))
         while True:
             yield from self._fill(head)
             lease, size = _HEAD.unpack(head)
             told, into = self._told[0]
             if lease != told or size != (min(size, _MAX_BYTES) if into is None else len(into)):
-                raise ProtocolError(f"{size} bytes came for lease {lease}, not what was said")
+                raise ProtocolError(f"{size} bytes came for lease {lease}, not what was announced")
             if into is None:
                 nowhere = memoryview(bytearray(_PIECE))
                 for at in range(0, size, _PIECE):
@@ -164,7 +164,7 @@ class PixelReader:
 
 
 class PixelSender:
-    """A worker's end, with a thread of its own: it dials, and sends what it is given."""
+    """A worker's end. A thread of its own dials and sends."""
 
     def __init__(self, host: str, offer: DataOffer) -> None:
         """Begin to dial."""
@@ -180,13 +180,12 @@ class PixelSender:
         threading.Thread(target=self._run, name="pixels", daemon=True).start()
 
     def send(self, lease: int, pixels: npt.NDArray[np.uint8]) -> None:
-        """Send an answer; never waits. ``pixels`` must not be written to afterwards. Where the
-        connection has broken meanwhile it is dropped, and not missed: the trainer grants the
-        lease's clips again."""
+        """Send an answer. Never waits. ``pixels`` must not be written to afterwards. If the
+        connection breaks, the answer is lost and not missed: the trainer grants the clips again."""
         self._answers.put((lease, pixels))
 
     def close(self) -> None:
-        """Disconnect. What is not sent is dropped."""
+        """Disconnect. Answers that are not sent are dropped."""
         self._closed, self.is_open = True, False
         self._answers.put(None)
         if self._socket is not None:
@@ -228,7 +227,7 @@ class PixelSender:
         return True
 
     def _greet(self, end: socket.socket) -> Cipher | None:
-        """Show the ticket; returns what seals the answers."""
+        """Show the ticket. Returns the cipher for the answers."""
         key = self._offer.key
         end.sendall(self._offer.ticket)
         size = len(_GREETING) + (_TAG if key else 0)
@@ -246,14 +245,14 @@ class PixelSender:
 
 @cache
 def near_buffer_bytes() -> int:
-    """SO_SNDBUF of a connection to a trainer that is near; the kernel doubles it. What waits there
-    for its reader leaves the cores' caches, and takes up to twice as long; where that is little,
-    sender and reader take turns more often. With 2 MB of L2, 160 to 256 KB were the best."""
+    """SO_SNDBUF of a connection to a trainer on the same host; the kernel doubles it. Bytes that
+    wait in a large buffer leave the cores' caches, and take up to twice as long. With a small
+    buffer, sender and reader take turns too often. With 2 MB of L2, 160 to 256 KB were the best."""
     return max(_LEAST_NEAR_BUFFER, own_cache_bytes() // 10)
 
 
 def _round_trip_s(end: socket.socket) -> float:
-    """The shortest one so far; infinite where the system does not tell."""
+    """The shortest round trip so far; infinite if the system does not know it."""
     with suppress(AttributeError, OSError, struct.error):  # TCP_INFO is Linux's
         info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ROUND_TRIP.size)
         return float(_ROUND_TRIP.unpack(info)[0]) / 1e6

@@ -1,9 +1,9 @@
-"""The receivers of a client: their processes, and which worker's data connection is at which of
-them. All of it is the I/O thread's, and none of it waits.
+"""The receivers of a client: their processes, and which of them has which worker's data connection.
+All of it runs in the I/O thread, and nothing waits.
 
-    offered ── the worker dials, shows its ticket ──> adopted (by a receiver) ──> ended
+    offered ── the worker dials and shows its ticket ──> adopted by a receiver ──> ended
 
-This process takes the connections in, since it alone knows the tickets, and hands them on. It keeps
+This process accepts the connections, because only it knows the tickets, and hands them on. It keeps
 their descriptors as well, so that it can end a connection whose receiver is dead.
 """
 
@@ -41,11 +41,11 @@ from videoload.transport.private_messages import (
 
 _log = logging.getLogger(__name__)
 
-_OFFERS, _OFFERS_S = 3, 60.0  # to one worker, in so long: then its pixels go by ZeroMQ
-_TICKET_S = 10.0  # a worker dials within so long, or not at all
+_OFFERS, _OFFERS_S = 3, 60.0  # offers to one worker in this time; then its pixels go by ZeroMQ
+_TICKET_S = 10.0  # a worker that has not dialled by then never will
 _START_S = 30.0  # a receiver that does not work by then is killed
-_SILENCE_S = 5.0  # ... as is one that was silent for so long: it beats ten times in it
-_PAUSE_S = 1.0  # who was not asked for so long was stopped itself
+_SILENCE_S = 5.0  # ... and so is a silent one: it sends `Alive` ten times in this time
+_PAUSE_S = 1.0  # if `keep` was not called for this time, this process was stopped itself
 
 
 @dataclass(eq=False, slots=True)
@@ -53,8 +53,8 @@ class _Connection:
     worker: Hashable
     offer: DataOffer
     since: float
-    landed: bool = False  # some answer has
-    receiver: _Receiver | None = None  # before: it is offered
+    landed: bool = False  # an answer has
+    receiver: _Receiver | None = None  # None: it is only offered
     end: socket.socket | None = None
 
     @property
@@ -63,7 +63,7 @@ class _Connection:
 
 
 class _Receiver:
-    """One process, and what it has."""
+    """One process and its connections."""
 
     def __init__(self) -> None:
         """Raises WorkerError."""
@@ -82,7 +82,7 @@ class _Receiver:
 
 
 class Receivers:
-    """Those of one client: none before `open`, nor after `close`."""
+    """The receivers of one client. There are none before `open` and after `close`."""
 
     def __init__(self) -> None:
         self._wanted = 0
@@ -91,17 +91,17 @@ class Receivers:
         self._restarts = Restarts()
         self._shares: dict[int, tuple[Share, int]] = {}
         self._tickets: dict[bytes, _Connection] = {}
-        self._connections: dict[int, _Connection] = {}  # those that receivers have, by number
+        self._connections: dict[int, _Connection] = {}  # of receivers, by number
         self._of_worker: dict[Hashable, _Connection] = {}
-        self._offers: dict[Hashable, deque[float]] = {}  # when each was made
+        self._offers: dict[Hashable, deque[float]] = {}  # when each one was made
         self._useless: set[Hashable] = set()  # workers whose connection brought no answer
         self._kept = math.inf  # when `keep` was called last
         self._numbers = count()
         self._ports = DataPorts({})
 
     def open(self, processes: int, bound: Mapping[str, str], *, has_keys: bool) -> None:
-        """Start so many, and listen; ``bound`` as for `DataPorts`. Raises WorkerError,
-        TransportError; what was begun is still to be closed."""
+        """Start the processes, and listen; ``bound`` as for `DataPorts`. Raises WorkerError,
+        TransportError; `close` is to be called all the same."""
         self._ports, self._has_keys, self._wanted = DataPorts(bound), has_keys, processes
         for _ in range(processes):
             self._receivers.append(_Receiver())
@@ -109,7 +109,7 @@ class Receivers:
     # Streams
 
     def share(self, message: Share, descriptor: int) -> None:
-        """Pixels may be for this arena from now on. Its descriptor stays open until `unshare`."""
+        """Answers may go to this arena. Its descriptor must stay open until `unshare`."""
         self._shares[message.arena] = message, descriptor
         for receiver in self._receivers:
             receiver.channel.send(message, descriptor)
@@ -123,8 +123,8 @@ class Receivers:
     # Workers
 
     def offer(self, worker: Hashable, endpoint: str) -> DataOffer | None:
-        """What to offer a worker that dialled this endpoint, in the place of what it has; None: its
-        pixels come by ZeroMQ."""
+        """An offer for a worker that dialled this endpoint. It ends the worker's connection. None:
+        the worker's pixels come by ZeroMQ."""
         self._let_go(worker)
         port, now = self._ports.numbers.get(endpoint), time.monotonic()
         offers = self._offers.setdefault(worker, deque(maxlen=_OFFERS))
@@ -140,8 +140,8 @@ class Receivers:
     def land(
         self, worker: Hashable, connection: int, lease: int, place: Place | None, size: int
     ) -> bool:
-        """The answer to ``lease`` comes by this worker's data connection, and goes to ``place``,
-        until it has `Landed` or the connection has `Ended`. False: it has ended already."""
+        """The answer to ``lease`` comes on this data connection and goes to ``place``. `Landed` or
+        `Ended` follows. False: the connection has ended already."""
         at = self._of_worker.get(worker)
         if at is None or at.receiver is None or at.number != connection:
             return False
@@ -149,33 +149,32 @@ class Receivers:
         return True
 
     def left(self, worker: Hashable) -> None:
-        """This worker is none any more. That its connection has `Ended` is still to come."""
+        """The worker has left. The `Ended` of its connection follows."""
         self._offers.pop(worker, None)
         self._useless.discard(worker)
         self._let_go(worker)
 
     def lacks_offer(self, worker: Hashable) -> bool:
-        """Whether this worker has no connection, and none is offered to it."""
+        """Whether this worker has no connection and no offer."""
         return worker not in self._of_worker
 
     def worker_of(self, connection: int) -> Hashable:
-        """Whose connection that is; None: its worker has left, or another one was offered."""
+        """The worker of a connection; None if it has left, or got another offer."""
         at = self._connections.get(connection)
         return None if at is None or self._of_worker.get(at.worker) is not at else at.worker
 
     # What came
 
     def watched(self) -> dict[socket.socket, bool]:
-        """Sockets that become readable when there is something to `read`; and whether there is
-        something to be sent when they become writable."""
+        """Sockets that become readable when there is something to `read`. The value tells whether
+        there is something to send when the socket becomes writable."""
         return dict.fromkeys(self._ports.watched(), False) | {
             receiver.channel.socket: receiver.channel.is_full for receiver in self._receivers
         }
 
     def read(self, ready: Collection[object]) -> Iterator[FromReceiver]:
-        """What receivers have to say, after `watched` sockets were found ``ready`` (their
-        descriptors are in it): `Landed`, `Ended`, and `Alive` when one has come as far as to work.
-        And take what workers dial."""
+        """Accept what workers dial, and yield what receivers say: `Landed`, `Ended`, and `Alive`
+        when a receiver begins to work. ``ready`` holds the descriptors of ready sockets."""
         for ticket, end in self._ports.arrived(ready, expected=len(self._tickets)):
             self._take_in(ticket, end)
         for receiver in list(self._receivers):
@@ -184,18 +183,17 @@ class Receivers:
                 yield from self._hear(receiver)
 
     def keep(self, now: float) -> Iterator[FromReceiver]:
-        """Time passes: kill receivers that hang, and start those that are missing. What comes of
-        it is told as by `read`."""
+        """Kill receivers that hang, and start missing ones. Yields as `read` does."""
         self._ports.keep(now)
         pause_s, self._kept = now - self._kept, now
         for offered in list(self._tickets.values()):
             if now - offered.since > _TICKET_S:
                 self._let_go(offered.worker)
         for receiver in list(self._receivers):
-            receiver.channel.flush()  # where the kernel had too many descriptors on the way
+            receiver.channel.flush()  # the kernel may have had too many descriptors on the way
             if pause_s > _PAUSE_S:
                 receiver.heard += pause_s
-            if receiver.process.status is not None:  # its channel may be held by a fork's copy
+            if receiver.process.status is not None:  # a fork may hold its channel
                 yield from self._hear(receiver)
                 if receiver in self._receivers:
                     yield from self._bury(receiver)
@@ -214,7 +212,7 @@ class Receivers:
                 receiver.channel.send(message, descriptor)
 
     def close(self) -> None:
-        """End them."""
+        """End all receivers."""
         self._ports.close()
         end_all(receiver.process for receiver in self._receivers)
         for receiver in self._receivers:
@@ -228,7 +226,7 @@ class Receivers:
         return [receiver for receiver in self._receivers if receiver.works]
 
     def _take_in(self, ticket: bytes, end: socket.socket) -> None:
-        """Somebody has dialled, and shown this."""
+        """Somebody has dialled and shown this ticket."""
         connection = self._tickets.get(ticket)
         if connection is None or not self._working:
             end.close()
@@ -268,7 +266,7 @@ class Receivers:
             yield from self._bury(receiver)
 
     def _ended(self, ended: Ended) -> Iterator[FromReceiver]:
-        """Its connection is told of before it is forgotten."""
+        """A connection has ended. It is forgotten after the caller has seen the `Ended`."""
         connection = self._connections.get(ended.connection)
         if connection is not None:
             is_current = self._of_worker.get(connection.worker) is connection
@@ -284,12 +282,12 @@ class Receivers:
         if self._of_worker.get(connection.worker) is connection:
             del self._of_worker[connection.worker]
         if connection.end is not None:
-            with suppress(OSError):  # a receiver that is dead has not closed it yet, perhaps
+            with suppress(OSError):  # a dead receiver may not have closed it
                 connection.end.shutdown(socket.SHUT_RDWR)
             connection.end.close()
 
     def _bury(self, receiver: _Receiver) -> Iterator[FromReceiver]:
-        """It has closed its channel, so it is dead, or about to be."""
+        """A receiver has closed its channel, so it is dead or about to be."""
         end_all([receiver.process])
         self._receivers.remove(receiver)
         receiver.channel.close()

@@ -1,13 +1,11 @@
-"""A receiver: ``python -m videoload.receivers.process FD``, FD being its end of a private channel.
+"""A receiver: ``python -m videoload.receivers.process``, a process on the trainer's host that reads
+workers' pixels from their data connections straight into the slots (`receivers.connection`).
 
-A process on the trainer's host that reads workers' pixels from their data connections straight
-into the slots (see `data_connection`). It decides nothing: which connections it has, what comes
-next by each, and where that goes, its trainer tells it, and is told when it is there, or why it
-will not be.
+It decides nothing. The trainer says which connections it has, what comes next on each of them, and
+where that goes. The receiver says when an answer is there, or why it will not come.
 
-That it writes only where it was told to, while it was told to, is the fence: the trainer does not
-give a place to anybody else before it has heard that an answer has landed, or that its connection
-has ended, or before this process is dead.
+The fence: a receiver writes only where and while it was told to. The trainer gives a place to
+nobody else before the answer has landed, its connection has ended or this process is dead.
 """
 
 from __future__ import annotations
@@ -34,10 +32,9 @@ from videoload.transport.private_messages import (
 )
 from videoload.transport.slots import Window
 
-_BEAT_S = 0.5  # it says so often that it is alive
-_SILENCE_S = 3.0  # an answer of which nothing comes for so long will not come
-_ANSWER_S = 10.0  # ... and on a line that brings it no sooner, ZeroMQ does as well
-_CHANNEL_S = 5.0
+_BEAT_S = 0.5  # between two `Alive`
+_SILENCE_S = 3.0  # an answer that is silent for this time will not come
+_ANSWER_S = 10.0  # on a line that takes longer for an answer, ZeroMQ is as fast
 _HUNG_UP = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -45,15 +42,15 @@ class _Connection:
     def __init__(self, number: int, reader: PixelReader) -> None:
         self.number = number
         self.reader = reader
-        self.since = self.grew = 0.0  # the answer that comes now is told of; something came of it
+        self.since = self.grew = 0.0  # the next answer was announced; its last bytes came
 
     def waits(self, now: float) -> None:
-        """The next answer is due from now on."""
+        """The next answer is expected from now on."""
         self.since = self.grew = now
 
 
 class Receiver:
-    """Reads what it is told to until its channel ends."""
+    """Reads what it is told to read."""
 
     def __init__(self, channel: PrivateChannel) -> None:
         self._channel = channel
@@ -64,7 +61,7 @@ class Receiver:
         self._epoll.register(channel.socket, select.EPOLLIN)
 
     def run(self) -> None:
-        """Until the process that started this one has ended, or wants no more."""
+        """Read until the private channel ends."""
         beat = 0.0
         try:
             while True:
@@ -99,7 +96,7 @@ class Receiver:
             case Abandon() if (connection := self._connections.get(message.connection)) is not None:
                 self._end(connection, "its worker left")
             case _:
-                pass  # of a connection that has ended, as the trainer was told
+                pass  # about a connection that has ended; the trainer was told
 
     def _adopt(self, message: Adopt, end: socket.socket) -> None:
         try:
@@ -116,7 +113,7 @@ class Receiver:
     def _land(self, connection: _Connection, message: Land, now: float) -> None:
         into = None
         place = message.place
-        # Of an arena that it was never sent, the stream was dropped meanwhile.
+        # The stream of an arena that never came was dropped meanwhile.
         if place is not None and (window := self._windows.get(place.arena)) is not None:
             into = window.view(place.offset, (message.size,)).data
         if not connection.reader.is_told:
@@ -162,11 +159,10 @@ class Receiver:
 
 
 def main() -> None:
-    """The process that a trainer starts."""
     [descriptor] = inherited()
     try:
         Receiver(PrivateChannel(socket.socket(fileno=descriptor))).run()
-    except Exception as error:  # as where there is no memory to map a stream's batches
+    except Exception as error:  # for example, no memory to map an arena
         sys.exit(f"videoload receiver: {error!r}")
 
 

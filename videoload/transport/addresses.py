@@ -1,4 +1,4 @@
-"""Addresses: which are valid, who can reach them, and what a host name resolves to."""
+"""Addresses: which ones are valid, who can reach them, and what a host name resolves to."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LOOPBACK_NAMES = ("localhost", "ip6-localhost")
 
 
 def private_endpoint() -> str:
-    """An address for the workers that this process starts: an abstract Unix socket, so that no
-    file is left behind, or a loopback port where there are none."""
+    """An address for the workers that this process starts: an abstract Unix socket, which leaves no
+    file behind, or a loopback port on systems without them."""
     return f"ipc://@videoload-{secrets.token_hex(16)}" if SHARED else "tcp://127.0.0.1:*"
 
 
@@ -36,15 +36,13 @@ def is_name(endpoint: str) -> bool:
 
 
 def resolve(endpoint: str) -> list[str]:
-    """The addresses that a host name resolves to, each once, as endpoints. A host with addresses of
-    both families is one trainer, not two: then those of IPv4 count. May block for many seconds.
-
-    Raises TransportError with the resolver's reason.
-    """
+    """The addresses that a host name resolves to, as endpoints. A host with IPv4 and IPv6 addresses
+    is one trainer, so only its IPv4 addresses count. May block for many seconds. Raises
+    TransportError with the resolver's reason."""
     try:
         parts = urlsplit(endpoint)
         found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
-    except (OSError, ValueError) as error:  # of a label of 64 characters, UnicodeError
+    except (OSError, ValueError) as error:  # UnicodeError: a label of 64 characters
         raise TransportError(getattr(error, "strerror", None) or str(error)) from None
     hosts = {str(address[0]): family for family, *_, address in found}
     four = [host for host, family in hosts.items() if family == socket.AF_INET]
@@ -78,16 +76,16 @@ def _is_tcp(rest: str) -> bool:
 
 
 def claim_socket_file(endpoint: str) -> Path | None:
-    """The file of the Unix socket that is to be bound, the same wherever this process goes later;
-    None: it has none. ZeroMQ deletes whatever is there: raises TransportError where that is no
-    socket, or somebody listens at it."""
+    """The absolute path of the Unix socket that is to be bound; None if the address has no file.
+    ZeroMQ deletes whatever is there, so this raises TransportError if the file is no socket, or if
+    somebody listens at it."""
     if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
         return None
     file = Path(endpoint.removeprefix("ipc://")).absolute()
     try:
         is_socket = stat.S_ISSOCK(file.lstat().st_mode)
     except OSError:
-        return file  # there is none, or ZeroMQ will say why it cannot be bound
+        return file  # there is no file, or ZeroMQ says why it cannot be bound
     if not is_socket:
         raise TransportError(f"cannot listen on {endpoint}: {file} is there, and is no socket")
     with socket.socket(socket.AF_UNIX) as other, suppress(OSError):
@@ -97,7 +95,7 @@ def claim_socket_file(endpoint: str) -> Path | None:
 
 
 def check_address(endpoint: str, keys: object, insecure: bool) -> None:
-    """Raises TransportError where it is no address, or needs keys and there are none."""
+    """Raises TransportError if this is no address, or if it needs keys and there are none."""
     scheme, _, rest = endpoint.partition("://")
     if not endpoint.isprintable():  # a NUL, or bytes that are no UTF-8
         rest = ""

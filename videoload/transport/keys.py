@@ -1,4 +1,4 @@
-"""CURVE keys (ZeroMQ RFC 26): the files of both sides, and the check of who connects.
+"""CURVE keys (ZeroMQ RFC 26): the key files of both sides, and the check of peers that connect.
 
 A trainer's folder holds its key pair and, under ``admitted/``, the public keys of the workers that
 may dial in; a worker's folder holds its own pair and the trainer's public key.
@@ -21,18 +21,18 @@ from videoload.errors import TransportError
 TRAINER, WORKER = "trainer", "worker"
 
 _ADMITTED = "admitted"
-_MAX_HANDSHAKES = 64  # decided on in one go
-_KNOWN_STRANGERS = 100  # keys that were told of
+_MAX_HANDSHAKES = 64  # that one call decides on
+_KNOWN_STRANGERS = 100  # keys that were logged
 
 
 def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Make CURVE keys for one trainer and its workers.
 
     Args:
-        folder: Made if it is not there.
+        folder: It is made if it does not exist.
 
     Returns:
-        ``folder``/trainer and ``folder``/worker: to be given as ``keys`` to each side.
+        ``folder``/trainer and ``folder``/worker, to be given as ``keys`` to each side.
 
     Raises:
         TransportError: The folder holds keys already, or cannot be written.
@@ -60,8 +60,7 @@ def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 
 def _write_key(file: Path, public: bytes, secret: bytes | None = None) -> None:
-    """A new key file, in the format of `zmq.auth`; a secret one is its owner's alone from the
-    moment when it is there."""
+    """Write a key file in the format of `zmq.auth`. Only the owner can ever read a secret key."""
     lines = ["metadata", "curve", f'    public-key = "{public.decode()}"']
     lines += [] if secret is None else [f'    secret-key = "{secret.decode()}"']
     mode = 0o644 if secret is None else 0o600
@@ -90,8 +89,8 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
 
 
 class KeyAuthenticator:
-    """Admits connections of those workers whose public keys are in the trainer's folder; ``tell``
-    is called with a line about each other key, once."""
+    """Admits the workers whose public keys are in the trainer's folder. ``tell`` is called once
+    for each other key, with a line for the log."""
 
     def __init__(
         self,
@@ -110,20 +109,20 @@ class KeyAuthenticator:
         self._authenticator.start()
         self._folder, self._tell = admitted, tell
         self._told: LRUCache[bytes, None] = LRUCache(_KNOWN_STRANGERS)
-        self._address = ""  # of whom `callback` is asked
+        self._address = ""  # of the peer that `callback` decides on
         self._authenticator.configure_curve_callback(credentials_provider=self)
         assert self._authenticator.zap_socket is not None
         self.socket = self._authenticator.zap_socket
 
     def answer(self) -> None:
-        """Decide on the connection attempts that wait, a bounded number of them at a time."""
+        """Decide on waiting connection attempts, a bounded number at a time."""
         for _ in range(_MAX_HANDSHAKES):
             if not self.socket.poll(0):
                 return
             asked = self.socket.recv_multipart()
             told = asked[3].decode(errors="replace") if len(asked) > 3 else ""
             self._address = told.removeprefix("::ffff:")
-            # The coroutine never waits: it is async only for the asyncio flavour's sake.
+            # The coroutine never waits: it is async only because of the asyncio flavour.
             answer = self._authenticator.handle_zap_message(asked)
             with suppress(StopIteration):
                 answer.send(None)
@@ -135,8 +134,7 @@ class KeyAuthenticator:
         if key not in self._told:
             self._told[key] = None
             self._tell(
-                f"a worker at {self._address} is turned away: its key is none of those in "
-                f"{self._folder}"
+                f"a worker at {self._address} is turned away: its key is not in {self._folder}"
             )
         return False
 

@@ -1,13 +1,12 @@
-"""The private channel between a process and a worker or a receiver that it started: a socket pair.
+"""The private channel between a process and a worker or receiver that it started: a socket pair.
 
-No other process can connect to it, so roots and shared memory are named there and nowhere else.
+No other process can connect to it, so only this channel names roots and shared memory.
 
-A worker reads its channel between two leases, so it may not read for as long as a clip takes, or a
-hang lasts. Nobody waits for it meanwhile: what there is no room for stays in a queue of this
-process, and is sent when the worker reads. Two things bound the queue. Memory that is not used any
-more before the worker has heard of it is never sent, so the queue refers to no descriptor but those
-of live streams, and what is left of a stream is a message of some bytes. And whoever owes an answer
-and does not read is killed, by the lease table, and the queue ends with its child.
+A worker reads its channel between two leases, so it may not read for the time of a clip, or of a
+hang. Nobody waits for it: messages without room stay in a queue and are sent when the worker reads.
+Two things bound the queue. An arena that is dropped before the worker has heard of it is never
+sent, so the queue refers only to descriptors of live streams. And the lease table kills a worker
+that owes an answer and does not read, and the queue ends with the worker.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from videoload.transport.private_messages import (
     unpack_private,
 )
 
-# Some forty messages. Linux counts the descriptors that are on the way to all processes of a user,
-# and sends no more of them than one process may have open, often 1024.
+# About forty messages. Linux limits how many descriptors of a user are on the way at once to what
+# one process may have open, often 1024.
 _BUFFER_BYTES = 16 << 10
 
 
 @dataclass(eq=False, slots=True)
 class _Unsent:
-    """``left`` is what is not sent yet; ``descriptor`` goes with the first byte of the message."""
+    """``left`` is not sent yet. ``descriptor`` goes with the first byte of the message."""
 
     message: Private
     left: bytes
@@ -43,27 +42,30 @@ class _Unsent:
 
 
 class PrivateChannel:
-    """One end of the socket pair between a process and a worker that it started. Messages are
-    MessagePack with their length in front; a file descriptor can travel along."""
+    """One end of the socket pair. Messages are MessagePack with their length in front. A descriptor
+    can travel along."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
-        self.is_full = False  # what is unsent can be sent when the socket can be written to
+        self.is_full = False  # the rest can be sent when the socket becomes writable
         self._unsent: deque[_Unsent] = deque()
         self._received = bytearray()
         self._descriptors: deque[int] = deque()
 
     @classmethod
     def pair(cls) -> tuple[PrivateChannel, socket.socket]:
-        """This process's end, and the one that the worker inherits."""
+        """This process's end, and the end that the child inherits."""
         mine, theirs = socket.socketpair()
         mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         return cls(mine), theirs
 
     def send(self, message: Private, descriptor: int | None = None) -> None:
-        """Send it, now or by a later `flush`; never waits. The descriptor stays the caller's, and
-        open until an `Unshare` of the same arena is sent: a `Share` that has to wait until then
-        is not sent any more. What is meant for a process that has ended is dropped."""
+        """Send a message, now or in a later `flush`. Never waits.
+
+        The descriptor stays the caller's, and must stay open until an `Unshare` of its arena is
+        sent. A `Share` that still waits then is never sent. Messages to a process that has ended
+        are dropped.
+        """
         if isinstance(message, Unshare):
             self._take_back(message.arena)
         body = pack_private(message)
@@ -71,8 +73,8 @@ class PrivateChannel:
         self.flush()
 
     def flush(self) -> None:
-        """Send what there is room for. To be called again and again; where the channel `is_full`,
-        as soon as its socket can be written to."""
+        """Send the messages that there is room for. To be called again and again; if the channel
+        `is_full`, as soon as its socket is writable."""
         self.is_full = False
         if not self._unsent:
             return
@@ -92,11 +94,11 @@ class PrivateChannel:
         except ConnectionError:
             self._unsent.clear()
         except OSError:
-            pass  # ETOOMANYREFS: others have to read first. The next flush tries again
+            pass  # ETOOMANYREFS: other processes have to read first; the next flush tries again
 
     def receive(self, timeout_s: float) -> tuple[Private, int | None] | None:
-        """The next message, with the descriptor that a `Share` or an `Adopt` brings; None if none
-        came in time. Raises EOFError if the other process is gone, ProtocolError."""
+        """The next message, with the descriptor of a `Share` or an `Adopt`; None if none came in
+        time. Raises EOFError if the other process is gone, ProtocolError."""
         self.socket.settimeout(timeout_s)
         try:
             while (got := self._take()) is None:
@@ -106,7 +108,8 @@ class PrivateChannel:
         return got
 
     def receive_all(self) -> Iterator[tuple[Private, int | None]]:
-        """What has come, after the socket was found readable; never waits. Raises as `receive`."""
+        """The messages that have come, after the socket was found readable. Never waits. Raises as
+        `receive` does."""
         with suppress(BlockingIOError):
             self._read(socket.MSG_DONTWAIT)
         while (got := self._take()) is not None:
@@ -140,6 +143,6 @@ class PrivateChannel:
                 return
 
     def close(self) -> None:
-        """The other process sees the end of the channel, and ends."""
+        """Close this end. The other process notices, and ends."""
         self._unsent.clear()
         self.socket.close()

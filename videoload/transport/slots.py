@@ -1,16 +1,16 @@
-"""Batch memory: a row of equally large slots that trainer and workers of one host share.
+"""Batch memory: slots of equal size that trainer and workers of one host share.
 
     memfd  | slot 0         | slot 1         | ... |      every slot begins on a page (so 64-byte
            | clip clip clip | clip clip clip |            aligned: TensorFlow then takes the array
              ^ a worker writes here                       without a copy)
 
-The trainer makes the arena; a worker that it started gets the file descriptor and maps the same
-pages. Who may write where is decided by the lease table alone: a clip's place belongs to the one
-live lease that names it, a whole slot to the consumer once its batch is handed over.
+The trainer makes the arena. A worker that it started gets the file descriptor and maps the same
+pages. The lease table alone decides who may write where: a clip's place belongs to the one live
+lease that names it, and a whole slot belongs to the consumer once its batch is handed over.
 
-Acquire and release: the memory has no name, so there is nothing to unlink. It is gone when the
-last descriptor is closed and the last array that looks into it dies, in whichever order, after a
-crash as well. The size is sealed, so no process can shrink it under another's feet (SIGBUS).
+The memory has no name, so there is nothing to unlink. It is released when the last descriptor is
+closed and the last array that looks into it dies, in any order, also after a crash. The size is
+sealed: if a process could shrink it, the others would die (SIGBUS).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-SHARED = sys.platform == "linux"  # memfd; elsewhere workers send their pixels
+SHARED = sys.platform == "linux"  # memfd; on other systems workers send their pixels
 
 _ALIGNMENT = 64
 _SEALS = 0 if not SHARED else fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -35,9 +35,9 @@ _SEALS = 0 if not SHARED else fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_
 class Arena:
     """``slots`` slots of ``slot_bytes`` bytes each, in memory that workers can map.
 
-    ``fd`` is the descriptor to hand to workers (-1 where memory cannot be shared); the kernel shows
-    the memory by its ``name``. Raises MemoryError, now and not in the middle of an epoch, where
-    there is not enough.
+    ``fd`` is the descriptor for workers, -1 where memory cannot be shared. The kernel shows the
+    memory by its ``name``. Raises MemoryError if there is not enough memory, now and not in the
+    middle of an epoch.
     """
 
     def __init__(self, slots: int, slot_bytes: int, name: str = "videoload") -> None:
@@ -50,7 +50,7 @@ class Arena:
             return
         try:
             self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            # Not every arena is closed: a trainer may end before it knows of its last stream.
+            # A trainer may end before it closes its last arena.
             self._close = weakref.finalize(self, os.close, self.fd)
             self._close.atexit = False
             os.posix_fallocate(self.fd, 0, self.size)  # ENOSPC here, not SIGBUS later
@@ -63,30 +63,30 @@ class Arena:
             ) from None
 
     def view(self, slot: int, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """A fresh uint8 array of ``shape``, ``offset`` bytes into a slot. It keeps the memory."""
+        """A uint8 array of ``shape``, ``offset`` bytes into a slot. It keeps the memory alive."""
         return _view(self._memory, slot * self.stride + offset, shape)
 
     def lend(
         self, slot: int, shape: tuple[int, ...], give_back: Callable[[], object]
     ) -> npt.NDArray[np.uint8]:
-        """A slot as its consumer's array. ``give_back`` is called, in any thread, once neither the
-        array nor anything cut from it is referenced any more."""
+        """A slot as its consumer's array. ``give_back`` is called, in any thread, when the array
+        and its views are gone."""
         view = self.view(slot, 0, shape)
-        # NumPy makes the flat array the base of all views of views, so it is the one that lives
-        # exactly as long as any of them.
+        # NumPy makes the flat array the base of all views of views, so it lives exactly as long as
+        # the last of them.
         assert view.base is not None
         weakref.finalize(view.base, give_back).atexit = False
         return view
 
     def close(self) -> None:
-        """Give the descriptor back. The memory goes with the last array that looks into it."""
+        """Close the descriptor. The memory stays until the last array that looks into it dies."""
         if self.fd >= 0:
             self._close()
             self.fd = -1
 
 
 class Window:
-    """A worker's view of an arena, from the descriptor that it was given (and now owns)."""
+    """A worker's view of an arena. It takes over the descriptor."""
 
     def __init__(self, fd: int) -> None:
         try:
@@ -96,14 +96,14 @@ class Window:
             os.close(fd)
 
     def view(self, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-        """A uint8 array of ``shape`` at ``offset``. Raises ValueError if it does not fit."""
+        """A uint8 array of ``shape`` at ``offset``. Raises ValueError if it does not fit in."""
         if offset < 0 or offset + math.prod(shape) > self.size:
             raise ValueError(f"{shape} at {offset} does not fit into {self.size} bytes")
         return _view(self._memory, offset, shape)
 
 
 def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """A copy that begins at a multiple of 64 bytes, so that TensorFlow takes it as it is."""
+    """A copy that begins at a multiple of 64 bytes, so that TensorFlow takes it without a copy."""
     memory = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _ALIGNMENT
     copy = memory[begin : begin + array.nbytes].reshape(array.shape)
@@ -112,7 +112,7 @@ def aligned_copy(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def _map(fd: int, size: int) -> mmap.mmap:
-    # Touching a fresh page costs 20 times what writing it does: MAP_POPULATE does it once, here.
+    # The first touch of a page costs 20 times as much as a write: MAP_POPULATE touches all now.
     return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
 
 

@@ -1,17 +1,17 @@
 """Sockets: ROUTER on the trainer's side, DEALER on the worker's.
 
-The trainer binds a ROUTER, workers dial in with a DEALER. Three settings carry the weight:
-ROUTER_MANDATORY tells at once that a worker is gone (otherwise its messages vanish), IMMEDIATE
-keeps a DEALER from queueing for a trainer that is not there, and LINGER is bounded, so that no
-close hangs. High-water marks bound nothing here: leases do.
+The trainer binds a ROUTER, workers dial in with a DEALER. Three settings are essential. With
+ROUTER_MANDATORY the trainer learns at once that a worker is gone; otherwise messages to it vanish.
+IMMEDIATE keeps a DEALER from queueing messages for a trainer that is not there. LINGER is bounded,
+so that no close hangs. High-water marks bound nothing here: leases do.
 
-What an unknown peer at a port can cost is bounded as well. The sender of a frame larger than any
-lease is disconnected (MAXMSGSIZE), as is a peer that connects and sends nothing (HANDSHAKE_IVL);
-one that sends faster than it is read is held back by TCP (RCVHWM, well above what a worker owes).
-What these settings cannot bound, a message without an end, is for `limits`.
+What an unknown peer can cost is bounded as well. The sender of a frame that is larger than any
+lease is disconnected (MAXMSGSIZE), and so is a peer that connects and sends nothing
+(HANDSHAKE_IVL). TCP holds back a peer that sends faster than it is read (RCVHWM, well above what a
+worker owes). These settings cannot bound a message without an end: `limits` does.
 
-An address beyond this host needs CURVE keys on both sides (`make_keys`), because whoever reaches a
-trainer's port could send it any pixels, and whoever answers a worker could read any video.
+An address beyond this host needs CURVE keys on both sides (`make_keys`). Otherwise, whoever reaches
+a trainer's port could send it any pixels, and whoever answers a worker could read any video.
 """
 
 from __future__ import annotations
@@ -44,39 +44,48 @@ from videoload.transport.messages import (
 
 PIXEL_BYTES = 1 << 30  # of a RESULT at most; leases are cut to fit
 _BODY_BYTES = 64 << 20  # of a message without its pixels at most; a full LEASE has 1.3 MB
-_HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread has to wait for its other threads
-_CONNECT_MS = 1000  # as long as the kernel waits before it tries again, for the first time
+_HANDSHAKE_MS = 10_000  # with a trainer whose I/O thread waits for its other threads
+_CONNECT_MS = 1000  # the kernel's own first pause between two attempts
 _BACKLOG = 1024  # connections not accepted yet; with 100, many of a thousand at once wait a second
 _CONNECTIONS = 8192
 _RECEIVED = 64  # messages of one worker that wait to be read; it owes half as many answers at most
-_DRAIN_MS = 2000  # a leaving worker waits so long for its last messages to be sent
+_DRAIN_MS = 2000  # a leaving worker waits at most this long until its last messages are sent
 
 
 class Peer(NamedTuple):
-    """A worker as a trainer's socket knows it, until it connects anew."""
+    """A worker as a trainer's socket knows it, until it connects again."""
 
     router: Router
     identity: bytes
 
     def send(self, message: FromTrainer) -> bool:
         """False if the worker is gone, or its queue is full."""
-        return self.router.send(self.identity, message)
+        try:
+            frames = [self.identity, *pack(message)]
+            self.router.socket.send_multipart(frames, zmq.DONTWAIT)
+        except zmq.ZMQError as error:
+            if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                return False
+            raise
+        return True
 
     def admitted(self) -> None:
-        """What came last from it was the HELLO of a worker, which is admitted."""
-        self.router.admitted(self.identity)
+        """The last message was this worker's HELLO, and it is admitted."""
+        self.router.numbers[self.identity] = self.router.last
+        self.router.limits.admitted(self.router.last)
 
     def granted(self, answer_bytes: int, leases: int) -> None:
-        """It was given a lease; the answer has so many bytes, and it holds so many leases now."""
-        self.router.granted(self.identity, answer_bytes, leases)
+        """The worker was given a lease with an answer of ``answer_bytes``, and holds ``leases``."""
+        number = self.router.numbers.get(self.identity, -1)
+        self.router.limits.granted(number, answer_bytes, leases)
 
     def left(self) -> None:
-        """It is no worker any more."""
-        self.router.left(self.identity)
+        """The worker has left."""
+        self.router.limits.left(self.router.numbers.pop(self.identity, -1), time.monotonic())
 
 
 class Router:
-    """The trainer's side: one bound socket, its peers known by routing id."""
+    """The trainer's side: one bound socket. Peers are known by their routing id."""
 
     def __init__(
         self,
@@ -89,14 +98,21 @@ class Router:
         most: int = _CONNECTIONS,
         children: Callable[[], Collection[int]] | None = None,
     ) -> None:
-        """Bind ``endpoint``, for ``most`` connections at once. Processes of other users are not let
-        in at a Unix socket without a file, which would have said who may open it; with
-        ``children``, only those are. Raises TransportError: address in use, no keys where they are
-        due."""
+        """Bind ``endpoint``, for ``most`` connections at once.
+
+        A Unix socket without a file has no permissions, so processes of other users are not let in.
+        With ``children``, only these processes are. Raises TransportError: the address is in use or
+        needs keys.
+        """
         check_address(endpoint, keys, insecure)
         self._file = claim_socket_file(endpoint)
         if self._file is not None:
             endpoint = f"ipc://{self._file}"
+        self.limits = Limits(most)
+        self.numbers: dict[bytes, int] = {}  # the connections of workers
+        self.last = -1  # the connection of the last message
+        self.more = False  # whether frames of the last message are still to be taken
+        self._connections: Connections | None = None  # watched
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
@@ -105,23 +121,19 @@ class Router:
             if keys is not None:
                 self.socket.curve_server = True
             else:
-                # Makes libzmq refuse ZMTP 1.0, which any noise can pass for, as CURVE does: its
+                # Like CURVE, this makes libzmq refuse ZMTP 1.0, which any noise can pass for. Its
                 # handshake aborts the process if the socket is being closed (4.3.5,
                 # zmtp_engine.cpp:422).
                 self.socket.setsockopt_string(zmq.ZAP_DOMAIN, "videoload")
             if endpoint.startswith("ipc://@"):
                 self.socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
-            self._connections: Connections | None = None
             if WATCHED and (endpoint.startswith("tcp://") or children is not None):
-                self._connections = Connections(context, self.socket, Limits(most), children)
+                self._connections = Connections(context, self.socket, self.limits, children)
             try:
                 self.socket.bind(endpoint)
             except BaseException:
                 self._unwatch()
                 raise
-        self._numbers: dict[bytes, int] = {}  # of the workers' connections
-        self._last = -1  # the connection that the last message came by
-        self.more = False  # whether frames of it are still to be taken
         bound = str(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         # An IPv4 address comes back as [::ffff:127.0.0.1], which is not what people dial.
         self.endpoint = re.sub(r"\[::ffff:([0-9.]+)\]", r"\1", bound)
@@ -131,13 +143,13 @@ class Router:
             self._connections.name = int(address) if is_tcp else b"\0" + os.fsencode(address)
 
     def receive(self) -> tuple[Peer, FromWorker | ProtocolError] | None:
-        """The next message and who sent it, or None. Its pixels, if any, are still to be taken by
+        """The next message and its sender, or None. Its pixels, if any, are still to be taken by
         `receive_pixels` or dropped by `skip`."""
         try:
             first = self.socket.recv(zmq.DONTWAIT, copy=False)
         except zmq.Again:
             return None
-        identity, self.more = first.bytes, first.more
+        peer, self.more = Peer(self, first.bytes), first.more
         frames: list[bytes] = []
         try:
             while self.more and len(frames) < 2:
@@ -147,9 +159,9 @@ class Router:
                 if len(frame) > _BODY_BYTES:
                     raise ProtocolError(f"a message of {len(frame)} bytes, pixels apart")
                 frames.append(frame.bytes)
-            return Peer(self, identity), unpack_from_worker(frames)
+            return peer, unpack_from_worker(frames)
         except ProtocolError as error:
-            return Peer(self, identity), error
+            return peer, error
 
     def receive_pixels(self, into: npt.NDArray[np.uint8]) -> None:
         """Take the pixels into ``into``. Raises ProtocolError unless they fill it exactly."""
@@ -171,68 +183,37 @@ class Router:
         self.more = frame.more
         return frame
 
-    def send(self, identity: bytes, message: FromTrainer) -> bool:
-        """False if the worker is gone, or its queue is full."""
-        try:
-            self.socket.send_multipart([identity, *pack(message)], zmq.DONTWAIT)
-        except zmq.ZMQError as error:
-            if error.errno in (zmq.EHOSTUNREACH, zmq.EAGAIN):
-                return False
-            raise
-        return True
-
-    # Its connections
-
     @property
     def events(self) -> zmq.Socket[bytes] | None:
-        """Readable when somebody connects or disconnects; None where that is not watched."""
+        """Readable when somebody connects or disconnects; None if connections are not watched."""
         return None if self._connections is None else self._connections.events
 
     def inspect(self, now: float) -> tuple[list[str], float]:
-        """Hang up on connections that cost too much. Returns why, a line for each, and when to look
-        again (infinity: when `events` is readable)."""
+        """Hang up on connections that cost too much. Returns a line for each, which says why, and
+        when to look again (infinity: when `events` is readable)."""
         return ([], math.inf) if self._connections is None else self._connections.inspect(now)
 
-    def admitted(self, identity: bytes) -> None:
-        """The last message was the HELLO of this worker, which is admitted."""
-        if self._connections is not None:
-            self._numbers[identity] = self._last
-            self._connections.limits.admitted(self._last)
-
-    def granted(self, identity: bytes, answer_bytes: int, leases: int) -> None:
-        """This worker was given a lease; the answer has so many bytes, and it holds ``leases``."""
-        if self._connections is not None:
-            number = self._numbers.get(identity, -1)
-            self._connections.limits.granted(number, answer_bytes, leases)
-
     def sending(self) -> list[Peer]:
-        """The workers of which something came since this was asked last, be it a part of a
-        message; none where that cannot be seen."""
-        if self._connections is None:
-            return []
-        growing = set(self._connections.limits.growing())
-        return [Peer(self, name) for name, number in self._numbers.items() if number in growing]
-
-    def left(self, identity: bytes) -> None:
-        """This worker is none any more."""
-        if self._connections is not None:
-            self._connections.limits.left(self._numbers.pop(identity, -1), time.monotonic())
+        """The workers that sent something since the last call, even a part of a message. Empty if
+        connections are not watched."""
+        growing = set(self.limits.growing())
+        return [Peer(self, name) for name, number in self.numbers.items() if number in growing]
 
     def _note(self, frame: zmq.Frame) -> None:
         """All of this message has come."""
         if self._connections is None:
             return
-        self._last = int(frame.get(zmq.SRCFD))
-        if self._last not in self._connections.limits:
+        self.last = int(frame.get(zmq.SRCFD))
+        if self.last not in self.limits:
             self._connections.update()
-        self._connections.limits.completed(self._last)
+        self.limits.completed(self.last)
 
     def _unwatch(self) -> None:
         if self._connections is not None:
             self._connections.close()
 
     def close(self, *, linger_ms: int = 0) -> None:
-        """Unbind. What is not sent within ``linger_ms`` is dropped."""
+        """Unbind. Messages that are not sent within ``linger_ms`` are dropped."""
         self._unwatch()
         self.socket.close(linger=linger_ms)
         if self._file is not None:
@@ -257,8 +238,8 @@ class Dealer:
             self.socket.setsockopt(zmq.MAXMSGSIZE, _BODY_BYTES)
             self.socket.setsockopt(zmq.RECONNECT_IVL, 100)
             self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, 250)
-            # The kernel's own pauses between two attempts grow to half a minute, and a line that is
-            # whole again is to be found at once.
+            # The kernel's own pauses between two attempts grow to half a minute. A line that works
+            # again should be found at once.
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, _CONNECT_MS)
             if keys is not None:
                 self.socket.curve_serverkey = load_key(Path(keys) / f"{TRAINER}.key")[0]
@@ -272,7 +253,7 @@ class Dealer:
                 raise
 
     def hung_up(self) -> bool:
-        """Whether its connection ended since this was asked last; ZeroMQ makes another."""
+        """Whether its connection ended since the last call. ZeroMQ makes another one."""
         ended = False
         with suppress(zmq.Again):
             while self._ends.recv_multipart(zmq.DONTWAIT):
@@ -299,7 +280,7 @@ class Dealer:
         return True
 
     def close(self, *, drain: bool = False) -> None:
-        """Disconnect; with ``drain``, once all messages are sent, or after two seconds."""
+        """Disconnect. With ``drain``, wait until all messages are sent, for two seconds at most."""
         self.socket.disable_monitor()
         self._ends.close()
         self.socket.close(linger=_DRAIN_MS if drain else 0)
@@ -308,7 +289,7 @@ class Dealer:
 def check_dial(
     endpoint: str, *, keys: str | os.PathLike[str] | None = None, insecure: bool = False
 ) -> None:
-    """Raises TransportError for what `Dealer` would refuse, without dialling."""
+    """Check what `Dealer` checks, without dialling. Raises TransportError."""
     check_address(endpoint, keys, insecure)
     if endpoint.startswith("tcp://") and endpoint.endswith(":*"):
         raise TransportError(f"cannot dial {endpoint}: it names no port")
@@ -325,8 +306,8 @@ def _socket(
     keys: str | os.PathLike[str] | None,
     role: str,
 ) -> Iterator[zmq.Socket[bytes]]:
-    """A socket with what both sides set, and the ``role``'s own keys. It is closed if ``purpose``
-    fails, with a TransportError."""
+    """A socket with the settings of both sides and the keys of ``role``. If the block fails, the
+    socket is closed, and an error of ZeroMQ becomes "cannot ``purpose``", a TransportError."""
     made = context.socket(kind)
     try:
         made.setsockopt(zmq.LINGER, 0)

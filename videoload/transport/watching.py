@@ -1,4 +1,4 @@
-"""A look at a trainer from outside: one question, one answer, one connection."""
+"""Asks a trainer what it is doing: one question, one answer, one connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from videoload.errors import ProtocolError, TransportError
 from videoload.transport.messages import Bye, Refused, Snapshot, Watch
 from videoload.transport.sockets import Dealer, check_dial
 
-_AGAIN_MS = 250  # a question that came when too many did is asked again
+_AGAIN_MS = 250  # a trainer that is asked by too many does not answer: ask again
 
 
 def watch(
@@ -21,8 +21,8 @@ def watch(
     insecure: bool = False,
     timeout_s: float = 5.0,
 ) -> Snapshot:
-    """What goes on at the trainer that listens there. It needs a key where workers need one. Raises
-    TransportError: it cannot be reached, does not answer, or answers something else."""
+    """What the trainer at ``endpoint`` is doing. Needs keys if workers need them. Raises
+    TransportError if it cannot be reached, does not answer, or answers something else."""
     check_dial(endpoint, keys=keys, insecure=insecure)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:

@@ -140,7 +140,7 @@ def test_another_answer_than_was_said_ends_the_connection(
         place = np.zeros(100, np.uint8)
         reader.land(1, place.data)
         sender.send(lease, noise(size))
-        with pytest.raises(ProtocolError, match="not what was said"):
+        with pytest.raises(ProtocolError, match="not what was announced"):
             read_all(reader, 1)
         assert not place.any()
 
