@@ -42,8 +42,8 @@ _GREET_S = 0.05  # how soon a HELLO is tried again that found no connection
 
 
 class Crowd:
-    """``workers`` workers of one trainer. A clip takes ``clip_s``, give or take ``spread`` (a
-    share), drawn anew for each."""
+    """``workers`` workers of one trainer. A clip takes ``clip_s``, more or less by up to ``spread``
+    (a share), drawn for each clip."""
 
     def __init__(
         self, endpoint: str, workers: int, clip_s: float, spread: float, keys: str | None = None

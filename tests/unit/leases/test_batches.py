@@ -1,4 +1,4 @@
-"""Batches: in which order they are opened and handed over, and who owns the slots."""
+"""Batches: the order in which they are opened and handed over, and which reader owns the slots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from videoload.leases.commands import (
 # What a consumer gets
 
 
-def test_a_batch_is_handed_over_when_its_last_piece_is_answered() -> None:
+def test_a_batch_is_handed_over_when_its_last_chunk_is_answered() -> None:
     desk = Desk("A", "b")
     first, second = grants(desk.start(steps=range(1)))
     assert desk.answer(second) == []
@@ -32,7 +32,7 @@ def test_ordered_batches_wait_for_those_before_them() -> None:
     assert rest(desk.answer(*by_step[0])) == [Given(10, 0, 0), Given(10, 1, 1), Given(10, 2, 2)]
 
 
-def test_unordered_batches_wait_for_nobody() -> None:
+def test_unordered_batches_are_handed_over_at_once() -> None:
     desk = Desk("A", "b", "c", ordered=False)
     leases = grants(desk.start(steps=range(3)))
     by_step = [[g for g in leases if g.slot == step] for step in range(3)]
@@ -44,7 +44,7 @@ def test_unordered_batches_wait_for_nobody() -> None:
 # Several streams
 
 
-def test_the_run_whose_consumer_waits_goes_first() -> None:
+def test_the_reader_that_waits_is_served_first() -> None:
     desk = Desk("A", credit=1)
     desk.stream(1)
     [lease] = grants(desk.start(10))
@@ -56,7 +56,7 @@ def test_the_run_whose_consumer_waits_goes_first() -> None:
     assert commands == [Given(20, 0, 0), desk.lease("A", 3, slot=1, step=1)]
 
 
-def test_a_run_that_waits_for_its_last_batch_goes_first() -> None:
+def test_a_reader_that_waits_for_its_last_batch_is_served_first() -> None:
     desk = Desk("a", credit=1)
     desk.stream(1)
     [lease] = grants(desk.start(10, steps=range(2)))
@@ -68,7 +68,7 @@ def test_a_run_that_waits_for_its_last_batch_goes_first() -> None:
     assert grants(desk.answer(other)) == [desk.lease("b", 5, slot=1, step=1)]
 
 
-def test_among_runs_that_do_not_wait_the_one_least_ahead_goes_first() -> None:
+def test_if_no_reader_waits_the_one_least_ahead_is_served_first() -> None:
     desk = Desk("A")
     desk.stream(1)
     leases = desk.decode_all(*desk.start(10), *desk.start(20, stream=1))
@@ -99,7 +99,7 @@ def test_a_dropped_stream_is_forgotten() -> None:
 # Several consumers of one stream
 
 
-def test_the_run_that_is_asked_last_gets_the_slots() -> None:
+def test_the_reader_that_is_asked_last_gets_the_slots() -> None:
     desk = Desk("a", credit=3, slots=3)
     first = grants(desk.start(10, steps=range(5)))
     assert desk.answer(first[0]) == [Given(10, 0, 0)]
@@ -112,7 +112,7 @@ def test_the_run_that_is_asked_last_gets_the_slots() -> None:
     assert [g.slot for g in grants(desk.answer(*first[1:]))] == [0, 1]
 
 
-def test_a_run_that_is_left_goes_on_where_its_consumer_was() -> None:
+def test_a_reader_that_was_left_continues_where_its_consumer_was() -> None:
     desk = Desk("a", slots=3, credit=9)
     first = grants(desk.start(10, steps=range(9)))
     desk.answer(first[0], first[1], first[2])
@@ -130,7 +130,7 @@ def test_a_run_that_is_left_goes_on_where_its_consumer_was() -> None:
     assert list(desk.ready) == [(10, 1), (10, 2), (10, 3)]
 
 
-def test_an_unordered_run_that_is_left_gets_the_rest_and_nothing_twice() -> None:
+def test_an_unordered_reader_that_was_left_gets_the_rest_and_nothing_twice() -> None:
     desk = Desk("a", slots=3, credit=9, ordered=False)
     first = grants(desk.start(10, steps=range(6)))
     assert desk.answer(first[1]) == [Given(10, 1, 1)]
@@ -146,7 +146,7 @@ def test_an_unordered_run_that_is_left_gets_the_rest_and_nothing_twice() -> None
     assert [g.samples[0].origin // 4 for g in leases] == [0, 2, 3]
 
 
-def test_a_run_that_waits_is_handed_a_batch_before_another_takes_over() -> None:
+def test_a_reader_that_waits_gets_a_batch_before_another_takes_over() -> None:
     desk = Desk("a")
     first, _ = grants(desk.start(10))
     assert desk.start(11) == desk.want(11) == []
@@ -154,7 +154,7 @@ def test_a_run_that_waits_is_handed_a_batch_before_another_takes_over() -> None:
     assert desk.want(11)[0] == Recall(10)
 
 
-def test_runs_that_wait_take_turns() -> None:
+def test_readers_that_wait_take_turns() -> None:
     desk = Desk("a")
     queue = grants(desk.start(10))
     desk.start(11)
@@ -174,7 +174,7 @@ def test_runs_that_wait_take_turns() -> None:
     assert set(turns[:3]) == set(turns[3:6]) == {10, 11, 12}
 
 
-def test_a_run_that_does_not_wait_is_given_no_turn() -> None:
+def test_a_reader_that_does_not_wait_gets_no_turn() -> None:
     desk = Desk("a", credit=9, slots=2)
     [first, _] = grants(desk.start(10))
     desk.answer(first)
@@ -193,7 +193,7 @@ def test_a_complete_batch_that_waited_for_an_earlier_one_is_decoded_again() -> N
     assert desk.answer(two) == [Given(10, 2, two.slot)]
 
 
-def test_the_run_that_waits_goes_on_when_another_ends() -> None:
+def test_a_reader_that_waits_continues_when_another_ends() -> None:
     desk = Desk("a", slots=2)
     desk.start(10)
     desk.start(11)
@@ -205,7 +205,7 @@ def test_the_run_that_waits_goes_on_when_another_ends() -> None:
     ]
 
 
-def test_a_run_that_has_everything_takes_no_turn_from_others() -> None:
+def test_a_reader_that_has_everything_takes_no_turn_from_others() -> None:
     desk = Desk("a", credit=1)
     [first] = grants(desk.start(10, steps=range(1)))
     desk.answer(first)
@@ -215,14 +215,14 @@ def test_a_run_that_has_everything_takes_no_turn_from_others() -> None:
     assert desk.want(10) == []
 
 
-def test_the_end_of_a_run_that_is_over_is_no_event() -> None:
+def test_a_reader_that_has_ended_may_end_again() -> None:
     desk = Desk("A")
     desk.start()
     desk.end()
     assert desk.end() == desk.want() == []
 
 
-def test_batches_that_nobody_took_free_their_slots_when_the_run_ends() -> None:
+def test_batches_that_were_not_taken_free_their_slots_when_the_reader_ends() -> None:
     desk = Desk("a", "b", slots=2, batch=2)
     leases = grants(desk.start(10))
     desk.answer(*leases[2:])  # step 1 is complete and waits for step 0

@@ -1,4 +1,4 @@
-"""Clips that cannot be decoded or kill their workers, and whom to believe."""
+"""Clips that cannot be decoded or take their workers down, and which worker is believed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoload.leases.commands import (
 # Clips that cannot be decoded
 
 
-def test_a_failed_clip_is_replaced_and_its_piece_granted_again() -> None:
+def test_a_failed_clip_is_replaced_and_its_chunk_granted_again() -> None:
     desk = Desk("A")
     [first] = grants(desk.start(steps=range(1)))
     planned = desk.plans[0][0]
@@ -28,7 +28,7 @@ def test_a_failed_clip_is_replaced_and_its_piece_granted_again() -> None:
     assert desk.quarantines[0].videos == [("v2.avi", "broken")]
 
 
-def test_a_failed_piece_may_go_to_another_worker() -> None:
+def test_a_failed_chunk_may_go_to_another_worker() -> None:
     desk = Desk("A", credit=1)
     [first] = grants(desk.start(steps=range(1)))
     desk.leave("A")
@@ -49,7 +49,7 @@ def test_known_bad_videos_are_replaced_before_they_are_granted() -> None:
     assert second.samples == (planned[0], other, planned[2], planned[3])
 
 
-def test_all_known_bad_videos_of_a_failed_piece_are_replaced_at_once() -> None:
+def test_all_known_bad_videos_of_a_failed_chunk_are_replaced_at_once() -> None:
     desk = Desk("A")
     [first] = grants(desk.start(steps=range(1)))
     desk.quarantines[0].add(1, "found elsewhere")
@@ -57,7 +57,7 @@ def test_all_known_bad_videos_of_a_failed_piece_are_replaced_at_once() -> None:
     assert [sample.attempt for sample in again.samples] == [0, 1, 0, 1]
 
 
-def test_known_bad_videos_are_replaced_before_their_piece_is_granted_again() -> None:
+def test_known_bad_videos_are_replaced_before_their_chunk_is_granted_again() -> None:
     desk = Desk("A")
     desk.start(steps=range(1))
     desk.leave("A")
@@ -66,7 +66,7 @@ def test_known_bad_videos_are_replaced_before_their_piece_is_granted_again() -> 
     assert [sample.attempt for sample in again.samples] == [0, 1, 0, 0]
 
 
-def test_what_a_silent_worker_decodes_is_not_changed_behind_its_back() -> None:
+def test_the_clips_that_a_silent_worker_decodes_are_not_changed() -> None:
     desk = Desk("a")
     [first] = grants(desk.start(steps=range(1)))
     desk.wait(3)
@@ -86,7 +86,7 @@ def test_a_dropped_video_is_replaced_but_not_counted() -> None:
 
 
 @pytest.mark.parametrize("at", [4, -1, 99])
-def test_a_failure_of_no_clip_of_the_lease_is_put_on_its_first(at: int) -> None:
+def test_if_a_failure_names_no_clip_of_the_lease_its_first_clip_failed(at: int) -> None:
     desk = Desk("A")
     [first] = grants(desk.start(steps=range(1)))
     [again] = grants(desk.fail(first, at=at))
@@ -94,7 +94,7 @@ def test_a_failure_of_no_clip_of_the_lease_is_put_on_its_first(at: int) -> None:
     assert desk.quarantines[0].videos == [("v0.avi", f"worker named clip {at} of 4: broken")]
 
 
-def test_a_failure_makes_other_leases_of_the_piece_void() -> None:
+def test_a_failure_makes_other_leases_of_the_chunk_void() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     first, again = passed_over(desk)
@@ -132,7 +132,7 @@ def test_a_stopped_stream_passes_no_turns() -> None:
     desk.answer(first[0])
     other, last = grants(desk.start(11, steps=range(2)))
     desk.want(10)
-    desk.answer(other)  # so it would be the turn of reader 10
+    desk.answer(other)  # so reader 10 would have its turn
     stop_of(desk.fail(last))
     assert desk.wait(1, "a") == []
 
@@ -154,7 +154,7 @@ def test_a_fatal_failure_stops_the_stream_and_blames_no_video() -> None:
 
 
 @pytest.mark.parametrize("what", ["bad, raise", "too many bad", "fatal"])
-def test_what_fails_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(what: str) -> None:
+def test_a_failure_ahead_ends_the_stream_at_its_own_batch_and_no_earlier(what: str) -> None:
     on_error = "raise" if what == "bad, raise" else "substitute"
     desk = Desk("A", credit=4, on_error=on_error, videos=100)
     first, second, third, fourth = grants(desk.start(steps=range(4)))
@@ -204,7 +204,7 @@ def test_a_skipped_clip_leaves_its_row_empty() -> None:
     assert ready.rows == (0, 2, 3)
 
 
-def test_what_is_known_to_be_bad_is_left_out_from_the_start() -> None:
+def test_a_known_bad_video_is_left_out_from_the_start() -> None:
     desk = Desk("A", on_error="skip")
     desk.quarantines[0].add(2, "broken")
     [lease] = grants(desk.start(steps=range(1)))
@@ -215,7 +215,7 @@ def test_what_is_known_to_be_bad_is_left_out_from_the_start() -> None:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_batch_of_which_all_is_left_out_is_handed_over_in_its_turn(known: bool) -> None:
+def test_an_empty_batch_is_handed_over_in_its_turn(known: bool) -> None:
     desk = Desk("A", on_error="skip", batch=1, credit=3)
     if known:
         desk.quarantines[0].add(1, "broken")
@@ -251,7 +251,7 @@ def test_a_fatal_failure_of_a_void_lease_stops_nothing() -> None:
 def test_on_error_raise_stops_the_stream_at_the_first_bad_video() -> None:
     desk = Desk("A", on_error="raise")
     lease, _ = grants(desk.start())
-    [again] = grants(desk.fail(lease, at=1))  # whether clip 0 is good is not known yet
+    [again] = grants(desk.fail(lease, at=1))  # it is not known yet whether clip 0 is good
     error = stop_of(desk.answer(again)).error
     assert isinstance(error, VideoError)
     assert (error.path, error.reason) == ("v1.avi", "broken")
@@ -278,7 +278,7 @@ def test_a_stopped_stream_gets_its_slots_back() -> None:
     first, second, third, fourth = grants(desk.start())
     desk.fail(first)
     free = desk.table._streams[0].free
-    assert len(free) == 2  # those that nobody had begun
+    assert len(free) == 2  # those of batches that no worker had begun
     desk.answer(third)
     assert len(free) == 2
     desk.answer(fourth)
@@ -311,7 +311,7 @@ def test_the_chunk_that_a_worker_died_over_is_granted_again_clip_by_clip() -> No
     desk.die("A")
     leases = desk.decode_all(*desk.join("B"))
     assert [(g.slot, g.first, len(g.samples)) for g in leases] == [
-        (1, 0, 4),  # that was waiting, not at work; and a new worker begins with it
+        (1, 0, 4),  # it was waiting, not at work; and a new worker begins with it
         (0, 0, 1), (0, 1, 1), (0, 2, 1), (0, 3, 1),
     ]  # fmt: skip
     assert [desk.ready[10, step].samples for step in range(2)] == [
@@ -427,7 +427,7 @@ def test_a_stand_in_is_not_blamed_for_the_deaths_before_it() -> None:
     assert len(named(desk)) == 2
 
 
-def test_what_stands_in_for_a_video_found_bad_elsewhere_is_not_blamed_either() -> None:
+def test_a_stand_in_for_a_video_found_bad_elsewhere_is_not_blamed_either() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     kill(desk, "A", "B")
@@ -456,7 +456,7 @@ def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that(
     assert named(desk) == ["v1.avi"]
 
 
-def test_a_worker_that_dies_between_two_leases_blames_neither() -> None:
+def test_a_death_between_two_leases_blames_neither() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(2))
     for number in range(4):
@@ -582,7 +582,7 @@ def test_if_most_of_what_is_open_was_decoded_what_is_missing_is_to_blame() -> No
     assert named(desk) == ["v0.avi"]
 
 
-def test_too_many_of_them_stop_the_stream() -> None:
+def test_too_many_clips_that_are_never_answered_stop_the_stream() -> None:
     desk = Desk(batch=1, slots=1, on_error="raise")
     desk.start()
     commands = kill(desk, "A", "B", "C")
@@ -593,12 +593,12 @@ def test_too_many_of_them_stop_the_stream() -> None:
 # One worker's word
 
 
-def test_what_one_worker_cannot_decode_another_is_asked_for() -> None:
+def test_if_one_worker_cannot_decode_a_clip_another_is_asked() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=4, lease_clips=4, slots=2)
     first, _ = grants(desk.start())
     asked = grants(desk.fail(first, 1))
     assert not desk.quarantines[0].videos
-    # The rest of the lease may go to anybody, the doubted clip to others only.
+    # The rest of the lease may go to any worker, the doubted clip only to others.
     doubted = first.samples[1]
     assert all(doubted not in lease.samples for lease in asked if lease.worker == "a:1")
     leases = desk.decode_all(*asked)
@@ -617,7 +617,7 @@ def test_two_copies_that_say_the_same_have_the_last_word() -> None:
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
 
 
-def test_a_worker_of_the_same_copy_is_asked_only_where_there_is_no_other() -> None:
+def test_a_worker_of_the_same_copy_is_asked_only_if_there_is_no_other() -> None:
     desk = Desk("a:1", "b:1", "c:2", credit=1, batch=1, slots=3)
     one, two, three = grants(desk.start())
     assert [lease.worker for lease in (one, two, three)] == ["a:1", "b:1", "c:2"]
@@ -633,10 +633,10 @@ def test_a_worker_of_the_same_copy_is_asked_only_where_there_is_no_other() -> No
     assert [lease.worker for lease in again] == ["b:1"]
     desk.fail(again[0])
     desk.wait(3.0, "a:1", "b:1")
-    assert desk.quarantines[0].videos, "nobody is left to ask"
+    assert desk.quarantines[0].videos, "no worker is left to ask"
 
 
-def test_alone_a_worker_is_believed() -> None:
+def test_a_worker_is_believed_if_it_is_the_only_one() -> None:
     desk = Desk("a:1", credit=1, batch=1, slots=2)
     desk.wait(3.0, "a:1")
     [one] = grants(desk.start())
@@ -644,7 +644,7 @@ def test_alone_a_worker_is_believed() -> None:
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
 
 
-def test_who_is_quicker_than_the_others_to_dial_in_has_not_the_only_word() -> None:
+def test_a_worker_that_has_just_dialled_in_is_not_believed_at_once() -> None:
     desk = Desk("a:1", credit=1, batch=1, slots=2)
     [one] = grants(desk.start())
     desk.fail(one)
@@ -659,7 +659,7 @@ def test_who_is_quicker_than_the_others_to_dial_in_has_not_the_only_word() -> No
     [one] = grants(desk.start())
     desk.fail(one)
     desk.wait(3.0, "a:1")
-    assert desk.quarantines[0].videos, "nobody came"
+    assert desk.quarantines[0].videos, "no other worker came"
 
 
 def test_the_trainers_own_copy_has_the_last_word_at_once() -> None:
@@ -670,7 +670,7 @@ def test_the_trainers_own_copy_has_the_last_word_at_once() -> None:
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
 
 
-def test_when_nobody_is_left_to_ask_it_is_decided() -> None:
+def test_a_doubted_clip_is_bad_when_no_worker_is_left_to_ask() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
     one, _ = grants(desk.start())
     desk.fail(one)
@@ -680,7 +680,7 @@ def test_when_nobody_is_left_to_ask_it_is_decided() -> None:
     assert [video.path for video in desk.quarantines[0].videos] == ["v0.avi"]
 
 
-def test_nobody_is_asked_while_nobody_is_there() -> None:
+def test_a_doubted_clip_waits_while_no_worker_is_there() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
     one, _ = grants(desk.start())
     desk.fail(one)
@@ -692,7 +692,7 @@ def test_nobody_is_asked_while_nobody_is_there() -> None:
 
 
 def fails_at_everything(desk: Desk, worker: str, seconds: float) -> list[Seen]:
-    """A worker that fails at all it gets, beside one that can decode all."""
+    """A worker fails at all its leases, beside one that decodes all."""
     seen: list[Seen] = []
     open_leases = grants(desk.start(steps=range(10_000)))
     for _ in range(round(seconds * 4)):
@@ -708,7 +708,7 @@ def fails_at_everything(desk: Desk, worker: str, seconds: float) -> list[Seen]:
     return seen
 
 
-def test_who_fails_where_others_do_not_is_paused_and_in_the_end_dismissed() -> None:
+def test_a_worker_that_fails_at_clips_that_others_decode_is_paused_and_then_dismissed() -> None:
     desk = Desk("bad:2", "good:1", credit=2, batch=1, slots=4)
     seen = fails_at_everything(desk, "bad:2", seconds=90)
     pauses = [command for command in seen if isinstance(command, Pause)]
@@ -729,8 +729,8 @@ def test_a_fatal_failure_of_one_worker_stops_no_stream() -> None:
     assert any(isinstance(command, Stop) for command in seen)
 
 
-def test_where_a_local_worker_can_be_asked_no_number_of_others_condemns_a_file() -> None:
-    # Hosts and copies are what a worker says of itself: one liar can be as many as it likes.
+def test_if_a_local_worker_can_be_asked_no_number_of_others_condemns_a_file() -> None:
+    # A worker tells its host and its copy itself, so one liar can be as many as it likes.
     desk = Desk("A", "b:2", "c:3", credit=1, batch=1, slots=3)
     leases = {lease.worker: lease for lease in grants(desk.start())}
     doubted = leases["b:2"].samples
@@ -745,7 +745,7 @@ def test_where_a_local_worker_can_be_asked_no_number_of_others_condemns_a_file()
     assert not desk.quarantines[0].videos
 
 
-def test_an_answer_that_is_not_taken_is_asked_of_others_and_counts_against_its_worker() -> None:
+def test_a_refused_answer_counts_against_its_worker_and_another_is_asked() -> None:
     desk = Desk("a:1", "b:2", credit=1, batch=1, slots=2)
     one, two = grants(desk.start())
     desk._seen(desk.table.refused(one.worker, one.lease, 0, "another copy"))
@@ -755,7 +755,7 @@ def test_an_answer_that_is_not_taken_is_asked_of_others_and_counts_against_its_w
     assert not desk.quarantines[0].videos
 
 
-def test_alone_a_worker_whose_answers_are_not_taken_is_asked_three_times() -> None:
+def test_the_only_worker_is_asked_three_times_if_its_answers_are_refused() -> None:
     desk = Desk("a:1", credit=1, batch=1, slots=2)
     [lease] = grants(desk.start())
     first = lease.samples

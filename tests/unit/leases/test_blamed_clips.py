@@ -1,6 +1,6 @@
-"""Whatever workers there are, a clip that never comes is named, and no other one is.
+"""A clip that hangs or crashes its workers is named, and no other clip is.
 
-The workers are simulated, so an hour takes no longer than a few seconds."""
+The workers and the clock are simulated."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+from tests.support.quick import rest_slow
 from tests.support.shop import RESTART_S, SILENCE_S, STALL_S, How, Shop
 
 VIDEOS = 400  # an epoch
@@ -16,7 +17,7 @@ SHARES = {"local": 1.0, "remote": 0.0, "mixed": 0.5}
 
 
 def hire(shop: Shop, workers: int, where: str, *, hosts: int = 2) -> None:
-    """Workers of which a share is local; the others are spread over some hosts."""
+    """A share of the workers is local. The others are spread over some hosts."""
     for number in range(workers):
         if number < round(workers * SHARES[where]):
             shop.hire(f"L{number}", CLIP_S, local=True)
@@ -29,7 +30,7 @@ def named(shop: Shop) -> list[str]:
 
 
 def finish(shop: Shop, steps: int, *, at_most_s: float, bad: set[int]) -> None:
-    """The epoch ends in time, with all its clips once but for the bad ones."""
+    """The epoch ends in time, and has all its clips once except the bad ones."""
     shop.run_until(lambda: len(shop.taken) == steps, at_most_s=at_most_s)
     assert named(shop) == sorted(f"{video}.avi" for video in bad)
     videos = [sample.video for sample in shop.samples]
@@ -57,6 +58,7 @@ def test_a_clip_that_takes_its_workers_down_is_named_in_time_and_no_other_is(
     finish(shop, steps, at_most_s=100, bad={37})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [{3, 4}, {0, 9, 18, 27}, {397, 398, 399}, {399}])
 @pytest.mark.parametrize("how", ["sleeps", "crashes"])
 @pytest.mark.parametrize("where", ["local", "remote", "mixed"])
@@ -81,7 +83,7 @@ def test_it_is_named_though_the_workers_that_hang_are_replaced_by_nobody(workers
     assert named(shop) == (["37.avi"] if workers >= 8 else [])
 
 
-# Nothing of this is a video's fault
+# In all that follows, no video is at fault
 
 
 @pytest.mark.parametrize("down_s", [1.0, 5.0, 15.0, 100.0])
@@ -99,7 +101,7 @@ def test_a_line_that_breaks_for_all_names_nothing(workers: int, down_s: float) -
     assert not named(shop)
 
 
-@pytest.mark.parametrize("down_s", [5.0, 30.0, 300.0, 1000.0])
+@pytest.mark.parametrize("down_s", rest_slow([300.0, 5.0, 30.0, 1000.0]))
 @pytest.mark.parametrize("where", ["local", "remote", "mixed"])
 @pytest.mark.parametrize(("workers", "batch"), [(1, 1), (1, 8), (2, 8), (8, 1), (8, 8), (32, 8)])
 def test_storage_that_stands_still_names_nothing(
@@ -135,7 +137,7 @@ def test_a_host_that_sleeps_again_and_again_names_nothing(where: str) -> None:
 
 
 @pytest.mark.parametrize("local", [True, False])
-@pytest.mark.parametrize("lives_s", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("lives_s", rest_slow([0.3, 0.0, 0.02]))
 @pytest.mark.parametrize(("flapping", "good"), [(1, 1), (8, 1), (32, 4)])
 def test_workers_that_die_whatever_they_get_name_nothing(
     flapping: int, good: int, lives_s: float, local: bool
@@ -175,7 +177,7 @@ def test_remote_workers_that_all_die_whatever_they_get_name_nothing(workers: int
 def test_a_clip_that_takes_long_at_a_remote_worker_is_waited_for(
     workers: int, takes_s: float
 ) -> None:
-    """A worker that decodes it says nothing meanwhile; its supervisor gives it 30 s."""
+    """A worker that decodes it says nothing meanwhile."""
     shop = Shop(batch=1, videos=VIDEOS)
     shop.slow = {37: takes_s}
     hire(shop, workers, "remote")

@@ -11,7 +11,7 @@ from tests.support.desk import HALF, OTHER_HALF, Desk, Given, grants
 # Who gets what
 
 
-def test_nothing_is_granted_before_somebody_reads() -> None:
+def test_nothing_is_granted_before_a_reader_starts() -> None:
     assert Desk().join("A", "b") == []
 
 
@@ -27,7 +27,7 @@ def test_a_worker_gets_two_leases_one_to_work_on_and_one_to_wait() -> None:
     ]
 
 
-def test_a_worker_that_comes_later_is_given_work_at_once() -> None:
+def test_a_worker_that_joins_later_gets_leases_at_once() -> None:
     desk = Desk()
     desk.start()
     assert desk.join("a") == [
@@ -36,7 +36,7 @@ def test_a_worker_that_comes_later_is_given_work_at_once() -> None:
     ]
 
 
-def test_idle_workers_get_one_lease_each_before_anybody_gets_a_second() -> None:
+def test_idle_workers_get_one_lease_each_before_any_gets_a_second() -> None:
     desk = Desk("A", "b")
     assert desk.start() == [
         desk.lease("A", 1, slot=0, step=0, rows=HALF),
@@ -62,9 +62,9 @@ def test_an_answer_makes_room_for_the_next_lease() -> None:
 
 def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer() -> None:
     desk = Desk(slots=2)
-    assert not desk.table.has_credit, "nobody is there"
+    assert not desk.table.has_credit, "no worker is there"
     desk.join("a")
-    assert desk.table.has_credit, "nobody reads"
+    assert desk.table.has_credit, "no reader has started"
     first, second = grants(desk.start())
     assert not desk.table.has_credit
     desk.answer(first)
@@ -75,11 +75,11 @@ def test_a_worker_has_credit_until_it_holds_its_leases_and_again_after_an_answer
     assert desk.table.has_credit
 
 
-def test_a_worker_holds_two_more_leases_where_files_are_fetched_before_their_turn() -> None:
+def test_a_worker_holds_two_more_leases_if_its_files_are_fetched() -> None:
     desk = Desk("a:bucket//", "b:folder", slots=64)
     held = [lease.worker for lease in grants(desk.start())]
     assert (held.count("a:bucket//"), held.count("b:folder")) == (4, 2)
-    # A local one has them from where the streams have them.
+    # A local worker gets its files from where the streams do.
     desk = Desk("A", slots=64, fetched=True)
     desk.join("B")
     held = [lease.worker for lease in grants(desk.start())]
@@ -100,7 +100,7 @@ def test_credit_is_the_number_of_leases_that_a_worker_holds(credit: int) -> None
     ("batch", "workers", "longest"),
     [(1, 1, 1), (4, 3, 2), (5, 2, 3), (40, 2, 14), (33, 1, 11), (7, 9, 1), (32, 2, 16)],
 )
-def test_pieces_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
+def test_chunks_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
     batch: int, workers: int, longest: int
 ) -> None:
     desk = Desk(*(f"w{i}" for i in range(workers)), batch=batch)
@@ -113,7 +113,7 @@ def test_pieces_cover_each_batch_exactly_once_and_are_spread_over_the_workers(
     ]
 
 
-def test_pieces_get_smaller_when_more_workers_are_there() -> None:
+def test_chunks_get_smaller_when_more_workers_are_there() -> None:
     desk = Desk("a")
     first = grants(desk.start())
     desk.join("b", "c", "d")
@@ -125,16 +125,14 @@ def test_pieces_get_smaller_when_more_workers_are_there() -> None:
     ("clip_s", "slots", "size"),
     [
         (0.05, 8, 2),  # spread over the workers
-        (0.02, 8, 4),  # 50 ms a lease at least, and all alike
-        (0.001, 4, 4),  # no more than keeps all workers at work with half of the slots
+        (0.02, 8, 4),  # a lease takes at least 50 ms, and all are alike
+        (0.001, 4, 4),  # with half of the slots, all workers stay busy
         (0.001, 32, 8),  # never more than the batch
         (5e-324, 4, 4),
         (math.inf, 8, 2),
     ],
 )
-def test_leases_are_longer_where_clips_are_quickly_made(
-    clip_s: float, slots: int, size: int
-) -> None:
+def test_leases_are_longer_if_clips_are_quick(clip_s: float, slots: int, size: int) -> None:
     desk = Desk("a", "b", "c", "d", batch=8, slots=slots, credit=1)
     first = grants(desk.start())
     assert [len(lease.samples) for lease in first] == [2, 2, 2, 2]
@@ -151,7 +149,7 @@ def test_a_lease_holds_no_more_clips_than_fit_into_a_message(lease_clips: int, m
 
 
 def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
-    """Clips of each lease of a batch, after one whose clips told how long they take."""
+    """The clips of each lease of a batch, after another batch has told how long clips take."""
     left = grants(desk.start(10, steps=range(1)))
     while left:
         left += grants(desk.answer(left.pop(0), clip_s=clip_s))
@@ -161,10 +159,10 @@ def sizes_once_known(desk: Desk, clip_s: float) -> list[int]:
 @pytest.mark.parametrize(
     ("clips", "lease_clips", "clip_s", "sizes"),
     [
-        (30, 99, 0.002, [30]),  # of one video, in one pass over it
-        (10, 99, 0.004, [20, 10]),  # 14 would be a half of the second one
+        (30, 99, 0.002, [30]),  # all come from one video, in one pass over it
+        (10, 99, 0.004, [20, 10]),  # 14 would split the second video
         (10, 5, 0.002, [5, 5, 5, 5, 5, 5]),  # no more fit into a message
-        (30, 99, 0.2, [15, 15]),  # far apart: a worker alone would take 6 s
+        (30, 99, 0.2, [15, 15]),  # they lie far apart: one worker would take 6 s
     ],
 )
 def test_the_clips_of_a_video_are_one_lease(
@@ -174,7 +172,7 @@ def test_the_clips_of_a_video_are_one_lease(
     assert sizes_once_known(desk, clip_s) == sizes
 
 
-def test_nobody_waits_for_one_worker_where_it_is_not_known_how_long_clips_take() -> None:
+def test_clips_of_a_video_are_spread_until_it_is_known_how_long_they_take() -> None:
     desk = Desk("a", "b", videos=30, batch=30, clips=30)
     assert [len(lease.samples) for lease in grants(desk.start(steps=range(1)))] == [15, 15]
 
@@ -187,7 +185,7 @@ def test_the_last_smaller_batch_is_decoded_as_it_is() -> None:
     assert desk.ready[10, 1].frames.shape == (2, 2)
 
 
-def test_a_run_begins_and_ends_where_it_is_told() -> None:
+def test_a_reader_begins_and_ends_at_its_steps() -> None:
     desk = Desk("A", credit=9)
     leases = [desk.lease("A", i + 1, slot=i, step=7 + i) for i in range(3)]
     assert desk.start(steps=range(7, 10)) == leases

@@ -1,4 +1,4 @@
-"""The lease table under whatever may happen, in whatever order.
+"""The lease table under random events in any order.
 
 A `World` plays the engine, workers of both kinds, consumers, and the memory that they share. Every
 row of a slot remembers which lease wrote it last: so a batch that is handed over with a row that
@@ -53,7 +53,7 @@ class Failure(NamedTuple):
 
 
 class Nature(NamedTuple):
-    """What videos do to those who decode them, by their catalog index."""
+    """What videos do to the workers that decode them, by their catalog index."""
 
     bad: frozenset[int] = frozenset()
     short: frozenset[int] = frozenset()
@@ -62,9 +62,9 @@ class Nature(NamedTuple):
 
 @dataclass(eq=False)
 class Place:
-    """A slot, as the memory itself is."""
+    """A slot, as it is in memory."""
 
-    rows: list[tuple[int, Sample] | None]  # lease and sample that wrote it last
+    rows: list[tuple[int, Sample] | None]  # the lease and sample that wrote it last
     step: int | None = None  # the batch that it is open for
     leases: set[int] = field(default_factory=set)  # granted since it was opened
 
@@ -90,14 +90,14 @@ class Stream:
 
 @dataclass(eq=False)
 class Reader:
-    """A consumer's pass."""
+    """One pass of a consumer."""
 
     id: int
     stream: Stream
     steps: range
     inbox: deque[Ready] = field(default_factory=deque)
     taken: list[int] = field(default_factory=list)
-    asked: bool = False  # it waits, and has said so
+    asked: bool = False  # it has said that it waits
 
     @property
     def done(self) -> bool:
@@ -115,10 +115,10 @@ class Fellow:
     old: list[tuple[Grant, Failure | None]] = field(default_factory=list)  # arrived
     alive: bool = True
     silent: bool = False
-    sentenced: bool = False  # told to be killed; it may go on until it is
-    clip_s: float = 0.0  # what a clip takes it, as it says
-    frames: int = 0  # decoded so far, as it tells in its beats
-    lost: int = 0  # messages from or to it
+    sentenced: bool = False  # it is to be killed, and may work until then
+    clip_s: float = 0.0  # the time for a clip, as it says
+    frames: int = 0  # packets decoded so far, as its heartbeats tell
+    lost: int = 0  # messages from it or to it that were lost
 
 
 class Held(NamedTuple):
@@ -130,12 +130,12 @@ class Held(NamedTuple):
 
 
 def ordinals(samples: tuple[Sample, ...]) -> npt.NDArray[np.int64]:
-    """The frames that a decoder answers with: here what the sample is."""
+    """The frames that a decoder would answer with: here the numbers of the sample."""
     return np.array([(s.origin, s.attempt) for s in samples], np.int64)
 
 
 class World:
-    """All that is around a lease table."""
+    """All that surrounds a lease table."""
 
     def __init__(self, credit: int) -> None:
         self.credit = credit
@@ -209,7 +209,7 @@ class World:
             self.obey(self.table.slot_back(reader.stream.id, batch.slot))
 
     def close_places(self, stream: Stream) -> None:
-        """What is open now was cancelled; what is handed over stays."""
+        """Open batches were cancelled. Batches that were handed over stay."""
         kept = {held.slot for held in self.held if held.stream is stream}
         kept |= {b.slot for r in self.readers.values() if r.stream is stream for b in r.inbox}
         for slot, place in enumerate(stream.places):
@@ -225,7 +225,7 @@ class World:
         self.obey(self.table.worker_joined(worker.name, local=local, now=self.now))
 
     def write(self, lease: Grant, row: int) -> None:
-        """A local worker writes one row of a lease that it was given, valid or not."""
+        """A local worker writes one row of a lease that it was granted, void or not."""
         place = self.streams[lease.stream].places[lease.slot]
         place.rows[lease.first + row] = (lease.lease, lease.samples[row])
 
@@ -246,7 +246,7 @@ class World:
         worker.sent.append((lease, None))
 
     def arrive(self, worker: Fellow, answer: tuple[Grant, Failure | None]) -> None:
-        """The engine gets an answer, of whomever and whenever."""
+        """The engine gets an answer of any worker at any time."""
         lease, failure = answer
         before = self.table.workers
         if not self.table.heard(worker.name, self.now):
@@ -269,7 +269,7 @@ class World:
         self.obey(self.table.result(worker.name, lease.lease, ordinals(lease.samples), decode_s))
 
     def land(self, worker: Fellow, lease: Grant) -> None:
-        """The engine gets the words of an answer; a receiver has its pixels."""
+        """The engine gets an answer whose pixels a receiver has."""
         before = self.table.workers
         if not self.table.heard(worker.name, self.now):
             return
@@ -282,7 +282,7 @@ class World:
             self.landing.append((worker, lease))
 
     def end_landing(self, which: int, *, whole: bool) -> None:
-        """A receiver has written all of an answer, or will not."""
+        """A receiver has written all of an answer, or never will."""
         worker, lease = self.landing[which]
         for row in range(len(lease.samples) if whole else 0):
             self.write(lease, row)
@@ -302,7 +302,7 @@ class World:
         self.join(local=False)
 
     def die(self, worker: Fellow) -> None:
-        """A local one is still to be reaped; a remote one cannot be reached any more."""
+        """A local worker is still to be reaped. A remote one cannot be reached any more."""
         worker.alive = False
         if not worker.local:
             self.leave(worker, died=True)
@@ -326,7 +326,7 @@ class World:
         self.back_again = False
 
     def sleep(self, seconds: float) -> None:
-        """This process hears nothing for a while, and learns of the time first."""
+        """This process is stopped for a while. Time is the first that it learns of."""
         self.now += seconds
         self.ticked = self.now
         commands = self.table.tick(self.now)
@@ -395,7 +395,7 @@ class World:
             assert written[1] == sample
             assert sample.video not in stream.nature.bad | stream.nature.short
             origin = planned[row]
-            while origin != sample:  # each one before it in the chain is known not to be had
+            while origin != sample:  # each sample before it in the chain is known to be bad
                 assert origin.video in stream.quarantine._avoided
                 origin = stream.plan.substitute(origin)
         assert np.array_equal(batch.frames, ordinals(batch.samples))
@@ -423,7 +423,7 @@ class World:
             assert sorted(slots) == list(range(len(stream.places)))
 
     def check_writers(self) -> None:
-        """Who may write: nobody into what is free or handed over, one into each row."""
+        """No worker may write into a slot that is free or handed over. One may write into a row."""
         writers: set[tuple[int, int, int]] = set()
         written = [lease for _, lease in self.landing]
         for worker in self.workers.values():
@@ -440,12 +440,12 @@ class World:
             assert not slots & {(reader.stream.id, batch.slot) for batch in reader.inbox}
 
     def check_lists(self) -> None:
-        """Each worker that takes leases stands where it is looked for."""
+        """Each worker that takes leases is in its row."""
         for worker in self.table._pool._workers.values():
             listed = [held for held, row in enumerate(self.table._pool._by_leases) if worker in row]
             full = worker in self.table._pool._full
             held = len(worker.leases)
-            # A slow one that has a lease takes no other.
+            # A slow worker that has a lease takes no other.
             if worker.suspect:
                 assert (listed, full) == ([], False)
             elif full:
@@ -456,7 +456,7 @@ class World:
         assert self.table.workers == sum(not w.suspect for w in self.table._pool._workers.values())
 
     def check_nobody_idles(self) -> None:
-        """No worker has room for a lease while there is something to decode. A slow one may."""
+        """No worker has room for a lease while there are clips to decode, except slow ones."""
         full = self.table._pool._full
         room = [
             worker
@@ -483,8 +483,8 @@ class World:
     # The end
 
     def play_fair(self) -> None:
-        """From now on all do their work, but for remote workers that never say a word again. So
-        everybody gets everything."""
+        """From now on all workers work, except silent remote ones. So each consumer gets all its
+        batches."""
         for worker in list(self.workers.values()):
             if not worker.alive or worker.sentenced or (worker.silent and worker.local):
                 self.leave(worker, died=True)
@@ -537,7 +537,7 @@ class World:
 
 
 def step_of(plan: Plan, sample: Sample) -> int:
-    """The step that a sample, or what it stands in for, is planned for."""
+    """The step that has this sample, or the one that it stands in for, in the plan."""
     for step in range(sample.epoch * len(plan), (sample.epoch + 1) * len(plan)):
         if any(planned.origin == sample.origin for planned in plan[step]):
             return step
@@ -562,7 +562,7 @@ class Play:
             )  # fmt: skip
         for _ in range(1 + draw(4)):
             self.world.join(local=draw(2) == 0, clip_s=(0.0, 0.01, 0.01, 0.5)[draw(4)])
-        # Each play has its own likes and dislikes, so that rare events meet each other.
+        # Each play prefers other events, so that rare ones meet each other.
         self.likes = [draw(4) for _ in EVENTS]
 
     def some_videos(self) -> frozenset[int]:
@@ -806,7 +806,7 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_happens_each_consumer_gets_its_batches_right(seed: int) -> None:
+def test_whatever_happens_each_consumer_gets_the_right_batches(seed: int) -> None:
     for number in range(30):
         play = Play(random.Random(f"{seed}.{number}").randrange)
         for _ in range(50):
@@ -814,7 +814,7 @@ def test_whatever_happens_each_consumer_gets_its_batches_right(seed: int) -> Non
         play.world.play_fair()
 
 
-def test_what_is_decided_follows_from_what_happened_alone() -> None:
+def test_the_same_events_lead_to_the_same_decisions() -> None:
     def names(seed: str) -> list[str]:
         play = Play(random.Random(seed).randrange)
         kept.append([object() for _ in range(997)])  # other objects lie at other addresses
@@ -826,7 +826,7 @@ def test_what_is_decided_follows_from_what_happened_alone() -> None:
 
 
 class Machine(RuleBasedStateMachine):
-    """The same, led by Hypothesis: it looks for what is new, and makes a failure short."""
+    """The same with Hypothesis, which looks for new cases and makes a failure short."""
 
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:

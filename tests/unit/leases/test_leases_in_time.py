@@ -1,5 +1,4 @@
-"""What the lease table's choices cost in time: workers of known speed, and a clock that is only
-counted."""
+"""What the choices of the lease table cost in time. The workers and the clock are simulated."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.support.shop import Shop
 
-# One that is slow
+# A slow worker
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -33,8 +32,8 @@ def test_a_slow_worker_makes_no_stream_slower_than_it_is_without(
         assert both.hands["slow"].clips > 40 * 22.2 / 2, "and it does its part"
 
 
-def test_a_remote_worker_that_gets_stuck_in_its_disk_and_beats_holds_nobody_up() -> None:
-    # A thousand times slower from the first minute on; of a local one, only its end would tell.
+def test_a_remote_worker_that_beats_and_never_answers_delays_no_batch() -> None:
+    # It becomes a thousand times slower. A local one would have to end before others may write.
     shop = Shop()
     shop.hire("good", 1 / 222, local=True)
     shop.hire("stuck", lambda now: (1 if now < 20 else 1000) / 222, local=False)
@@ -45,7 +44,7 @@ def test_a_remote_worker_that_gets_stuck_in_its_disk_and_beats_holds_nobody_up()
     assert max(waits) < 1.0
 
 
-def test_a_worker_that_was_slow_for_a_while_is_given_its_full_share_again() -> None:
+def test_a_worker_that_was_slow_for_a_while_gets_its_full_share_again() -> None:
     shop = Shop()
     shop.hire("good", 1 / 222, local=True)
     shop.hire("late", lambda now: (30 if now < 20 else 1) / 222, local=True)
@@ -54,8 +53,8 @@ def test_a_worker_that_was_slow_for_a_while_is_given_its_full_share_again() -> N
     assert shop.run(40.0) > 1.9 * 222
 
 
-def test_light_clips_do_not_make_a_worker_slow_that_is_only_far_away() -> None:
-    # What a message takes is more than what a clip takes, for as long as a lease is one clip.
+def test_a_worker_far_away_is_not_taken_for_slow_if_clips_are_quick() -> None:
+    # A message takes longer than a clip, as long as a lease is one clip.
     shop = Shop(batch=32)
     shop.hire("near", 0.0005, local=True)
     shop.hire("far", 0.0005, local=False)
@@ -78,7 +77,7 @@ def test_a_round_trip_costs_no_throughput(away_s: float, clip_s: float) -> None:
     assert shop.run(20.0 + 400 * clip_s) > 0.97 * 4 / clip_s
 
 
-def test_workers_far_away_and_near_all_have_their_share() -> None:
+def test_workers_far_away_and_near_all_get_their_share() -> None:
     shop = Shop(batch=16, slots=32)
     shop.hire("local", 0.05, local=True)
     for name, away_s in (("near", 0.001), ("far", 0.05), ("overseas", 0.2)):
@@ -112,7 +111,7 @@ def test_a_line_that_gets_wider_is_filled_again() -> None:
     assert not shop.table.line_is_full
 
 
-def test_half_of_the_workers_cut_off_and_back_have_their_share_again_within_two_seconds() -> None:
+def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() -> None:
     shop = Shop(batch=8, slots=40)
     for i in range(32):
         shop.hire(f"w{i}", 0.05, local=False, away_s=0.02)
@@ -127,8 +126,8 @@ def test_half_of_the_workers_cut_off_and_back_have_their_share_again_within_two_
 
 
 @pytest.mark.parametrize("away_s", [0.6, 1.0, 1.5, 3.0])
-def test_who_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> None:
-    """A hundred times what its lease takes, and with few slots, it would hold them all up."""
+def test_a_worker_that_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> None:
+    """The cut is a hundred times as long as a lease, and there are few slots."""
     shop = Shop(batch=4, slots=4)
     for name in ("here", "there"):
         shop.hire(name, 0.005, local=False, away_s=0.001)
@@ -141,7 +140,7 @@ def test_who_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> Non
     assert shop.hands["there"].clips - before > 0.4 / 0.005
 
 
-def test_what_is_in_memory_next_door_does_not_wait_for_the_line() -> None:
+def test_a_local_worker_does_not_wait_for_the_line() -> None:
     shop = Shop(batch=8, slots=16, line=5.0)
     shop.hire("local", 0.05, local=True)
     for i in range(8):

@@ -1,4 +1,4 @@
-"""How much is asked for at once: a round trip of leases each, and a second of the line together."""
+"""How much is asked for at once: by each worker a round trip, by all together a second."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def test_a_worker_holds_twice_what_fills_a_round_trip(
     assert leases_on_the_way(trip_ms / 1000, lease_ms / 1000) == leases
 
 
-def test_nobody_holds_more_than_a_socket_has_room_for_nor_any_before_something_is_known() -> None:
+def test_a_worker_holds_no_more_than_a_socket_has_room_for_and_none_before_it_is_measured() -> None:
     assert leases_on_the_way(10.0, 1e-9) == MAX_LEASES
     assert leases_on_the_way(10.0, 0.0) == 0
 
 
 def flowing(line: Line, mb_a_second: int, seconds: range, work_s: float = 0.05) -> None:
-    """So much comes, and as much is asked for anew."""
+    """So much comes in each second."""
     for second in seconds:
         for part in range(10):
             line.came(mb_a_second * MB // 10, second + part / 10, work_s)
 
 
 def room_mb(line: Line, now: float) -> int:
-    """How much may be asked for; it is not."""
+    """How much could be asked for. Afterwards nothing is."""
     asked = 0
     while line.has_room(now) and asked < 10_000:
         line.asked(MB)
@@ -42,12 +42,12 @@ def room_mb(line: Line, now: float) -> int:
     return asked
 
 
-def test_before_anything_came_a_second_of_a_gigabit_is_asked_for() -> None:
+def test_until_something_came_the_line_is_taken_for_a_gigabit() -> None:
     assert room_mb(Line(), 0.0) == START_MB
 
 
 @pytest.mark.parametrize(("mb_a_second", "work_s"), [(200, 0.05), (400, 1.0)])
-def test_as_much_is_out_as_comes_in_a_second_more_than_the_work_takes(
+def test_the_bytes_asked_for_are_those_of_the_work_and_a_second(
     mb_a_second: int, work_s: float
 ) -> None:
     line = Line()
@@ -66,7 +66,7 @@ def test_a_slower_line_is_believed_after_ten_seconds_and_a_quicker_one_at_once()
     assert room_mb(line, 22.0) > 500
 
 
-def test_what_is_out_has_no_room_until_it_came_or_is_written_off() -> None:
+def test_bytes_take_room_until_they_came_or_are_written_off() -> None:
     line = Line()
     line.asked(START_MB * MB)
     assert not line.has_room(0.0)
@@ -74,7 +74,7 @@ def test_what_is_out_has_no_room_until_it_came_or_is_written_off() -> None:
     assert room_mb(line, 0.0) == 1
 
 
-def test_a_pause_takes_it_back_to_the_start() -> None:
+def test_after_a_pause_the_line_is_taken_for_a_gigabit_again() -> None:
     line = Line()
     flowing(line, 1000, range(10))
     assert room_mb(line, 1000.0) == START_MB

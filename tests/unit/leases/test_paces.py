@@ -1,4 +1,4 @@
-"""How quick a worker is taken to be, by a counted clock."""
+"""How quick a worker is taken to be, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from videoload.leases.paces import Pace, Paces
 
 
 def measured(*took_s: float, local: bool = True, trip_s: float = 0.0, clip_s: float = 0.1) -> Pace:
-    """A worker that was given one lease of one clip after the other, and took so long for each."""
+    """The pace of a worker that had leases of one clip, and took so long for each."""
     pace, now = Pace(local=local), 0.0
     for seconds in took_s:
         pace.begins(now)
@@ -19,19 +19,19 @@ def measured(*took_s: float, local: bool = True, trip_s: float = 0.0, clip_s: fl
     return pace
 
 
-def test_three_leases_tell_a_pace_and_before_that_it_is_guessed_with_care() -> None:
+def test_a_pace_is_known_after_three_leases_and_guessed_before() -> None:
     assert not measured(0.2, 0.2).is_known
     assert measured(0.2, 0.2).value == 10
     assert measured(0.2, 0.2, 0.2).is_known
     assert measured(0.2, 0.2, 0.2).value == pytest.approx(2)
 
 
-def test_nothing_is_measured_by_what_tells_nothing() -> None:
+def test_a_lease_without_a_time_measures_nothing() -> None:
     assert not measured(0.2, 0.2, 0.2, clip_s=math.inf).is_known, "what a clip takes is not known"
     assert not measured(0.0, 0.0, 0.0).is_known
 
 
-def test_one_lease_that_takes_long_makes_nobody_slow_and_two_in_a_row_do() -> None:
+def test_one_long_lease_makes_no_worker_slow_and_two_in_a_row_do() -> None:
     assert measured(*[0.1] * 5, 3.0).value == pytest.approx(1)
     assert measured(*[0.1] * 5, 3.0, 0.1, 3.0, 0.1).value == pytest.approx(1)
     assert measured(*[0.1] * 5, 3.0, 3.0).value == pytest.approx(1 + 29 / 4)
@@ -39,7 +39,7 @@ def test_one_lease_that_takes_long_makes_nobody_slow_and_two_in_a_row_do() -> No
     assert measured(3.0, 3.0, 3.0).value == pytest.approx(30), "nothing is known of it before"
 
 
-def test_a_worker_is_not_believed_to_be_quicker_than_its_answers_come() -> None:
+def test_a_worker_is_no_quicker_than_its_answers_come() -> None:
     pace = Pace(local=True)
     for turn in range(4):
         pace.answered(turn + 1.0, granted=turn, decode_s=0.01, clips=1, clip_s=0.1)
@@ -47,7 +47,7 @@ def test_a_worker_is_not_believed_to_be_quicker_than_its_answers_come() -> None:
 
 
 def test_the_way_there_and_back_is_no_work() -> None:
-    """And while it is under way, more leases may be."""
+    """It gets more leases, which are on the way meanwhile."""
     far = measured(*[0.1] * 8, local=False, trip_s=1.0)
     assert far.trip_s == pytest.approx(1)
     assert far.value == pytest.approx(1)
@@ -55,7 +55,7 @@ def test_the_way_there_and_back_is_no_work() -> None:
     assert measured(*[0.1] * 8).on_the_way == 0
 
 
-def test_slow_is_twice_as_slow_as_the_quick_ones() -> None:
+def test_a_worker_is_slow_if_it_takes_twice_as_long_as_the_quick_ones() -> None:
     paces = Paces()
     quick, slower, slow = (measured(*[seconds] * 5) for seconds in (0.1, 0.19, 0.21))
     new = Pace(local=True)
@@ -65,8 +65,8 @@ def test_slow_is_twice_as_slow_as_the_quick_ones() -> None:
     assert slows == [False, False, True, True]
 
 
-def test_one_clip_of_a_slow_worker_holds_nobody_up() -> None:
-    """Four quick ones finish 40 clips while it makes one; now and then it may try again."""
+def test_a_slow_worker_gets_no_clip_that_would_hold_up_the_others() -> None:
+    """Four quick workers decode 40 clips while it decodes one. Now and then it may try again."""
     paces, quick, slow = Paces(), [measured(*[0.1] * 5) for _ in range(4)], measured(*[1.0] * 5)
     paces.compare([*quick, slow])
     assert paces.would_hold_up(slow, 6.0, 64, is_compared=True)
@@ -77,14 +77,14 @@ def test_one_clip_of_a_slow_worker_holds_nobody_up() -> None:
     assert paces.would_hold_up(slow, 6.0, 64, is_compared=False)
 
 
-def test_those_that_are_far_away_hold_more_in_all() -> None:
+def test_workers_far_away_hold_more_leases() -> None:
     paces, far = Paces(), measured(*[0.1] * 8, local=False, trip_s=1.0)
     paces.compare([far, far, measured(0.1)])
     assert paces.on_the_way == 2 * far.on_the_way
 
 
-def test_who_waits_for_a_storage_gets_more_leases_ahead() -> None:
-    """Until it waits no more, and up to a bound; who reads from its own disk gets none."""
+def test_a_worker_that_waits_for_its_storage_gets_more_leases_ahead() -> None:
+    """It gets them until it waits no more, up to a bound. With files on its disk it gets none."""
     near, far, own = (Pace(local=True) for _ in range(3))
     near.fetches = far.fetches = True
     for turn in range(40):

@@ -15,7 +15,7 @@ from videoload.leases.commands import (
 )
 from videoload.leases.silence import Look
 
-# Workers that go
+# Workers that leave or die
 
 
 def test_a_dead_workers_lease_goes_to_another() -> None:
@@ -39,7 +39,7 @@ def test_a_worker_that_says_bye_gives_its_leases_back_as_they_are() -> None:
     assert desk.answer(first, second) == []
 
 
-def test_a_worker_that_leaves_twice_or_was_never_there_is_no_event() -> None:
+def test_a_worker_may_leave_twice_or_without_having_joined() -> None:
     desk = Desk("A")
     desk.start()
     assert desk.leave("z") == desk.die("z") == []
@@ -81,7 +81,7 @@ def test_a_worker_that_beats_is_never_killed() -> None:
     assert desk.wait(60, "A", "b") == []
 
 
-def test_a_worker_under_sentence_gets_no_leases() -> None:
+def test_a_worker_that_is_to_be_killed_gets_no_leases() -> None:
     desk = Desk("A")
     assert desk.wait(11) == [Evict("A")]
     assert desk.table.workers == 0
@@ -123,29 +123,29 @@ def test_a_remote_worker_that_is_heard_again_is_given_work_again() -> None:
     assert [lease.worker for lease in grants(desk.wait(0.25, "a"))] == ["a", "a"]
 
 
-def test_a_piece_goes_on_as_long_as_one_of_its_workers_is_heard_of() -> None:
+def test_a_chunk_stays_granted_as_long_as_one_of_its_workers_is_heard_of() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     first, again = passed_over(desk)
     desk.join("c")
-    assert desk.leave("a") == []  # b is at it
+    assert desk.leave("a") == []  # b works on it
     [third] = grants(desk.leave("b"))
     assert third == desk.lease("c", 3, slot=0, step=0)
     assert desk.is_void(first)
     assert desk.is_void(again)
 
 
-def test_a_piece_stays_where_it_is_if_one_that_was_silent_is_heard_again() -> None:
+def test_a_chunk_stays_granted_if_a_silent_worker_is_heard_again() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     passed_over(desk)
     desk.join("c")
-    assert desk.wait(3, "a", "c") == []  # b falls silent, a is at it again
+    assert desk.wait(3, "a", "c") == []  # b falls silent, a works on it again
     assert desk.wait(3, "b", "c") == []  # and the other way round
-    assert desk.leave("b") == [desk.lease("c", 3, slot=0, step=0)]  # now nobody is
+    assert desk.leave("b") == [desk.lease("c", 3, slot=0, step=0)]  # now no worker has it
 
 
-def test_a_piece_stays_where_it_is_if_another_who_had_it_leaves() -> None:
+def test_a_chunk_stays_granted_if_another_of_its_workers_leaves() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     passed_over(desk)
@@ -153,11 +153,11 @@ def test_a_piece_stays_where_it_is_if_another_who_had_it_leaves() -> None:
     [third] = grants(desk.wait(3, "c"))
     assert third.worker == "c"
     desk.join("d")
-    assert desk.leave("b") == []  # a is silent, but c is at it
+    assert desk.leave("b") == []  # a is silent, but c works on it
     assert desk.leave("c") == [desk.lease("d", 4, slot=0, step=0)]
 
 
-def test_a_piece_whose_silent_worker_leaves_waits_once() -> None:
+def test_a_chunk_whose_silent_worker_leaves_waits_once() -> None:
     desk = Desk("a")
     desk.start(steps=range(1))
     desk.wait(3)
@@ -166,7 +166,7 @@ def test_a_piece_whose_silent_worker_leaves_waits_once() -> None:
     assert desk.join("C") == []
 
 
-def test_a_piece_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> None:
+def test_a_chunk_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> None:
     desk = Desk("a", credit=9)
     desk.start(steps=range(1))
     desk.wait(3)
@@ -176,7 +176,7 @@ def test_a_piece_whose_silent_worker_dies_is_granted_clip_by_clip_alone() -> Non
     ]  # fmt: skip
 
 
-def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
+def test_a_chunk_of_two_silent_workers_goes_to_a_third_once() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     passed_over(desk)
@@ -184,17 +184,18 @@ def test_a_piece_of_two_silent_workers_goes_to_a_third_once() -> None:
     assert grants(desk.wait(7, "c")) == [desk.lease("c", 3, slot=0, step=0)]
 
 
-# Silence that the kernel tells more of
+# Silence that the kernel explains
 
 
 class Kernel:
-    """What it tells of silent workers: the ``share`` of a core that they take, and their state."""
+    """What the kernel tells about silent workers: the ``share`` of a core that they take, and their
+    state."""
 
     def __init__(self, desk: Desk, share: float, *, blocked: bool = False) -> None:
         self.desk, self.share, self.blocked = desk, share, blocked
 
     def wait(self, seconds: float, *beating: str) -> list[Seen]:
-        """As `Desk.wait`, with a look at those that are silent before each tick."""
+        """As `Desk.wait`, with a look at silent workers before each tick."""
         commands: list[Seen] = []
         for _ in range(round(seconds * 4)):
             for worker in self.desk.table.silent(self.desk.now + 0.25):
@@ -205,14 +206,14 @@ class Kernel:
         return commands
 
 
-def test_where_all_are_silent_and_blocked_nobody_is_killed() -> None:
+def test_if_all_workers_are_silent_and_blocked_none_is_killed() -> None:
     desk = Desk("A", "B")
     desk.start()
     assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 59) == []
     assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
 
 
-def test_who_is_silent_for_a_minute_is_killed_and_nothing_is_blamed_for_it() -> None:
+def test_a_worker_that_is_silent_for_a_minute_is_killed_and_its_clip_is_not_blamed() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "ABCD":
@@ -222,7 +223,7 @@ def test_who_is_silent_for_a_minute_is_killed_and_nothing_is_blamed_for_it() -> 
     assert desk.quarantines[0].videos == []
 
 
-def test_storage_that_does_not_answer_is_waited_for_though_its_reader_can_be_interrupted() -> None:
+def test_a_worker_that_sleeps_is_waited_for_while_the_storage_does_not_answer() -> None:
     desk = Desk("A")
     desk.start(steps=range(1))
     kernel = Kernel(desk, 0.0)
@@ -231,7 +232,7 @@ def test_storage_that_does_not_answer_is_waited_for_though_its_reader_can_be_int
     assert kernel.wait(STALL_S) == [AskStorage("A", 0, (0, 1, 2, 3))], "it is asked anew"
 
 
-def test_who_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> None:
+def test_a_worker_that_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "ABC":
@@ -243,7 +244,7 @@ def test_who_sleeps_while_the_storage_answers_hangs_and_its_clip_is_blamed() -> 
     assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
 
 
-def test_what_the_storage_answered_in_an_earlier_silence_does_not_count() -> None:
+def test_an_answer_of_the_storage_in_an_earlier_silence_does_not_count() -> None:
     desk = Desk("A")
     desk.start(steps=range(1))
     kernel = Kernel(desk, 0.0)
@@ -256,7 +257,7 @@ def test_what_the_storage_answered_in_an_earlier_silence_does_not_count() -> Non
 
 
 @pytest.mark.parametrize("share", [1.0, 0.25])
-def test_who_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
+def test_a_silent_worker_that_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "ABC":
@@ -266,7 +267,7 @@ def test_who_burns_cpu_hangs_and_its_clip_is_blamed(share: float) -> None:
     assert [path for path, _ in desk.quarantines[0].videos] == ["v0.avi"]
 
 
-def test_who_burns_little_on_a_busy_host_is_found_later_and_not_before() -> None:
+def test_a_worker_that_burns_little_on_a_busy_host_is_killed_later() -> None:
     desk = Desk("A", "B")
     desk.start()
     kernel = Kernel(desk, 0.05)
@@ -274,7 +275,7 @@ def test_who_burns_little_on_a_busy_host_is_found_later_and_not_before() -> None
     assert Evict("A") in kernel.wait(10, "B")
 
 
-def test_who_is_blocked_alone_is_killed_and_its_clip_is_not_blamed() -> None:
+def test_a_worker_that_alone_is_blocked_is_killed_and_its_clip_is_not_blamed() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "BCDE":
@@ -286,7 +287,7 @@ def test_who_is_blocked_alone_is_killed_and_its_clip_is_not_blamed() -> None:
     assert desk.quarantines[0].videos == []
 
 
-def test_of_those_that_stood_still_together_none_is_killed_when_one_is_heard_of_first() -> None:
+def test_if_all_stood_still_none_is_killed_when_the_first_is_heard_again() -> None:
     desk = Desk("A", "B")
     desk.start()
     Kernel(desk, 0.0, blocked=True).wait(STALL_S + 5)
@@ -300,7 +301,7 @@ def test_a_blocked_worker_with_nothing_to_do_is_waited_for_like_the_others() -> 
     assert Kernel(desk, 0.0).wait(0.5) == [Evict("A")], "and if it sleeps, it is not the storage"
 
 
-def test_who_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> None:
+def test_a_worker_that_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "ABC":
@@ -316,7 +317,7 @@ def test_who_imports_may_be_silent_for_a_minute_more_and_no_clip_is_blamed() -> 
     assert Evict("D") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
 
 
-def test_a_message_that_was_lost_is_no_clips_fault() -> None:
+def test_a_lost_message_blames_no_clip() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
     for worker in "ABCD":
@@ -329,11 +330,11 @@ def test_a_message_that_was_lost_is_no_clips_fault() -> None:
 # Messages that are lost on the way
 
 
-IDLE = 12  # so many ticks are too many
+IDLE = 12  # after so many idle ticks, a message counts as lost
 
 
 def beat(desk: Desk, worker: str, *, ticks: int, frames: Iterable[int]) -> list[Seen]:
-    """So many ticks, before each of which the worker tells how many frames it has decoded."""
+    """So many ticks. Before each, the worker tells how many frames it has decoded."""
     commands: list[Command] = []
     for _, count in zip(range(ticks), frames, strict=False):
         desk.now += 0.25
@@ -343,7 +344,7 @@ def beat(desk: Desk, worker: str, *, ticks: int, frames: Iterable[int]) -> list[
 
 
 @pytest.mark.parametrize("worker", ["A", "a"])
-def test_a_worker_that_idles_though_it_has_a_lease_starts_afresh(worker: str) -> None:
+def test_a_worker_that_idles_while_it_has_a_lease_is_admitted_anew(worker: str) -> None:
     desk = Desk(worker)
     desk.start(steps=range(1))
     assert beat(desk, worker, ticks=IDLE, frames=repeat(7)) == []  # the first tells nothing
@@ -385,10 +386,10 @@ def test_a_worker_that_says_nothing_between_two_ticks_does_not_idle_in_that_time
     assert beat(desk, "A", ticks=1, frames=repeat(7)) == [Evict("A")]
 
 
-# This process slept
+# This process was stopped
 
 
-def test_a_pause_of_this_process_kills_nobody() -> None:
+def test_a_pause_of_this_process_kills_no_worker() -> None:
     desk = Desk("A", "b")
     desk.start()
     desk.wait(1, "A", "b")

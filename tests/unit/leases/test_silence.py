@@ -1,4 +1,4 @@
-"""Whether a silent worker is killed, and whether what it is at is to blame."""
+"""When a silent local worker is killed, and whether its clip is to blame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def looked_at(*looks: Look) -> Silence:
 def is_over(
     silence: Silence, silent_s: float = STALL_S + 1, *, has_work: bool = True, alone: bool = False
 ) -> bool:
-    """Whether it is at the second time that it is asked: once is not enough."""
+    """Whether the worker is killed at the second look. One look is not enough."""
     one, two = (
         silence.is_over(silent_s, STALL_S, has_work=has_work, is_alone=alone) for _ in range(2)
     )
@@ -25,14 +25,14 @@ def is_over(
     return two
 
 
-def test_one_that_burns_is_killed_at_the_second_look_and_its_clip_is_to_blame() -> None:
+def test_a_worker_that_burns_cpu_is_killed_at_the_second_look_and_its_clip_is_to_blame() -> None:
     silence = looked_at(Look(5.0, blocked=False), Look(7.0, blocked=False))
     assert not silence.is_over(11, STALL_S, has_work=True, is_alone=True)
     assert silence.is_over(11, STALL_S, has_work=True, is_alone=True)
     assert not silence.blameless
 
 
-def test_one_that_rests_is_killed_where_others_get_on_and_blames_nothing() -> None:
+def test_a_worker_that_rests_is_killed_if_others_are_heard_of_and_blames_nothing() -> None:
     asleep = Look(5.0, blocked=False), Look(5.0, blocked=False)
     assert not is_over(looked_at(*asleep), alone=True), "it is the storage, or the host"
     silence = looked_at(*asleep)
@@ -40,13 +40,13 @@ def test_one_that_rests_is_killed_where_others_get_on_and_blames_nothing() -> No
     assert silence.blameless
 
 
-def test_one_that_does_neither_is_waited_for_but_not_for_ever() -> None:
+def test_a_worker_that_does_neither_is_waited_for_but_not_for_ever() -> None:
     slow = Look(5.0, blocked=False), Look(5.5, blocked=False)
     assert not is_over(looked_at(*slow))
     assert is_over(looked_at(*slow), STALL_S + 61)
 
 
-def test_one_that_sleeps_though_its_storage_answers_hangs() -> None:
+def test_a_worker_that_sleeps_although_its_storage_answers_hangs() -> None:
     silence = looked_at(Look(5.0, blocked=False))
     silence.storage_answered()
     assert not is_over(silence, alone=True), "nobody had asked"
@@ -57,19 +57,19 @@ def test_one_that_sleeps_though_its_storage_answers_hangs() -> None:
     assert not silence.blameless
 
 
-def test_who_is_blocked_may_wait_for_its_disk() -> None:
+def test_a_blocked_worker_may_wait_for_its_disk() -> None:
     silence = looked_at(Look(5.0, blocked=True), Look(5.0, blocked=True))
     assert not silence.asks_storage()
     assert not is_over(silence, alone=True)
 
 
-def test_who_has_nothing_to_do_or_cannot_be_looked_at_is_over_at_once() -> None:
+def test_a_worker_without_work_or_without_a_look_is_killed_at_once() -> None:
     assert Silence().is_over(11, STALL_S, has_work=True, is_alone=True)
     idle = looked_at(Look(5.0, blocked=False))
     assert idle.is_over(11, STALL_S, has_work=False, is_alone=True)
 
 
-def test_an_import_has_a_minute_more_and_blames_nothing() -> None:
+def test_an_import_may_take_a_minute_more_and_blames_nothing() -> None:
     silence = Silence()
     silence.broken(importing=True)
     assert not is_over(silence, STALL_S + 59)
@@ -77,7 +77,7 @@ def test_an_import_has_a_minute_more_and_blames_nothing() -> None:
     assert silence.blameless
 
 
-def test_what_is_heard_or_excused_begins_anew() -> None:
+def test_a_message_or_a_pause_of_this_process_begins_a_silence_anew() -> None:
     silence = looked_at(Look(5.0, blocked=False), Look(7.0, blocked=False))
     silence.excuse()
     assert not is_over(silence, alone=True), "what it burnt before says nothing"

@@ -1,6 +1,6 @@
-"""Answers: which count, which come too late, and who may write into a slot.
+"""Which answers count, which come too late, and which worker may write into a slot.
 
-What no single example can show is played at random in `test_leases_at_random`."""
+`test_leases_at_random` tries random events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from videoload.leases.commands import (
 # Answers that do not count
 
 
-def test_an_answer_of_nobody_is_dropped() -> None:
+def test_an_answer_without_a_lease_is_dropped() -> None:
     desk = Desk("A", "b")
     first, second, *_ = grants(desk.start())
     frames = ordinals(first.samples)
@@ -59,7 +59,7 @@ def test_a_late_answer_of_a_remote_worker_counts_if_it_is_the_first() -> None:
     assert desk.answer(again) == []
 
 
-def test_a_late_answer_makes_the_piece_no_longer_wanted() -> None:
+def test_after_a_late_answer_the_chunk_is_not_granted_again() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     [first] = grants(desk.join("a"))
@@ -98,12 +98,12 @@ def test_a_lease_that_writes_into_shared_memory_makes_the_remote_ones_void() -> 
     desk.wait(3)
     [local] = grants(desk.join("B"))
     assert local == desk.lease("B", 2, slot=0, step=0)
-    assert desk.is_void(first)  # its pixels must not be received over B's
+    assert desk.is_void(first)  # its pixels must not overwrite those of B
     assert desk.answer(first) == []
     assert desk.answer(local) == [Given(10, 0, 0)]
 
 
-def test_a_piece_in_local_hands_is_never_in_a_second_pair() -> None:
+def test_the_chunk_of_a_local_worker_is_granted_to_no_other() -> None:
     desk = Desk()
     desk.start(steps=range(1))
     desk.join("a")
@@ -133,7 +133,7 @@ def test_a_dead_local_worker_frees_the_slot_that_waited_for_it() -> None:
     assert desk.die("A") == [desk.lease("B", 2, slot=0, step=5)]
 
 
-def test_a_slot_waits_for_a_worker_under_sentence_as_well() -> None:
+def test_a_slot_waits_for_a_worker_that_is_to_be_killed_as_well() -> None:
     desk = Desk("A", slots=1)
     desk.start(10)
     assert desk.wait(11) == [Evict("A")]
@@ -166,18 +166,18 @@ def test_a_slot_does_not_wait_for_remote_workers() -> None:
 # Answers that receivers write
 
 
-def test_what_lands_is_nobody_elses_until_it_has_landed() -> None:
+def test_a_chunk_that_lands_is_granted_to_no_other() -> None:
     desk = Desk("a", "b")
     first, *_ = grants(desk.start(steps=range(1)))
     desk.land(first)
-    assert grants(desk.wait(3, "b")) == []  # a is silent, and b idle but for its own half
-    assert desk.is_void(first)  # nothing more is taken for it
+    assert grants(desk.wait(3, "b")) == []  # a is silent, and b has only its own half
+    assert desk.is_void(first)  # no other answer to it counts
     assert desk.fail(first) == []
     assert desk.landed(first) == []
     assert not desk.is_void(first)
 
 
-def test_what_does_not_land_is_granted_again() -> None:
+def test_a_chunk_that_does_not_land_is_granted_again() -> None:
     desk = Desk("a")
     first, *_ = grants(desk.start(steps=range(1)))
     desk.land(first)
@@ -186,7 +186,7 @@ def test_what_does_not_land_is_granted_again() -> None:
     assert given(desk.answer(again)) == [Given(10, 0, 0)]
 
 
-def test_what_lands_of_a_worker_that_has_left_is_granted_again_only_then() -> None:
+def test_a_chunk_that_lands_for_a_worker_that_left_is_granted_again_once_it_has_landed() -> None:
     desk = Desk("a", "B")
     lease = next(g for g in grants(desk.start(steps=range(1))) if g.worker == "a")
     desk.land(lease)
@@ -195,7 +195,7 @@ def test_what_lands_of_a_worker_that_has_left_is_granted_again_only_then() -> No
     assert (again.worker, again.samples) == ("B", lease.samples)
 
 
-def test_who_left_and_came_back_under_its_name_is_another_one() -> None:
+def test_a_worker_that_left_and_came_back_under_its_name_is_another_one() -> None:
     desk = Desk("a")
     first, *_ = grants(desk.start(steps=range(1)))
     desk.land(first)
@@ -205,7 +205,7 @@ def test_who_left_and_came_back_under_its_name_is_another_one() -> None:
     assert given(desk.answer(again)) == [Given(10, 0, 0)]
 
 
-def test_a_batch_that_was_cancelled_keeps_its_slot_until_all_of_it_has_landed() -> None:
+def test_a_cancelled_batch_keeps_its_slot_until_all_of_it_has_landed() -> None:
     desk = Desk("a", slots=2)
     first, second = grants(desk.start(steps=range(2)))
     desk.land(first)
@@ -216,7 +216,7 @@ def test_a_batch_that_was_cancelled_keeps_its_slot_until_all_of_it_has_landed() 
     assert sorted(desk.table._streams[0].free) == [0, 1]
 
 
-def test_who_announces_pixels_that_never_come_has_a_pause() -> None:
+def test_a_worker_that_announces_pixels_that_never_come_gets_a_pause() -> None:
     desk = Desk("a", "b")
     asked = [g for g in grants(desk.start()) if g.worker == "a"]
     told: list[Seen] = []
@@ -232,7 +232,7 @@ def test_who_announces_pixels_that_never_come_has_a_pause() -> None:
 
 
 @pytest.mark.parametrize("lands", [True, False])
-def test_a_doubted_clip_is_not_given_up_while_somebody_writes_it(lands: bool) -> None:
+def test_a_doubted_clip_is_not_given_up_while_it_is_written(lands: bool) -> None:
     desk = Desk("a:x", "b:x", credit=1, slots=1, batch=1, on_error="skip")
     first, *_ = grants(desk.start(steps=range(2)))
     other = "b:x" if first.worker == "a:x" else "a:x"
@@ -240,7 +240,7 @@ def test_a_doubted_clip_is_not_given_up_while_somebody_writes_it(lands: bool) ->
     assert second.worker == other
     if lands:
         desk.land(second)
-    seen = desk.wait(3, str(first.worker))  # the other one is silent, and nobody else may judge
+    seen = desk.wait(3, str(first.worker))  # the other one is silent, and there is no third
     if lands:
         assert seen == []
         assert desk.landed(second) == []
