@@ -190,6 +190,7 @@ UNPROVEN = {
     "actions/train/wave/TrumanShow_wave_f_nm_np1_fr_med_26.avi",  # its settings change
     "odd/opencv_cinepak.avi",
     "odd/opencv_indeo5.avi",
+    "odd/opencv_wmv9.avi",
 }
 
 

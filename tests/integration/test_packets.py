@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -17,8 +19,9 @@ from tests.support.avi_files import Chunk, join, open_dml, split
 from tests.support.codecs import KINDS, Kind, make
 from tests.support.quick import rest_slow
 from tests.support.thorough import either
+from videoload.bitstreams.pictures import KeyFrame
 from videoload.index.containers import OpenedVideo, UnreadableError
-from videoload.index.index import pixel_aspect
+from videoload.index.index import find_index, open_video, pixel_aspect
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile
@@ -81,20 +84,23 @@ def test_a_plain_header_is_read_as_ffmpeg_reads_it(name: str, tmp_path: Path) ->
             found = read_plain_avi(content)
         if found is None:
             continue
-        header, (settings, stream, _), table = found
+        header, table = found
+        assert table.avi is not None
+        told = table.avi.told
         try:
             opened = OpenedVideo(file)
         except UnreadableError:
             continue  # because of sound that it does not understand
         with closing(opened), closing(Content(file)) as content:
-            codec = opened.codec
-            assert codec.name == "mpeg4"
-            assert (stream, header.streams) == (opened.stream.index, len(opened.container.streams))
-            assert settings.extradata == codec.extradata
-            assert settings.size == (codec.width, codec.height)
-            assert (settings.tag, settings.bits) == (opened.tag, codec.bits_per_coded_sample)
-            told = header.video.aspect
-            assert told is None or told == pixel_aspect(opened)
+            codec = opened.decoder.context
+            assert codec.name == table.avi.codec == "mpeg4"
+            assert (table.avi.stream, header.streams) == (
+                opened.stream.index,
+                len(opened.container.streams),
+            )
+            assert told.items() <= opened.decoder.told.items()
+            aspect = header.video.aspect
+            assert aspect is None or aspect == pixel_aspect(opened)
             by_ffmpeg = read_packets(opened, content, lambda: None)
             assert same(by_ffmpeg, table)
             assert by_ffmpeg is not None
@@ -103,8 +109,39 @@ def test_a_plain_header_is_read_as_ffmpeg_reads_it(name: str, tmp_path: Path) ->
     assert plain > 100
 
 
-def is_by_index(table: PacketTable | None) -> bool:
-    return table is not None and bool((table.positions >= 0).all())
+def is_by_index(path: Path) -> bool:
+    """Whether the index of a file tells its packets, so that nobody has to read them all."""
+    file = LocalFile(str(path), path.stat())
+    opened = OpenedVideo(file)
+    with closing(opened), closing(Content(file)) as content:
+        return read_packets(opened, content, lambda: None) is not None and not opened.moved
+
+
+def coded(packets: Iterator[Any]) -> list[bytes]:
+    return [bytes(packet) for packet in packets if packet.size]
+
+
+def read_by_places(path: Path) -> list[list[bytes]]:
+    """The packets of a file from each start on, read where its index or a pass has found them."""
+    file = LocalFile(str(path), path.stat())
+    index, opened = find_index(file, lambda: None)
+    assert index is not None
+    assert index.avi is not None
+    assert opened is None
+    found = []
+    for strict in (True, False):
+        for row in index.keyframes.tolist():
+            start = KeyFrame(*row)
+            with closing(open_video(file, index, strict=strict)) as video:
+                first = video.go_to(start)
+                assert first is not None
+                try:
+                    read = coded(chain((first,), video.packets))
+                except ValueError:
+                    assert strict
+                    continue
+            found.append(read)
+    return found
 
 
 def same(one: PacketTable | None, other: PacketTable | None) -> bool:
@@ -132,7 +169,7 @@ def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_pa
     chunks.insert(1, Chunk(b"what", bytes(10), is_indexed=False))
     path.write_bytes(join(header, chunks))
     by_pass = table_of(path)
-    assert not is_by_index(by_pass)
+    assert not is_by_index(path)
     assert same(table, by_pass)
 
 
@@ -140,7 +177,7 @@ def test_the_index_and_a_pass_over_the_packets_prove_the_same(kind: Kind, tmp_pa
 def plain(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """An MPEG-4 file with a complete index."""
     path = make(Kind("plain", "mpeg4"), tmp_path_factory.mktemp("plain"))
-    assert is_by_index(table_of(path))
+    assert is_by_index(path)
     return path.read_bytes()
 
 
@@ -180,7 +217,7 @@ def test_an_index_is_trusted_as_far_as_the_chunks_confirm_it(
     path.write_bytes(join(header, change(chunks), in_lists_of=lists, tail=tail))
     table = table_of(path)
     assert table is not None
-    assert is_by_index(table) == by_index
+    assert is_by_index(path) == by_index
     assert table.pictures.frames == len(chunks)
 
 
@@ -190,47 +227,33 @@ def test_a_chunk_after_the_index_belongs_to_the_video(plain: bytes, tmp_path: Pa
     path.write_bytes(join(header, chunks, tail=chunks[1].packed))
     table = table_of(path)
     assert table is not None
-    assert not is_by_index(table)
+    assert not is_by_index(path)
     assert table.pictures.frames == len(chunks) + 1
-
-
-def test_a_file_without_an_index_can_be_sought_once_it_was_read(
-    plain: bytes, tmp_path: Path
-) -> None:
-    path = tmp_path / "cut.avi"
-    path.write_bytes(plain[: plain.rindex(b"idx1") - 10])  # in its last picture, like after a crash
-    file = LocalFile(str(path), path.stat())
-    opened = OpenedVideo(file)
-    with closing(opened), closing(Content(file)) as content:
-        table = read_packets(opened, content, lambda: None)
-        assert table is not None
-        assert (table.positions[:-1] > 0).all()
-        assert table.positions[-1] == -1
-        assert len(table.pictures.starts) > 1
-        for number in reversed(table.pictures.starts):
-            opened.seek(int(table.times[number]))
-            packet = next(opened.packets)
-            assert packet.pos == table.positions[number]
 
 
 @pytest.mark.parametrize(
     "change",
     [
+        pytest.param(lambda data, at: data, id="cut off"),
         pytest.param(lambda data, at: data[:at] + b"what" + bytes(14) + data[at:], id="strangers"),
         pytest.param(lambda data, at: data[:at] + b"\0" * 6 + data[at:], id="zeros"),
     ],
 )
-def test_a_file_without_an_index_is_not_sought_if_its_chunks_have_gaps(
+def test_a_file_without_an_index_is_read_at_the_places_that_a_pass_has_found(
     change: Callable[[bytes, int], bytes], plain: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "cut.avi"
     header, chunks = split(plain)
     whole = join(header, chunks)
-    path.write_bytes(change(whole[: whole.rindex(b"idx1")], whole.index(chunks[5].packed)))
-    table = table_of(path)
-    assert table is not None
-    assert table.pictures.frames == len(chunks)
-    assert (table.positions == -1).all()
+    cut = whole[: whole.rindex(b"idx1") - 10]  # in its last picture, as a crash leaves it
+    path.write_bytes(change(cut, whole.index(chunks[5].packed)))
+    assert not is_by_index(path)
+    with closing(OpenedVideo(LocalFile(str(path), path.stat()))) as opened:
+        expected = coded(opened.packets)
+    found = read_by_places(path)
+    assert len(found) >= 4
+    assert all(expected[-len(read) :] == read for read in found)
+    assert expected in found
 
 
 def test_an_index_that_names_another_place_is_not_trusted(plain: bytes, tmp_path: Path) -> None:
@@ -238,8 +261,7 @@ def test_an_index_that_names_another_place_is_not_trusted(plain: bytes, tmp_path
     at = plain.rindex(b"idx1") + 8 + 5 * 16 + 8  # the place of the sixth chunk
     moved = int.from_bytes(plain[at : at + 4], "little") + 2
     path.write_bytes(plain[:at] + moved.to_bytes(4, "little") + plain[at + 4 :])
-    table = table_of(path)
-    assert not is_by_index(table)
+    assert not is_by_index(path)
 
 
 def test_a_file_of_several_riffs_is_read_by_its_index(plain: bytes, tmp_path: Path) -> None:
@@ -247,7 +269,7 @@ def test_a_file_of_several_riffs_is_read_by_its_index(plain: bytes, tmp_path: Pa
     path.write_bytes(open_dml(plain))
     table = table_of(path)
     assert table is not None
-    assert is_by_index(table)
+    assert is_by_index(path)
     assert table.pictures.frames == len(split(plain)[1])
 
 
@@ -260,7 +282,7 @@ def test_the_length_of_an_mp4s_boxes_is_not_trusted(tmp_path: Path) -> None:
     between = (5 << 20).to_bytes(4, "big") + b"free" + bytes((5 << 20) - 8)
     path.write_bytes(plain[:at] + between + far + plain[at + 8 :])
     table = table_of(path)
-    assert is_by_index(table)
+    assert is_by_index(path)
     assert table is not None
     assert table.pictures.frames == 40
 

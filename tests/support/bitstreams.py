@@ -168,22 +168,3 @@ def avc_configuration(sequence: bytes, picture: bytes = PPS) -> bytes:
     header = bytes((1, *sequence[1:4], 0xFF, 0xE1))
     told = len(sequence).to_bytes(2, "big") + sequence
     return header + told + b"\1" + len(picture).to_bytes(2, "big") + picture
-
-
-# MPEG-2
-
-
-def mpeg2_sequence(*, low_delay: bool = False) -> bytes:
-    """Header and extension of a sequence."""
-    bits = BitWriter().put(1, 4).put(0x48, 8).put(1, 1).put(1, 2).put(0, 4).put(0, 12).put(1, 1)
-    bits.put(0, 8).put(low_delay, 1).put(0, 7)
-    header = b"\0\0\1\xb3" + bytes((0x04, 0, 0x30, 0x13, 0xFF, 0xFF, 0xE0, 0x18))
-    return header + b"\0\0\1\xb5" + bits.to_bytes()
-
-
-def mpeg2_picture(kind: str, number: int = 0, *, structure: int = 3) -> bytes:
-    """A picture of kind I, P or B; ``structure`` 1 and 2 are single fields."""
-    bits = BitWriter().put(number, 10).put(" IPB".index(kind), 3).put(0xFFFF, 16).put(0, 1)
-    extension = BitWriter().put(8, 4).put(0xFFFF, 16).put(0, 2).put(structure, 2).put(0, 8)
-    coding = b"\0\0\1\xb5" + extension.to_bytes()
-    return b"\0\0\1\0" + bits.to_bytes() + coding + b"\0\0\1\1" + PAYLOAD

@@ -25,6 +25,9 @@ _SLICE, _IDR, _SPS, _PPS = 1, 5, 7, 8
 _SETTINGS = (_SPS, _PPS, 13, 15)
 _MACROBLOCK_0 = 0x80
 _LOSSLESS_PROFILE = 244
+_MAX_SPS_BYTES = 8192  # more than all that the standard allows takes
+_MAX_CYCLE = 255  # frames in a cycle of picture order counts, by the standard
+_MAX_BUFFERS = 32  # of a hypothetical reference decoder, by the standard
 _X264 = re.compile(rb"x264 - core (\d+)")
 _X264_AS_SPECIFIED = 151  # from this build on, without loss as well
 _HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
@@ -130,7 +133,7 @@ class _Sequence(NamedTuple):
 
 @lru_cache(256)  # encoders write the same one into all their files
 def _sequence(sps: bytes) -> _Sequence:
-    bits = Bits(sps.replace(b"\0\0\3", b"\0\0"))
+    bits = Bits(sps[:_MAX_SPS_BYTES].replace(b"\0\0\3", b"\0\0"))
     try:
         bits.take(8)
         profile = bits.take(8)
@@ -153,7 +156,10 @@ def _sequence(sps: bytes) -> _Sequence:
         elif order_type == 1:
             bits.take(1)
             bits.golomb(), bits.golomb()
-            for _ in range(bits.golomb()):
+            cycle = bits.golomb()
+            if cycle > _MAX_CYCLE:
+                return _Sequence()
+            for _ in range(cycle):
                 bits.golomb()
         bits.golomb()
         gaps = bits.take(1)
@@ -198,6 +204,8 @@ def _is_restricted(bits: Bits) -> bool:
 def _skip_decoder_model(bits: Bits) -> None:
     """Of a hypothetical reference decoder."""
     count = bits.golomb() + 1
+    if count > _MAX_BUFFERS:
+        raise EOFError
     bits.take(8)
     for _ in range(count):
         bits.golomb(), bits.golomb()

@@ -23,7 +23,6 @@ from videoload.bitstreams.pictures import (
     B,
     Bits,
     Bytes,
-    Ints,
     Packets,
     Pictures,
     are_settings_known,
@@ -31,7 +30,6 @@ from videoload.bitstreams.pictures import (
 )
 
 _LAYER_BYTES = 24  # of a layer's header, as far as it is read
-_UNCODED_BYTES = 32  # of a picture that is not coded, at most
 _VOP_BYTES = 64  # of a picture's header, at most
 _USUAL_VOP_BYTES = 16  # of nearly all of them
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
@@ -60,9 +58,9 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         closed = np.full(len(heads), True)
         looked_at = _unpack(packets, closed)
     else:
-        plain = heads[:, :4].view("<u4")[:, 0] == _VOP_NUMBER
-        odd = (~(plain & (packets.sizes >= _UNCODED_BYTES))).nonzero()[0]
-        at, alike = _like_first(packets, heads, first, odd)
+        usual = (heads[:, :4].view("<u4")[:, 0] == _VOP_NUMBER) & _are_coded(heads, 4, layer)
+        odd = (~usual).nonzero()[0]
+        at, alike = _like_first(heads[odd], heads[0], first, layer)
         begun = odd if alike.all() else odd[alike]
         types[begun] = _VOP_TYPES.take(heads[begun, at + 4])
         settings = dict.fromkeys(begun.tolist(), before)
@@ -75,19 +73,13 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         if len(data) == 1 and divx is not None:
             types[i] = NONE  # as FFmpeg takes it
             continue
-        at = data.find(_VOP)
-        if at < 0:
+        at, vop = data.find(_VOP), _vop(data, layer)
+        if vop is None:
             return None
-        if len(data) - at >= _UNCODED_BYTES:
-            types[i] = _TYPES[data[at + 4] >> 6]
-        else:
-            vop = _vop(data, layer)
-            if vop is None:
-                return None
-            if not vop.is_coded and i == len(types) - 1:
-                return None  # at the end of the file, FFmpeg shows the last picture once more
-            types[i] = vop.type if vop.is_coded else NONE
-            is_skipped |= not vop.is_coded
+        if not vop.is_coded and i == len(types) - 1:
+            return None  # at the end of the file, FFmpeg shows the last picture once more
+        types[i] = vop.type if vop.is_coded else NONE
+        is_skipped |= not vop.is_coded
         if at and (before := _TIME_CODE.sub(b"", data[:at])):
             settings[i] = before
     pictures = by_types(types)
@@ -120,19 +112,30 @@ def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, L
     return divx, layer, _TIME_CODE.sub(b"", first[: -len(_VOP)])
 
 
+def _are_coded(heads: Bytes, at: int, layer: Layer) -> npt.NDArray[np.bool_]:
+    """Whether VOPs are coded. The type of each is in byte ``at``. False also means that the header
+    is of an unusual form, such as a time of two seconds after the last VOP."""
+    bits = np.ascontiguousarray(heads[:, at : at + 8]).view(">u8")[:, 0].astype(np.uint64)
+    seconds, unit_bits = bits >> 61 & 1, _unit_bits(layer.resolution)
+    # Behind the type and the seconds: a 0, a marker, the units, a marker, whether it is coded.
+    begins, ends = bits >> 60 - seconds, bits >> 58 - unit_bits - seconds
+    coded: npt.NDArray[np.bool_] = (begins & 3 == 1) & (ends & 3 == 3)
+    return coded
+
+
 def _like_first(
-    packets: Packets, heads: Bytes, first: bytes, odd: Ints
+    heads: Bytes, head: Bytes, first: bytes, layer: Layer
 ) -> tuple[int, npt.NDArray[np.bool_]]:
-    """Where the VOP of the first packet begins, and which of the ``odd`` ones have the same before
-    it, but for a time code: the key frames of most files."""
+    """Where the VOP of the first packet begins, and which of these heads are coded and have the
+    same before their VOP, except for a time code: the key frames of most files."""
     at = first.find(_VOP)
     if not 0 <= at <= HEAD_BYTES - _USUAL_VOP_BYTES:
-        return 0, np.full(len(odd), False)
-    same = heads[odd, : at + 4] == heads[0, : at + 4]
+        return 0, np.full(len(heads), False)
+    same = heads[:, : at + 4] == head[: at + 4]
     code = first.find(_TIME_CODE_BEGINS, 0, at)
     if 0 <= code <= at - 7:
         same[:, code + 4 : code + 7] = True
-    return at, same.all(axis=1) & (packets.sizes[odd] >= at + _UNCODED_BYTES)
+    return at, same.all(axis=1) & _are_coded(heads, at + 4, layer)
 
 
 def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:

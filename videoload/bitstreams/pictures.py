@@ -114,8 +114,10 @@ class Bits:
         return self._value >> self._left & (1 << count) - 1
 
     def golomb(self) -> int:
-        """An Exp-Golomb code, unsigned."""
+        """An Exp-Golomb code, unsigned, of at most 65 bits."""
         zeros = 0
         while not self.take(1):
             zeros += 1
+            if zeros > 32:
+                raise EOFError
         return (1 << zeros) - 1 + self.take(zeros)

@@ -28,11 +28,12 @@ from videoload.decoding.frame_keeper import FormatChangedError, FrameKeeper
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
 from videoload.decoding.items import PreparedItems, checked_name, load_items
+from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Drawn, KeptClips, Prepared, PreparedClips, Request, draw
 from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
 from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
 from videoload.index.complete_decode import Report, decode_index
-from videoload.index.containers import SOFTWARE, OpenFiles, UnreadableError, Video
+from videoload.index.containers import SOFTWARE, UnreadableError, Video
 from videoload.index.index import Tick, VideoIndex, find_index, open_video
 from videoload.index.index_cache import IndexCache
 from videoload.index.stopwatch import Stopwatch

@@ -26,25 +26,24 @@ from typing import TYPE_CHECKING
 from av.video.frame import VideoFrame
 
 from videoload.index.containers import (
-    REFUSALS,
     OpenedVideo,
     UnreadableError,
     Video,
     decode_all,
 )  # fmt: skip
+from videoload.index.frame_decoder import REFUSALS
 from videoload.index.index import Tick, VideoIndex, checksum, open_video
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:
-    from videoload.index.containers import VideoPacket
+    from videoload.index.frame_decoder import VideoPacket
 
 Use = Callable[[int, VideoFrame], None]
 
 # Decoders that say nothing where some pictures are damaged, and leave in them what their memory
 # held before, or go on with what the pictures before a key frame left behind.
 _CARRY_OVER = {
-    "ffv1", "ffvhuff", "h263", "h263p", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2",
-    "utvideo", "vp8",
+    "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
 }  # fmt: skip
 _MAX_GROUPS = 64  # that are looked through for a picture in the place of one that is refused
 
@@ -98,14 +97,14 @@ def _read_strictly(
 
     What lies between a wanted frame and the key frame before the next wanted one is not decoded.
     """
-    anew = index.is_proven and opened.codec.name in _CARRY_OVER  # at each key frame
+    anew = index.is_proven and opened.decoder.context.name in _CARRY_OVER  # at each key frame
     began = 0  # at which frame
     at = -1 if opened.used else 0  # ordinal of the next frame; -1: who knows
     number = 0  # of the next packet
     held = 0  # packets that the decoder holds back, since a later picture may be shown earlier
     frames: list[VideoFrame] = []
     a_frame_a_packet = index.gives_a_frame_a_packet
-    may_hold = int(opened.codec.has_b_frames)  # packets, until the first frame comes out
+    may_hold = int(opened.decoder.context.has_b_frames)  # packets, until the first frame comes out
     while left:
         target = left[0]
         start = index.keyframe_before(target)
@@ -119,10 +118,10 @@ def _read_strictly(
             at = began = start.ordinal
             number = start.packet
             if anew:
-                opened.renew_decoder()
+                opened.decoder.renew()
             frames, taken, held = _begin(opened, index, packet, number, tick)
             number += taken
-            may_hold = int(opened.codec.has_b_frames)  # as the decoder knows by now
+            may_hold = int(opened.decoder.context.has_b_frames)  # as the decoder knows by now
             if a_frame_a_packet and held > may_hold:
                 raise _ComplaintError  # it has dropped one without a word
         elif at < 0:
@@ -133,7 +132,7 @@ def _read_strictly(
                     raise _ComplaintError
                 if not a_frame_a_packet and packet.size:
                     packet.opaque = number
-                frames = opened.decode(packet)
+                frames = opened.decoder.decode(packet)
                 number += 1
                 held += 1 - len(frames)
                 tick()
@@ -173,7 +172,7 @@ def _begin(
     for taken, following in enumerate(chain((packet,), opened.packets), 1):
         if not index.gives_a_frame_a_packet and following.size:
             following.opaque = number + taken - 1
-        frames = opened.decode(following)
+        frames = opened.decoder.decode(following)
         tick()
         # What is shown before the key frame, and refers to what was not decoded.
         while frames and not frames[0].key_frame:

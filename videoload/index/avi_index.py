@@ -1,13 +1,15 @@
-"""The index of an AVI file, and whether it is true: it has to name exactly the chunks of the video.
+"""The index of an AVI file, and whether it is whole: it has to name all chunks of the video.
 
-Each chunk must have a header that says the same, and from its end one must come to the next by
-chunks that FFmpeg skips.
+The chunks that an index names must not overlap, and between two of them there may only be chunks
+that FFmpeg skips. In a small file, each chunk of the video must also have a header that says what
+the index says. In a large file some are looked at; the others are compared when they are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,14 @@ from videoload.bitstreams.pictures import Bytes, Ints
 from videoload.storage.content import Content
 
 CHUNK_BYTES = CHUNK.size
-HEADER_BYTES = 1 << 20  # at most, of an AVI file before its first packet
-_LINE_BYTES = 16  # of an idx1: name, flags, position, length
-_GAP_BYTES = 8192  # of a gap between chunks, enough for most
-_MAX_HOPS = 4096  # from a chunk of the video's to its next one, on average four
-_TAIL_BYTES = 1 << 20  # of a file, behind its index, that are looked through
+HEADER_BYTES = 1 << 20  # the first packet of an AVI file must begin within so many bytes
+_LINE_BYTES = 16  # a line of an idx1: name, flags, position, length
+_GAP_BYTES = 8192  # most gaps between chunks are shorter
+_LOOKS = 64  # so many chunks of a large file are looked at, and as many gaps between chunks
+_MAX_HOPS = 4096  # from chunk to chunk through the gaps; four more for each gap
+_TAIL_BYTES = 1 << 20  # behind the index, so many bytes are searched
+
+Lines = npt.NDArray[np.uint32]  # [n, 4]: name, flags, position, length
 
 
 class StreamNumber(NamedTuple):
@@ -32,8 +37,27 @@ class StreamNumber(NamedTuple):
     streams: int
 
 
-def read_idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32] | None:
-    """The lines of an ``idx1`` right behind the list of packets that name this stream."""
+class AviPackets(NamedTuple):
+    """Where the packets of an AVI file's video are, and what their decoder is told."""
+
+    codec: str  # FFmpeg's name of the decoder
+    told: Mapping[str, Any]
+    stream: int
+    positions: npt.NDArray[np.integer]  # where the data of each begins
+    sizes: npt.NDArray[np.uint32]
+
+    @classmethod
+    def of(
+        cls, codec: str, told: Mapping[str, Any], stream: int, positions: Ints, sizes: Ints
+    ) -> AviPackets:
+        """As ``int64`` arrays tell."""
+        fits = positions.max() < 1 << 32
+        return cls(codec, told, stream, positions.astype(np.uint32 if fits else np.int64),
+                   sizes.astype(np.uint32))  # fmt: skip
+
+
+def read_idx1(content: Content, movi: int, stream: int) -> tuple[Lines, Lines] | None:
+    """The lines of an ``idx1`` right behind the list of packets: those of this stream, and all."""
     length = int.from_bytes(content.read(movi - 4, 4), "little")
     end = movi + length + (length & 1)
     chunk = content.read(end, CHUNK_BYTES)
@@ -44,50 +68,49 @@ def read_idx1(content: Content, movi: int, stream: int) -> npt.NDArray[np.uint32
     lines = np.frombuffer(index, "<u4").reshape(-1, 4)
     tens, ones = (b"%02d" % stream)[:2]
     if index[::_LINE_BYTES].count(tens) == index[1::_LINE_BYTES].count(ones) == len(lines):
-        return lines
-    ours: npt.NDArray[np.uint32] = lines[np.frombuffer(index, "<u2")[::8] == tens + (ones << 8)]
-    return ours
+        return lines, lines
+    return lines[np.frombuffer(index, "<u2")[::8] == tens + (ones << 8)], lines
 
 
 def is_whole(
-    content: Content, stream: StreamNumber, positions: Ints, sizes: Ints, heads: Bytes | None
-) -> bool:
-    """Whether an AVI's index names exactly the chunks of its video: each has a header that says the
-    same, and from its end one comes to the next by chunks that FFmpeg skips. ``heads``: all of
-    those headers, with more behind them; if None, some are read."""
-    movi = find_movi(content, positions)
-    return movi >= 0 and is_chain(
-        content, stream, positions, sizes, heads, begin=movi + 4, end=content.size
-    )
-
-
-def find_movi(content: Content, positions: Ints) -> int:
-    """Where an AVI file's list of packets is named; -1 if not in its first megabyte."""
-    return content.read(0, min(positions.item(0), HEADER_BYTES)).find(b"movi")
-
-
-def is_chain(
     content: Content, stream: StreamNumber, positions: Ints, sizes: Ints, heads: Bytes | None,
-    *, begin: int, end: int,
+    others: tuple[Ints, Ints] | None = None,
 ) -> bool:  # fmt: skip
-    """Whether all these are chunks of its video, and one comes from ``begin`` to each of them and
-    to ``end`` by chunks that FFmpeg skips."""
+    """Whether these are all chunks of an AVI's video.
+
+    Args:
+        content: The file.
+        stream: The stream of the video.
+        positions: Where the data of each packet begins, int64 [n].
+        sizes: Bytes of each packet, int64 [n].
+        heads: The header of each chunk, with more behind it; None in a large file.
+        others: Where chunks of all streams begin and end, as the index names them, if it does.
+    """
     rows: slice | Ints = slice(None)
     if heads is None:
-        rows = spread(len(positions), content.max_checked)
+        rows = spread(len(positions), _LOOKS)
         content.want(positions[rows] - CHUNK_BYTES, np.full(len(rows), CHUNK_BYTES))
         heads = content.heads(positions[rows], sizes[rows], 0, CHUNK_BYTES)
     words = heads[:, :CHUNK_BYTES].view("<u4")
-    (dc, db), names = _names(stream.number), words[:, 0]
+    (dc, db), names = chunk_names(stream.number), words[:, 0]
     is_video = (names == dc).all() or ((names == dc) | (names == db)).all()
     if not is_video or not (words[:, 1] == sizes[rows]).all():
         return False
-    begins, ends = positions - CHUNK_BYTES, positions + sizes + (sizes & 1)
+    movi = content.read(0, min(positions.item(0), HEADER_BYTES)).find(b"movi")
+    begins, ends = others or (positions - CHUNK_BYTES, positions + sizes + (sizes & 1))
+    return movi >= 0 and _is_chain(content, stream, begins, ends, movi + 4)
+
+
+def _is_chain(content: Content, stream: StreamNumber, begins: Ints, ends: Ints, begin: int) -> bool:
+    """Whether FFmpeg skips all that lies from ``begin`` to the end of the file, except for these
+    chunks."""
     gaps = (ends[:-1] != begins[1:]).nonzero()[0]
+    if (ends[gaps] > begins[gaps + 1]).any():
+        return False
     if not content.is_small:
-        gaps = gaps[spread(len(gaps), content.max_checked)]
+        gaps = gaps[spread(len(gaps), _LOOKS)]
         content.want(ends[gaps], np.minimum(begins[gaps + 1] - ends[gaps], _GAP_BYTES))
-    places = [(begin, begins.item(0)), (ends.item(-1), end)]
+    places = [(begin, begins.item(0)), (ends.item(-1), content.size)]
     if len(gaps):
         places += zip(ends[gaps].tolist(), begins[gaps + 1].tolist(), strict=True)
     hops = _MAX_HOPS + 4 * len(gaps)
@@ -95,11 +118,11 @@ def is_chain(
         at = start
         while at < goal and hops > 0:
             hops -= 1
-            following = _behind(content, at, stream.number, stream.streams)
+            following = _behind(content, at, stream)
             if following < 0:
                 return False
             if goal == content.size and content.read(at, 4) == b"idx1":
-                # There may be anything behind it, but FFmpeg looks for chunks there as well.
+                # Anything may lie behind the index, but FFmpeg looks for chunks there as well.
                 tail = content.read(following, _TAIL_BYTES + 1)
                 if len(tail) > _TAIL_BYTES or b"%02d" % stream.number in tail:
                     return False
@@ -111,21 +134,21 @@ def is_chain(
 
 
 @cache
-def _names(stream: int) -> tuple[int, int]:
-    """Of the chunks of a video stream, as numbers."""
+def chunk_names(stream: int) -> tuple[int, int]:
+    """The names of the chunks of a video stream, as numbers."""
     dc, db = (int.from_bytes(b"%02d" % stream + kind, "little") for kind in (b"dc", b"db"))
     return dc, db
 
 
-def _behind(content: Content, at: int, stream: int, streams: int) -> int:
-    """Where FFmpeg goes on behind a chunk that is no packet of the stream; -1 if it may be one."""
+def _behind(content: Content, at: int, stream: StreamNumber) -> int:
+    """Where FFmpeg goes on behind a chunk; -1 if the chunk may be a packet of the stream."""
     head = content.read(at, CHUNK_BYTES)
     name, length = head[:4], int.from_bytes(head[4:], "little")
     if name in (b"LIST", b"RIFF"):
-        return at + CHUNK_BYTES + 4  # what it holds comes next
+        return at + CHUNK_BYTES + 4  # its content comes next
     if name[:2].isdigit():
         number = int(name[:2])
-        is_skipped = number < streams and (number != stream or not length)
+        is_skipped = number < stream.streams and (number != stream.number or not length)
     else:
         is_skipped = name in (b"JUNK", b"idx1") or (name[:2] == b"ix" and name[2:].isdigit())
     return at + CHUNK_BYTES + length + (length & 1) if is_skipped else -1

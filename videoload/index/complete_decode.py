@@ -22,12 +22,12 @@ from av.video.frame import VideoFrame
 from videoload import host
 from videoload.clips.video_info import VideoInfo
 from videoload.index.containers import (
-    REFUSALS,
     OpenedVideo,
     PacketMark,
     UnreadableError,
     decode_all,
 )  # fmt: skip
+from videoload.index.frame_decoder import REFUSALS
 from videoload.index.index import (
     Tick,
     VideoIndex,
@@ -40,7 +40,7 @@ from videoload.storage.files import VideoFile
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from videoload.index.containers import VideoPacket
+    from videoload.index.frame_decoder import VideoPacket
 
 Ints = npt.NDArray[np.int64]
 
@@ -285,7 +285,7 @@ def _frames_of_part(
         if packet.size:
             packet.opaque = table.mark(number)
             number += 1
-        frames = opened.decode(packet)
+        frames = opened.decoder.decode(packet)
         counted.add()
         while frames:
             frame = frames.pop(0)

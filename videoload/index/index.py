@@ -31,9 +31,10 @@ from av.video.plane import VideoPlane
 from videoload.bitstreams.avi_header import MAX_STRETCHED
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.clips.video_info import VideoInfo
+from videoload.index.avi_index import AviPackets
 from videoload.index.avi_video import AviVideo
 from videoload.index.containers import OpenedVideo, Video, decode_all
-from videoload.index.packets import PacketTable, PlainAvi, read_packets, read_plain_avi
+from videoload.index.packets import PacketTable, read_packets, read_plain_avi
 from videoload.index.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
@@ -67,7 +68,7 @@ class VideoIndex:
         ordinals: Ints | None = None,
         reordered: bool = False,
         sums: Ints | None = None,
-        avi: PlainAvi | None = None,
+        avi: AviPackets | None = None,
     ) -> None:
         self.info = info
         self.keyframes = keyframes
@@ -135,7 +136,9 @@ class VideoIndex:
     def memory_bytes(self) -> int:
         """What it costs to keep, with what Python adds."""
         times = None if self.info.times is None else np.frombuffer(self.info.times)
-        arrays = (self.keyframes, self.ordinals, self.sums, times)
+        places = () if self.avi is None else (self.avi.positions, self.avi.sizes)
+        arrays: tuple[npt.NDArray[Any] | None, ...]
+        arrays = (self.keyframes, self.ordinals, self.sums, times, *places)
         return 1000 + 8 * len(self._starts) + sum(a.nbytes for a in arrays if a is not None)
 
     def to_bytes(self) -> bytes:
@@ -176,46 +179,51 @@ def open_video(
 def find_index(
     file: VideoFile, tick: Tick, watch: Stopwatch | None = None
 ) -> tuple[VideoIndex | None, Video | None]:
-    """The index of a file, if it can be told without decoding; and the file, if it had to be
-    opened for that. Raises UnreadableError, OSError."""
+    """The index of a file, if it can be told without decoding; and the file, if it is open and can
+    be used for decoding. Raises UnreadableError, OSError."""
     with closing(Content(file)) as content:
         if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
-            header, avi, table = plain
+            header, table = plain
             video, (rate, times) = header.video, table.timing
             info = VideoInfo(
                 table.pictures.frames, rate, *video.size, 0, _aspect(video.aspect), times=times
             )
-            # No decoder yet: the memory of one that waits for its turn is cold when that comes.
-            return _index(table, info, avi), None
+            return _index(table, info), None
         watch = watch or Stopwatch()
         with watch.phase("open"):
             opened = OpenedVideo(file, watch=watch)
-        return prove_index(opened, content, tick), opened
+        index = prove_index(opened, content, tick)
+        # No decoder is made yet: its memory would be cold when the time for it comes.
+        if index is not None and index.avi is not None:
+            opened.close()
+            return index, None
+        return index, opened
 
 
 def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex | None:
-    """The index of a file that FFmpeg has just opened, if it can be told without decoding;
+    """The index of a file that FFmpeg has just opened, if it can be told without decoding.
     ``content``: its bytes. Raises OSError."""
-    codec = opened.codec
+    context = opened.decoder.context
     # A palette may come with any packet: a seek would lose it.
-    if codec.pix_fmt in (None, "pal8") or not (codec.width and codec.height):
+    if context.pix_fmt in (None, "pal8") or not (context.width and context.height):
         return None
     table = read_packets(opened, content, tick)
     if table is None:
         return None
     turns, mirrored = _orientation(opened, tick)
+    rate, times = table.timing
     info = VideoInfo(
-        table.pictures.frames, table.timing.rate, codec.width, codec.height, turns,
-        pixel_aspect(opened), mirrored, table.timing.times,
+        table.pictures.frames, rate, context.width, context.height, turns, pixel_aspect(opened),
+        mirrored, times,
     )  # fmt: skip
     return _index(table, info)
 
 
-def _index(table: PacketTable, info: VideoInfo, avi: PlainAvi | None = None) -> VideoIndex:
-    pictures = table.pictures
-    packets = pictures.starts
-    ordinals = packets if pictures.ordinals is None else pictures.ordinals[packets]
-    rows = np.array((ordinals, packets, table.times[packets], table.positions[packets])).T
+def _index(table: PacketTable, info: VideoInfo) -> VideoIndex:
+    positions, times, pictures, _, avi = table
+    starts = pictures.starts
+    ordinals = starts if pictures.ordinals is None else pictures.ordinals[starts]
+    rows = np.array((ordinals, starts, times[starts], positions[starts])).T
     return VideoIndex(info, rows, ordinals=pictures.ordinals, reordered=pictures.reordered, avi=avi)
 
 

@@ -8,9 +8,6 @@ from videoload.bitstreams.pictures import Bytes, Ints
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 from videoload.storage.spans import Range
 
-_MAX_CHECKED = 4096  # chunks of a large file, and gaps between them, evenly spread, that are read
-_MAX_CHECKED_FETCHED = 64  # the same, if each of them is a request to another host
-
 
 class Content:
     """The bytes of a file. A small file is read into memory as a whole."""
@@ -19,7 +16,6 @@ class Content:
         """``at_once``: a small file is read in one go when it is first looked at."""
         self.size = file.size
         self.is_small = self.size <= SMALL_BYTES
-        self.has_few_looks = file.fetches and not self.is_small
         self._file = file
         self._at_once = at_once and self.is_small
         self._opened: OpenFile | None = None
@@ -30,11 +26,6 @@ class Content:
         if self._opened is None:
             self._opened = self._file.open()
         return self._opened
-
-    @property
-    def max_checked(self) -> int:
-        """How many places of a large file are checked, if all places should be alike."""
-        return _MAX_CHECKED_FETCHED if self._file.fetches else _MAX_CHECKED
 
     def close(self) -> None:
         """Close the file."""

@@ -79,6 +79,17 @@ def test_texts_and_names_are_passed_over() -> None:
     assert read(listed(b"strl", strh(), strf(), chunk(b"strn", b"name")), behind=info)
 
 
+def test_a_file_inside_the_texts_is_not_the_file() -> None:
+    other = listed(b"hdrl", listed(b"strl", strh(rate=10), strf())) + listed(b"movi", bytes(9))
+    inside = avi(VIDEO, behind=listed(b"INFO", other))
+    found = read_avi_header(inside)
+    assert found is not None
+    assert found.movi > inside.rindex(b"LIST")
+    assert found.video.rate == 25
+    cut = avi(VIDEO, behind=listed(b"INFO", other[:-6]))
+    assert read_avi_header(cut) is None, "the chunks of the texts do not fill their list"
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.bitstreams import (
     PPS,
+    BitWriter,
     annex_b,
     avc_configuration,
     avcc,
@@ -112,3 +113,15 @@ def test_garbage_raises_nothing(data: list[bytes], lengths: bool) -> None:
     proven(*data, extradata=extradata)
     proven(annex_b(sps(), PPS, IDR), *(annex_b(each) for each in data))
     proven(*data, extradata=data[0])
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("count", [256, (1 << 26) - 2])
+def test_a_sequence_parameter_set_that_says_more_than_the_standard_allows_proves_nothing(
+    count: int,
+) -> None:
+    bits = BitWriter().put(0x67, 8).put(66, 8).put(0, 8).put(30, 8).golomb(0).golomb(0).golomb(1)
+    bits.put(0, 1).golomb(0).golomb(0).golomb(count)
+    long = bits.to_bytes() + b"\xff" * (1 << 20)
+    data = [annex_b(long, PPS, h264_slice(idr=True)), annex_b(h264_slice())]
+    assert prove(packets("h264", data, extradata=annex_b(long, PPS))) is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.bitstreams import packets, vol, vop
+from tests.support.bitstreams import PAYLOAD, BitWriter, packets, vol, vop
 from videoload.bitstreams.pictures import Pictures
 from videoload.bitstreams.proofs import prove
 
@@ -155,3 +155,41 @@ def test_packed_pictures_of_which_one_is_lost_prove_nothing(lost: bytes) -> None
 def test_garbage_raises_nothing(data: list[bytes], extradata: bytes) -> None:
     for head in (b"", vol() + vop("I"), vol(low_delay=None) + PACKED + vop("I")):
         proven(head + data[0] or b"\0", *(each or b"\0" for each in data), extradata=extradata)
+
+
+@pytest.mark.parametrize("padding", [b"\x7f" * 40, bytes(60), b"\x55" * 500])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_vop_that_is_not_coded_gives_no_frame_however_long_its_packet_is(
+    padding: bytes, at: int
+) -> None:
+    data = [vol() + vop("I"), vop("P", 1), vop("P", 2), vop("P", 3), vop("P", 4)]
+    data[at] = vop("P", at, is_coded=False) + padding
+    pictures = proven(*data)
+    assert pictures is not None
+    assert pictures.frames == 4
+    assert pictures.ordinals is not None
+    assert pictures.ordinals.tolist()[at] == -1
+    assert proven(*data[: at + 1]) is None, "at the end, FFmpeg shows the last picture once more"
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 2, 5])
+@pytest.mark.parametrize("resolution", [1, 25, 30000])
+def test_coded_vops_are_told_at_every_resolution_of_time(seconds: int, resolution: int) -> None:
+    bits = max(1, (resolution - 1).bit_length())
+    head = vol(resolution=resolution)
+
+    def picture(kind: int, *, is_coded: bool) -> bytes:
+        made = BitWriter().put(kind, 2)
+        for _ in range(seconds):
+            made.put(1, 1)
+        made.put(0, 1).put(1, 1).put(resolution - 1, bits).put(1, 1).put(is_coded, 1)
+        return b"\0\0\1\xb6" + made.to_bytes() + PAYLOAD
+
+    data = [head + picture(0, is_coded=True), *[picture(1, is_coded=True)] * 3]
+    pictures = proven(*data)
+    assert pictures is not None
+    assert (pictures.frames, pictures.ordinals) == (4, None)
+    data[2] = picture(1, is_coded=False)
+    pictures = proven(*data)
+    assert pictures is not None
+    assert pictures.frames == 3

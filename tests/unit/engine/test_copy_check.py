@@ -25,8 +25,8 @@ VIDEOS = 8
 
 
 class Desk:
-    """Two workers of different copies, of which the trainer has none; a stream of one clip a batch.
-    The workers stand for their own peers."""
+    """Two workers with different copies, and a stream of one clip per batch. The trainer has no
+    copy of its own. The workers stand for their own peers."""
 
     def __init__(self) -> None:
         self.commands: deque[Command] = deque()  # which nobody carries out

@@ -1,0 +1,120 @@
+"""FFmpeg's decoders, set up so that the same packets give the same pixels everywhere.
+
+Each runs in one thread, because on damaged files the number of threads changes the pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import av
+from av.codec import Codec
+from av.codec.context import Flags
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+
+from videoload.bitstreams.proofs import jpeg_header
+
+if TYPE_CHECKING:
+    from av.packet import Packet
+    from av.video.stream import VideoStream
+
+    VideoPacket = Packet[VideoStream]
+
+_TOLERANT = {"max_pixels": str(8192 * 8192)}
+_STRICT = {**_TOLERANT, "err_detect": "explode"}
+_FLAGS = int(Flags.bitexact | Flags.copy_opaque)  # a frame has the mark of its packet
+_TOLD_BY_CONTAINER = (
+    "extradata", "width", "height", "pix_fmt", "codec_tag", "bits_per_coded_sample", "colorspace",
+    "color_range", "color_primaries", "color_trc",
+)  # fmt: skip
+_FRAMES_HELD = 6  # by a decoder, as a guess
+# What FFmpeg, and PyAV with strange files, answer with.
+REFUSALS = (av.error.FFmpegError, OSError, ValueError, LookupError, ArithmeticError)
+
+
+class FrameDecoder:
+    """A decoder. A strict one refuses whatever is not as it should be, a tolerant one repairs what
+    it can. ``used``: it has decoded something."""
+
+    def __init__(
+        self, context: VideoCodecContext, told: Mapping[str, Any], *, strict: bool
+    ) -> None:
+        """``told``: what the container told ``context``, which has decoded nothing."""
+        self.told = told
+        self.used = False
+        self._strict = strict
+        self._set_up(context)
+
+    @classmethod
+    def create(cls, codec: str, told: Mapping[str, Any], *, strict: bool) -> Self:
+        """A decoder by FFmpeg's name of it, for what `told_by_container` returned."""
+        return cls(_context(codec, told), told, strict=strict)
+
+    def _set_up(self, context: VideoCodecContext) -> None:
+        context.thread_type = "NONE"
+        context.thread_count = 1
+        # The IDCT stays FFmpeg's choice: Xvid files ask for Xvid's own, and drift with any other.
+        context.flags |= _FLAGS  # as an option, in words, FFmpeg takes 40 microseconds to read them
+        context.options = _STRICT if self._strict else _TOLERANT
+        self.context = context
+        self._has_tables = self._strict and context.name == "mjpeg"  # each picture has its own
+        self._tables: frozenset[tuple[int, int]] | None = None  # in all pictures so far
+        self._header = b""  # of the last picture
+
+    @property
+    def memory_bytes(self) -> int:
+        """A guess at what it holds."""
+        return _FRAMES_HELD * 2 * self.context.width * self.context.height
+
+    def renew(self) -> None:
+        """Begin again with a decoder that has decoded nothing."""
+        self._set_up(_context(self.context.codec.name, self.told))
+
+    def flush(self) -> None:
+        """The packets that follow belong to another place."""
+        if self.context.is_open:
+            self.context.flush_buffers()
+
+    def decode(self, packet: VideoPacket) -> list[VideoFrame]:
+        """The frames that come out after a packet; an empty one brings the last frames. Raises one
+        of `REFUSALS` if the decoder refuses the packet."""
+        self.used = True
+        if self._has_tables and packet.size:
+            self._check_tables(memoryview(packet))
+        return self.context.decode(packet if packet.size else None)
+
+    def _check_tables(self, picture: memoryview) -> None:
+        if self._header and picture[: len(self._header)] == self._header:
+            return  # as in most files: reading it all takes a tenth of the time of decoding it
+        header = jpeg_header(picture)
+        if not header.has_scan or self._tables not in (None, header.tables):
+            raise ValueError("it would take pixels or tables from another picture")
+        self._tables = header.tables
+        self._header = bytes(picture[: header.length])
+
+
+def told_by_container(context: VideoCodecContext) -> dict[str, Any]:
+    """What a container tells a decoder that has decoded nothing; without a tag that is not ASCII,
+    which PyAV can neither tell nor take."""
+    told = {}
+    for name in _TOLD_BY_CONTAINER:
+        try:
+            told[name] = getattr(context, name)
+        except UnicodeDecodeError:
+            continue
+    return told
+
+
+def _context(codec: str, told: Mapping[str, Any]) -> VideoCodecContext:
+    context = cast(VideoCodecContext, VideoCodecContext.create(_codec(codec), "r"))
+    for name, value in told.items():
+        setattr(context, name, value)
+    return context
+
+
+@cache
+def _codec(name: str) -> Codec:
+    return Codec(name, "r")

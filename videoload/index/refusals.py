@@ -1,0 +1,64 @@
+"""What a file is that cannot be opened as a video, by its first bytes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from videoload.storage.files import VideoFile
+
+_LOOKED_AT = 512  # bytes
+_TEXT = b"\xef\xbb\xbf \t\r\n"  # what may stand before the first word of a text
+_CONVERT = "; convert it first, for example to MP4 with ffmpeg"
+
+# Containers that ffmpeg reads and that are not on the list here.
+_CONTAINERS = {
+    b"\x30\x26\xb2\x75\x8e\x66\xcf\x11": "a WMV or ASF file",
+    b"\x06\x0e\x2b\x34\x02\x05\x01\x01": "an MXF file",
+    b"GIF8": "a GIF",
+    b".RMF": "a RealMedia file",
+    b"YUV4MPEG2": "a YUV4MPEG file",
+    b"DKIF": "an IVF file",
+    b"nut/multimedia": "a NUT file",
+    b"FWS": "a Flash (SWF) file",
+    b"CWS": "a Flash (SWF) file",
+    b"BIK": "a Bink file",
+    b"SMK": "a Smacker file",
+    b"\xb7\xd8\x00\x20\x37\x49\xda\x11": "a WTV recording",
+    b"\x1aWTV": "a WTV recording",
+}
+_OTHERS = {
+    b"version https://git-lfs": "it is a Git LFS pointer; `git lfs pull` fetches the file",
+    b"#EXTM3U": "it is a playlist, which may name other files",
+    b"ffconcat": "it is a list for ffmpeg's concat, which may name other files",
+    b"v=0": "it is a session description (SDP), which names a network address",
+    b"\x89PNG": "it is a PNG picture",
+    b"\xff\xd8\xff": "it is a JPEG picture",
+    b"PK\x03\x04": "it is a ZIP archive",
+    b"\x1f\x8b": "it is a gzip archive",
+    b"Rar!": "it is a RAR archive",
+    b"7z\xbc\xaf\x27\x1c": "it is a 7-Zip archive",
+    b"%PDF": "it is a PDF document",
+    b"OggS": "it is an Ogg file without a video that can be opened",
+    b"ID3": "it is an MP3 file",
+    b"\x93NUMPY": "it is a NumPy array",
+    b"\x89HDF": "it is an HDF5 file",
+}
+
+
+def kind_of(file: VideoFile) -> str | None:
+    """What a file is that is no video, if its first bytes tell. Raises OSError."""
+    with closing(file.open()) as opened:
+        begins = bytes(opened.pread(_LOOKED_AT, 0))
+    if not begins:
+        return "it is empty (0 bytes)"
+    if not begins.strip(b"\0"):
+        return f"it begins with {len(begins)} zero bytes, so it was not written completely"
+    text = begins.lstrip(_TEXT)
+    if text[:15].lower().startswith((b"<!doctype html", b"<html", b"<?xml", b"<head")):
+        return "it is an HTML or XML page (did its download fail?)"
+    if begins[:4] == b"RIFF" and begins[8:12] in (b"WAVE", b"WEBP"):
+        return "it is a WAVE sound file" if begins[8:12] == b"WAVE" else "it is a WebP picture"
+    for start, name in _CONTAINERS.items():
+        if begins.startswith(start):
+            return f"it is {name}, and that container is not supported{_CONVERT}"
+    return next((why for start, why in _OTHERS.items() if text.startswith(start)), None)
