@@ -42,6 +42,9 @@ from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
 
+_MAX_SILENT = 3  # workers, until the first of them is noted
+
+
 @dataclass(eq=False, slots=True)
 class Stream:
     """What is read, and its slots. One of its readers owns them."""
@@ -180,8 +183,11 @@ class Chunk:
             self._push()
 
     def requeue_if_abandoned(self) -> None:
-        """It is to be granted again, unless a worker that is heard of has it, or one is tried."""
+        """It is to be granted again, unless a worker that is heard of has it, or one is tried, or
+        so many are silent at it that more would only follow them."""
         held = any(not lease.worker.suspect or self._tries(lease) for lease in self.holders)
+        silent = sum(lease is lease.worker.at for lease in self.holders)
+        held |= silent >= _MAX_SILENT and not self.unanswered
         if self.state is ChunkState.GRANTED and not held:
             self.requeue()
 

@@ -369,6 +369,17 @@ def test_a_remote_worker_that_is_silent_for_long_counts_though_others_hold_the_c
     assert len(silent) < 9, "while it is tried, it is passed on to nobody"
 
 
+def test_a_clip_is_passed_on_to_no_more_than_three_silent_workers_before_one_is_noted() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for worker in "abcd":
+        desk.join(worker)
+        desk.wait(2.25)
+    assert [desk.table.held(worker) for worker in "abcd"] == [1, 1, 1, 0]
+    assert [lease.worker for lease in grants(desk.wait(2, "d"))] == ["d"]
+    assert desk.now == pytest.approx(STALL_S + 1, abs=1)
+
+
 def test_the_death_of_a_silent_worker_adds_nothing_to_its_silence() -> None:
     desk = Desk("a", batch=1)
     desk.start(steps=range(1))
