@@ -76,7 +76,7 @@ def _ordinals(clips: int, frames: int) -> npt.NDArray[np.int64]:
 def main() -> int:
     """The worker's own entry, with the free decoder instead of the real one."""
     logging.disable(logging.INFO)
-    with mock.patch("videoload.worker.worker.Decoder", FreeDecoder):
+    with mock.patch("videoload.worker.decoders.Decoder", FreeDecoder):
         file = os.environ.get("VIDEOLOAD_PROFILE")
         if file is None:
             return worker.main()

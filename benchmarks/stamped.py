@@ -20,7 +20,8 @@ from unittest import mock  # noqa: E402
 from videoload.decoding.decoder import Decoder  # noqa: E402
 from videoload.index import index  # noqa: E402
 from videoload.transport.messages import Hello, Lease, Result  # noqa: E402
-from videoload.worker import trainers, worker  # noqa: E402
+from videoload.worker import worker  # noqa: E402
+from videoload.worker.trainer_connection import TrainerConnection  # noqa: E402
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -57,11 +58,11 @@ def _noted(which: dict[type, str], call: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def main() -> int:
     """The worker's own entry, watched."""
-    say = _noted({Hello: "hello", Result: "answered"}, trainers.TrainerConnection.say)
-    take = _noted({Lease: "lease"}, trainers.TrainerConnection._take)
+    say = _noted({Hello: "hello", Result: "answered"}, TrainerConnection.say)
+    take = _noted({Lease: "lease"}, TrainerConnection._take)
     with (
-        mock.patch.object(trainers.TrainerConnection, "say", say),
-        mock.patch.object(trainers.TrainerConnection, "_take", take),
+        mock.patch.object(TrainerConnection, "say", say),
+        mock.patch.object(TrainerConnection, "_take", take),
         mock.patch("videoload.decoding.decoder.find_index", _timed("indexes", index.find_index)),
         mock.patch.object(Decoder, "decode_prepared", _timed("clips", Decoder.decode_prepared)),
     ):

@@ -259,4 +259,4 @@ def test_a_worker_that_lies_about_files_changes_no_byte_and_condemns_none(
             liar.over.set()
             liar.join(5 * SECOND)
         assert stream.quarantine == []
-        assert liar.leases, "it had its chance"
+        assert liar.leases, "it got leases"

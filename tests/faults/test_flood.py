@@ -235,7 +235,7 @@ def test_a_flood_of_connections_at_any_port_does_not_stop_the_io_thread(
             thread.start()
             for flood in floods:
                 flood.wait_for("it has dialled", 30 * SECOND)
-            wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream goes on")
+            wait_until(lambda: epochs() >= before_epochs + 2, 20 * SECOND, "the stream continues")
             over.set()
             thread.join()
             for flood in floods:

@@ -192,11 +192,12 @@ def test_a_worker_of_another_version_is_told_why(caplog: pytest.LogCaptureFixtur
 OLD_WORKER = """
     import sys
 
-    from videoload.transport import messages as wire
+    from videoload.transport import messages
+    from videoload.transport.private_messages import WorkerSettings
     from videoload.worker.worker import serve
 
-    wire.VERSION = b"videoload/0"
-    sys.exit(serve(wire.WorkerSettings([sys.argv[1]], root=sys.argv[2])))
+    messages.VERSION = b"videoload/0"
+    sys.exit(serve(WorkerSettings([sys.argv[1]], root=sys.argv[2])))
 """
 
 

@@ -294,7 +294,7 @@ def test_a_dialled_in_worker_that_dies_in_mid_epoch_changes_nothing(
             make(client, videos), {BATCHES // 3: lambda: victim.signal(signal.SIGKILL)}
         )
         assert got == serial[:BATCHES]
-        wait_until(lambda: victim.pid not in clips_by_pid(client), 3 * SECOND, "it is missed")
+        wait_until(lambda: victim.pid not in clips_by_pid(client), 3 * SECOND, "its end is noticed")
     tell(f"longest pause after SIGKILL of a remote worker: {longest:.2f} s")
     assert longest < WORST_S + starting_s
 
@@ -336,7 +336,7 @@ def test_a_silent_dialled_in_worker_loses_its_leases_and_may_return(
         got, longest = read(make(client, videos), {12: stop, 30: go_on}, epochs=2)
         clips.append(clips_by_pid(client)[victim.pid])
     assert got == serial
-    assert clips[1] - clips[0] <= 2 * BATCH, "what it had sent before it was stopped"
+    assert clips[1] - clips[0] <= 2 * BATCH, "the answers that it had sent before it was stopped"
     assert clips[2] > clips[1], "it works again"
     tell(f"longest pause after SIGSTOP of a remote worker: {longest:.2f} s")
     assert longest < 2 * SECOND + WORST_S + starting_s

@@ -80,7 +80,7 @@ def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Vi
         kept = streams[-1]
         del streams
         gc.collect()
-        wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer lets go of them")
+        wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer frees them")
         again = [make(client, videos, 1) for _ in range(STREAMS)]  # of the same descriptors
         is_served(client, 2)
         os.kill(pid, signal.SIGCONT)
@@ -89,9 +89,9 @@ def test_streams_that_end_before_a_worker_hears_of_them_leave_nothing(videos: Vi
             assert digests(stream.batches(info=True)) == digests(serial)
         del again, stream
         gc.collect()
-        wait_until(lambda: len(arena_maps(pid)) == 1, 5 * SECOND, "so does the worker")
+        wait_until(lambda: len(arena_maps(pid)) == 1, 5 * SECOND, "the worker frees them too")
         # Python keeps a descriptor of its own for each mapping.
-        wait_until(lambda: len(memory_of("self")) <= 2, 5 * SECOND, "the trainer as well")
+        wait_until(lambda: len(memory_of("self")) <= 2, 5 * SECOND, "the trainer too")
         assert len(memory_of(pid)) <= 1
 
 

@@ -54,7 +54,7 @@ def test_a_file_that_crashes_its_decoder_is_skipped_for_the_next(
 
         def crash() -> None:
             others = {*children_of(os.getpid())} - {*workers}
-            assert len(others) == 1, "a process of its own has the file open"
+            assert len(others) == 1, "another process has the file open"
             os.kill(others.pop(), signal.SIGSEGV)
 
         with held(catalog.root / "x/a.avi", crash):

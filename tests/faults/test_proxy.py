@@ -214,7 +214,7 @@ class Stand:
 
     def meet(self, fault: Fault) -> None:
         """Let the fault happen, and wait until everything that was under way has arrived."""
-        assert self._worker.process.poll() is None, "a test that failed has taken it along"
+        assert self._worker.process.poll() is None, "a failed test has broken it"
         before = self.proxy.done[fault.kind]
         self.proxy.arm(fault)
         while self.proxy.done[fault.kind] == before:

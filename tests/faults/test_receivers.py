@@ -150,7 +150,7 @@ def test_a_receiver_does_not_count_as_hung_because_this_process_was_stopped(
     [receiver] = receivers_of(client)._receivers
     client._engine.post(lambda: time.sleep(3))  # as if another thread held the GIL
     ticks: list[float] = []
-    monkeypatch.setattr(client._engine, "_take_back_what_is_dead", lambda: ticks.append(0.0))
+    monkeypatch.setattr(client._engine.streams, "give_back_dead", lambda: ticks.append(0.0))
     wait_until(lambda: len(ticks) > 3, 10 * SECOND)
     assert receivers_of(client)._receivers == [receiver]
     assert receiver.process.status is None

@@ -120,3 +120,28 @@ def test_many_names_are_made_read_and_removed(programs: Programs, tmp_path: Path
     assert {row["epoch"] for row in rows} == {1, 2}
     assert all(0 < row["worker_pss_mb"] <= row["worker_rss_mb"] for row in rows)
     assert not list(tmp_path.glob("large-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 * SECOND)
+@pytest.mark.parametrize(
+    ("benchmark", "arguments"),
+    [
+        ("scale", ["--workers", "4"]),  # simulated workers
+        (
+            "overhead",
+            ["--way", "tcp", "--lease", "4", "--rounds", "1"],
+        ),  # workers that decode nothing
+    ],
+)
+def test_workers_of_a_benchmark_answer_as_real_ones_do(
+    benchmark: str, arguments: list[str], programs: Programs, tmp_path: Path
+) -> None:
+    run = programs.python(
+        "-m", f"benchmarks.{benchmark}", *arguments, "--seconds", "0.2",
+        "--json", str(tmp_path / "rows.json"),
+    )  # fmt: skip
+    assert run.wait(50 * SECOND) == 0, run.err
+    assert "refused" not in run.err
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert all(row["clips_per_s"] > 0 for row in rows)

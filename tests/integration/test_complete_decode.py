@@ -65,4 +65,4 @@ def test_a_decode_in_parts_gives_the_same_index_as_in_one_go(
     assert splits == [name in SPLIT]
     assert parts.to_bytes() == whole.to_bytes()
     assert same == told
-    assert packets >= told.packets, "a long decode shows that it gets on"
+    assert packets >= told.packets, "a long decode reports progress"

@@ -109,7 +109,7 @@ def test_two_trainers_share_two_workers_and_each_gets_its_own_stream(
             thread.join()
     assert got == serial
     first, second = at_the_end
-    assert FAIR[0] < second / first < FAIR[1], "both get on, not one after the other"
+    assert FAIR[0] < second / first < FAIR[1], "both progress, not one after the other"
 
 
 @pytest.mark.slow

@@ -109,9 +109,9 @@ def test_a_stream_that_is_dropped_frees_its_memory_here_and_in_the_workers(
                 lambda: all(len(arena_maps(pid)) == 1 for pid in workers), 5 * SECOND,
                 "the workers let go of the arena",
             )  # fmt: skip
-            assert len(arena_maps()) == 2, "what the consumer holds must stay"
+            assert len(arena_maps()) == 2, "the consumer's batch must stay"
             del clips
-            wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer lets go of it")
+            wait_until(lambda: len(arena_maps()) == 1, 5 * SECOND, "the trainer frees it")
         assert len(os.listdir("/proc/self/fd")) == files
         list(keep)
 
@@ -141,7 +141,7 @@ def test_a_closed_client_frees_the_memory_of_its_streams(videos: Videos) -> None
         assert len(arena_maps()) == 2
     del stream, other, half
     gc.collect()
-    assert len(arena_maps()) == 1, "the batch is the consumer's, the rest is nobody's"
+    assert len(arena_maps()) == 1, "the consumer has the batch, nobody has the rest"
     del batch
     gc.collect()
     assert not arena_maps()

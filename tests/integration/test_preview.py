@@ -44,7 +44,7 @@ def test_the_command_and_a_stream_draw_the_batches_of_a_serial_decode(
     shown = [next(batches), next(batches)]
     contact_sheet.save(tmp_path / "serial.png", shown, videos.catalog, CLIP)
     assert program.wait(20 * SECOND) == 0, program.err
-    assert program.out == f"{tmp_path / 'command.png'}: 6 clips, from step 3 on\n"
+    assert program.out == f"{tmp_path / 'command.png'}: 6 clips, from step 3\n"
     expected = pixels(tmp_path / "serial.png")
     assert pixels(tmp_path / "stream.png") == expected
     assert pixels(tmp_path / "command.png") == expected

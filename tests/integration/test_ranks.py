@@ -195,4 +195,4 @@ def test_ranks_that_decide_together_on_bad_videos_stop_at_the_same_step(
         if line.startswith("stopped ")
     )
     assert step == other_step
-    assert bad < 3 < other_bad, "by itself, one of them would have gone on"
+    assert bad < 3 < other_bad, "by itself, one of them would have continued"

@@ -17,7 +17,9 @@ def test_broken_files_give_the_same_frames_by_every_way(tell: Callable[[str], No
     counts, differing = compare(300)
     tell(f"{dict(counts)}, {len(differing)} differ")
     assert not differing
-    assert min(counts["proven"], counts["decoded"], counts["refused"]) > 20, "hardly looked at"
+    assert min(counts["proven"], counts["decoded"], counts["refused"]) > 20, (
+        "hardly any file was checked"
+    )
 
 
 def test_a_jpeg_picture_without_a_scan_takes_no_pixels_from_another(tmp_path: Path) -> None:

@@ -230,8 +230,8 @@ def test_the_probe_distinguishes_a_hanging_worker_from_a_waiting_one(
     wait_until(lambda: deployment.health(worker, "--within", "2") == 0, 20 * SECOND)
     worker.signal(signal.SIGSTOP)
     assert deployment.health(worker, "--within", "1") == 1
-    assert worker.wait(5 * SECOND) == -signal.SIGKILL, "the probe kills what hangs"
-    assert deployment.health(worker) == 1, "no worker is not a healthy one"
+    assert worker.wait(5 * SECOND) == -signal.SIGKILL, "the probe kills a hanging worker"
+    assert deployment.health(worker) == 1, "without a worker it is not healthy"
 
 
 @pytest.mark.slow

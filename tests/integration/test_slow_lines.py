@@ -1,4 +1,4 @@
-"""A slow line to a bucket: it is used, and nothing goes over it twice."""
+"""A slow line to a bucket is used fully, and no byte crosses it twice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _ASKED = re.compile(rb"GET /(\S+) .*\r\nrange: *bytes=(\d+)-(\d+)", re.IGNORECAS
 
 
 def make(folder: Path, total: float) -> list[str]:
-    """Files of so many bytes in all: four shorter than the first request, one longer."""
+    """Make files of ``total`` bytes in all: four are shorter than the first request, one
+    is longer."""
     kinds = [
         make_avi(folder / name, frames=frames, codec="mjpeg", pixels="yuvj420p", size=(240, 320))
         for name, frames in (("short", 60), ("long", 300))
@@ -63,7 +64,7 @@ def bytes_asked(server: ObjectServer) -> tuple[int, int]:
         pytest.param(20e6, 80e6, marks=pytest.mark.slow),
     ],
 )
-def test_a_slow_line_is_used_and_nothing_goes_over_it_twice(
+def test_a_slow_line_is_used_and_no_byte_crosses_it_twice(
     rate: float, total: float, tmp_path: Path
 ) -> None:
     paths = make(tmp_path, total)

@@ -60,7 +60,9 @@ def wait_for_slots(client: Client, stream: Stream, slots: int = SLOTS) -> None:
     """Check that this many slots come back: if one batch of a pass is read, the workers fill that
     many more, and then no more."""
     collect_garbage()
-    wait_until(lambda: all_idle(client), 10 * SECOND, "the workers are through with what was left")
+    wait_until(
+        lambda: all_idle(client), 10 * SECOND, "the workers have finished the remaining leases"
+    )
     before = decoded(client)
     batches = stream.batches(epochs=SLOTS)
     next(batches)

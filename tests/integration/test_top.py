@@ -47,7 +47,7 @@ def test_top_shows_what_happens_and_changes_nothing(
         assert told["streams"][0]["batch"] == len(stream) + 1
         top.run(client.endpoints[0], keys=None, insecure=False, every_s=1, json=False)
         assert f"epoch 2, batch 2 of {len(stream)}" in capsys.readouterr().out
-        assert len(client.workers) == 1, "who watches is no worker"
+        assert len(client.workers) == 1, "a watcher is not a worker"
         got += digests(reader)
     serial = decode_serially(videos.catalog, CLIP, BATCH, epochs=2, info=True)
     assert got == digests(serial)

@@ -78,12 +78,12 @@ def test_the_reported_waiting_behind_a_dataset_is_the_trainers(
         stats = stream.stats()
     true = waited / lasted
     tell(f"waited {true:.1%}, and said {stats.wait_share:.1%}: {stats}")
-    assert least <= true <= most, "the machine is too busy to tell"
+    assert least <= true <= most, "the machine is too busy to measure"
     assert abs(stats.wait_share - true) < 0.1
     assert (stats.bottleneck == "trainer") == (stats.wait_share <= 0.1)
     if most <= 0.1:
         assert stats.bottleneck == "trainer"
-        assert "more" not in stats.verdict
+        assert "Add" not in stats.verdict
     assert stats.batches == 30, "TensorFlow reads nothing ahead"
 
 
@@ -104,7 +104,7 @@ def test_a_trainer_without_workers_is_told_so_while_it_waits(
         wait_until(lambda: not client.workers, 20 * SECOND, "their end is noticed")
         stats = stream.stats()
         assert stats.departed == 2
-        assert stats.departed_clips >= stats.clips == 4 * BATCH, "what they did does not vanish"
+        assert stats.departed_clips >= stats.clips == 4 * BATCH, "their clips are still counted"
 
         def read_on() -> None:
             with pytest.raises(ClosedError):

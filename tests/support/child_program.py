@@ -1,4 +1,5 @@
-"""What `tests/unit/processes/test_child.py` starts: it says what it inherited, and then waits."""
+"""The program that `tests/unit/processes/test_child.py` starts. It prints what it inherited, and
+then waits."""
 
 import json
 import os

@@ -37,8 +37,10 @@ def main() -> int:
         return [f"tcp://{host}:{port}" for host in asked.hosts.read_text().split()]
 
     with mock.patch("videoload.storage.fetching.GIVE_UP_S", SOON_S), mock.patch.multiple(
-        "videoload.worker.trainers",
-        _REST_S=0.1, _REST_MAX_S=0.1, _WELCOME_S=SOON_S, _RESOLVE_S=SOON_S, _UNREACHABLE_S=SOON_S,
+        "videoload.worker.trainers", _RESOLVE_S=SOON_S, UNREACHABLE_S=SOON_S
+    ), mock.patch.multiple(
+        "videoload.worker.trainer_connection",
+        _REST_S=0.1, _REST_MAX_S=0.1, _WELCOME_S=SOON_S, UNREACHABLE_S=SOON_S,
     ):  # fmt: skip
         settings = WorkerSettings(
             asked.trainers.split(","), root=asked.root, keys=asked.keys, insecure=not asked.keys

@@ -1,4 +1,4 @@
-"""Rows of a scan, as of ordinary files."""
+"""Rows of a scan, like those of ordinary files."""
 
 from __future__ import annotations
 

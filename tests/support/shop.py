@@ -1,7 +1,7 @@
-"""A lease table with a clock that is only counted, and workers of known speed.
+"""A lease table with simulated workers of known speed and a simulated clock.
 
 Workers may be near or far away, share a line, hang in a clip or crash over it. Consumers take each
-batch as soon as it is there.
+batch as soon as it is ready.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from videoload.plan.quarantine import Quarantine
 
 STALL_S, SILENCE_S = 10.0, 2.0
 BEAT_S = 0.25
-RESTART_S = 1.0  # until another worker takes the place of one that died or was killed
+RESTART_S = 1.0  # how long it takes to replace a worker that died or was killed
 CLIP_BYTES = 2_400_000
 
 How = Literal["sleeps", "crashes", "endless"]
@@ -34,7 +34,7 @@ How = Literal["sleeps", "crashes", "endless"]
 
 @dataclass(eq=False)
 class Hand:
-    """A worker: a clip takes it ``clip_s(now)``; it works on one lease while others wait."""
+    """A worker that takes ``clip_s(now)`` for a clip. It works on one lease while others wait."""
 
     name: str
     local: bool
@@ -44,37 +44,37 @@ class Hand:
     begun: float = 0.0
     frames: int = 0
     clips: int = 0
-    trip_s: float = 0.0  # what a lease takes more than its clips
-    cut_until: float = 0.0  # nothing of it comes
-    away_s: float = 0.0  # what its messages take there and back
-    sending: int = 0  # answers of it that wait for the line
-    hangs: How | None = None  # in its first lease; it says nothing any more
-    waits: bool = False  # ... but for its storage
+    trip_s: float = 0.0  # what a lease takes beyond its clips
+    cut_until: float = 0.0  # until then nothing arrives from it
+    away_s: float = 0.0  # round trip of its messages
+    sending: int = 0  # its answers that wait for the line
+    hangs: How | None = None  # hangs in its first lease, and sends nothing any more
+    waits: bool = False  # ... because it waits for its storage
     cpu_s: float = 0.0
 
 
 class Shop:
-    """A table, its workers and its consumers. All workers that are not local share a line, of so
-    many clips a second."""
+    """A table, its workers and its consumers. All remote workers share a line, which carries a
+    limited number of clips a second."""
 
     def __init__(
         self, *, ordered: bool = True, batch: int = 8, slots: int = 8, line: float = math.inf,
         kill_s: float = STALL_S, videos: int = 800,
     ) -> None:  # fmt: skip
-        """``kill_s``: a remote worker that hangs for so long is killed by its supervisor."""
+        """``kill_s``: after so long, its supervisor kills a remote worker that hangs."""
         self.table = LeaseTable(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
         self.hands: dict[str, Hand] = {}
-        self.taken: list[tuple[float, int]] = []  # when, and of which reader
-        self.samples: list[Sample] = []  # of the batches that were taken
+        self.taken: list[tuple[float, int]] = []  # time and reader of each
+        self.samples: list[Sample] = []  # samples of the batches that were taken
         self._ordered, self._batch, self._slots = ordered, batch, slots
         self._videos = videos
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self.quarantines: dict[int, Quarantine] = {}
         self.bad: dict[int, How] = {}  # what these videos do to their workers
-        self.slow: dict[int, float] = {}  # how long these keep their workers silent
-        self.met: float | None = None  # when a worker first was at one of them
+        self.slow: dict[int, float] = {}  # how long these videos keep their workers silent
+        self.met: float | None = None  # when a worker first met one of them
         self.storage_works = True
         self.line = line
         self._line_free = 0.0
@@ -120,7 +120,7 @@ class Shop:
         self._obey(self.table.start_reader(reader, reader, 0, steps))
 
     def run(self, seconds: float) -> float:
-        """Time passes; returns clips per second of the second half of it."""
+        """Let time pass. Returns the clips per second of the second half of it."""
         begun = self.now
         while self._due and self._due[0][0] <= begun + seconds:
             self._next()
@@ -129,7 +129,7 @@ class Shop:
         return late * self._batch / (seconds / 2)
 
     def run_until(self, is_so: Callable[[], bool], *, at_most_s: float) -> float:
-        """Time passes until it is so; returns how long that took."""
+        """Let time pass until the condition holds. Returns how long that took."""
         begun = self.now
         while not is_so():
             assert self.now <= begun + at_most_s, f"after {at_most_s} s it is not so"
@@ -149,11 +149,11 @@ class Shop:
             self.after(after_s, again)
 
     def stop_storage(self) -> None:
-        """From now on, all that begin with a lease wait."""
+        """From now on, all workers that begin a lease wait."""
         self.storage_works = False
 
     def start_storage(self) -> None:
-        """All that wait go on."""
+        """All waiting workers continue."""
         self.storage_works = True
         for hand in self.hands.values():
             if hand.waits:
@@ -203,7 +203,7 @@ class Shop:
         self.after(found * hand.clip_s(self.now), lambda: self._meet(hand, how))
 
     def _meet(self, hand: Hand, how: How) -> None:
-        """A worker has come to a bad video."""
+        """A worker has met a bad video."""
         self.met = self.now if self.met is None else self.met
         if self.hands.get(hand.name) is not hand:
             return
@@ -219,7 +219,7 @@ class Shop:
             self.after(self._kill_s, lambda: self._kill(hand, since))
 
     def _kill(self, hand: Hand, since: float | None = None) -> None:
-        """One that hangs since then is killed."""
+        """Kill a worker that has hung since then."""
         is_here = self.hands.get(hand.name) is hand
         if is_here and (since is None or (hand.hangs is not None and hand.begun == since)):
             self.fire(hand.name, returns=True, after_s=RESTART_S)
@@ -260,7 +260,7 @@ class Shop:
         for command in commands:
             if isinstance(command, Grant):
                 hand = self.hands.get(str(command.worker))
-                if hand is None:  # it left while the commands were obeyed
+                if hand is None:  # it left while the commands were carried out
                     continue
                 self.granted += len(command.samples)
                 comes_s = max(hand.away_s / 2, hand.cut_until - self.now)

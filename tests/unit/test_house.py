@@ -80,6 +80,9 @@ TRIED_ELSEWHERE = {
     "processes.native_size": "faults/test_native_size.py",
     "processes.ray_fleet": "integration/test_ray.py",
     "processes.supervisor": "faults/test_kill.py",
+    "worker.decoders": "integration/test_stream.py",
+    "worker.trainer_connection": "unit/worker/test_trainers.py",
+    "worker.watchdog": "faults/test_watchdog.py",
 }
 
 # Quick tests (`pytest -m "not slow"`) start real processes as well, in all these ways.
@@ -129,6 +132,7 @@ HOMES = {
         "transport.watching",
         "engine.engine",
         "engine.listener",
+        "worker.trainer_connection",
         "worker.trainers",
         "worker.worker",
     },
@@ -163,14 +167,15 @@ WITHOUT_NUMPY = {
     "engine.auto_workers", "index.stopwatch", "commands.scan", "commands.tables",
     "commands.journal", "commands.sources", "commands.healthy", "commands.top", "commands.cli",
     "commands.cli_batches",
-    "commands.cli_workers", "commands.verbosity", "plan.permutation", "worker.lease_runs",
+    "commands.cli_workers", "commands.verbosity", "plan.permutation",
 }  # fmt: skip
 
 # The correctness lives in these: no clock, no files, no sockets, no threads.
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.clip_spec",
     "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
-    "catalog.splitting", "catalog.turns", "plan.permutation", "plan.plan", "plan.quarantine",
+    "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
+    "plan.permutation", "plan.plan", "plan.quarantine",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
@@ -363,7 +368,7 @@ def test_numpy_is_not_imported_where_there_are_no_arrays() -> None:
 
 @pytest.mark.parametrize("package", HOMES)
 def test_each_home_is_lived_in(package: str) -> None:
-    at_type_checking = {"worker.trainers"}
+    at_type_checking = {"worker.trainer_connection", "worker.trainers"}
     assert HOMES[package] - {"commands.demo"} - at_type_checking <= importers(package)
 
 

@@ -40,3 +40,11 @@ if TYPE_CHECKING:
         assert_type(stream.batches(3, epochs=2, info=False), Iterator[Pair])
         assert_type(stream.batches(3, epochs=2, info=True), Iterator[Triple])
         assert_type(stream.batches(info=some), Iterator[Pair | Triple])
+
+    def the_options_of_a_stream_are_checked(
+        client: vl.Client, catalog: vl.Catalog, clip: vl.ClipSpec
+    ) -> None:
+        client.stream(catalog, clip, 1, slots=4, shuffle=True, on_error="skip", balance=None)
+        client.stream(catalog, clip, 1, shufle=True)  # type: ignore[call-arg]
+        client.stream(catalog, clip, 1, on_error="pass")  # type: ignore[arg-type]
+        vl.decode_serially(catalog, clip, 1, sed=1)  # type: ignore[call-overload]

@@ -1,1 +1,4 @@
-"""What one sample is: which frames, which part of them, which pixels."""
+"""What one sample is: which frames, which part of them, which pixels.
+
+Start at `clip_spec`; `clip_params` makes the random choices.
+"""

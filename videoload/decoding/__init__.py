@@ -1,1 +1,1 @@
-"""A file becomes pixels. Nothing outside of this package decodes."""
+"""Frames become pixels in the caller's buffer. Start at `decoder`; `scaling` writes the pixels."""

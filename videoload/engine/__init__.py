@@ -1,1 +1,1 @@
-"""The I/O thread of a client, and what it owns."""
+"""The I/O thread of a client, and what it owns. Start at `engine`."""

@@ -73,12 +73,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Admitted(Generic[PeerT]):
-    """The worker is admitted once the peers in ``replaces`` are removed: they were this worker.
-    ``returned``: it was cut off, so its connection is to blame for its unanswered leases."""
+    """The worker is admitted once the peers in ``replaces`` are removed: they were this worker."""
 
     worker: ConnectedWorker
     replaces: tuple[PeerT, ...] = ()
-    returned: bool = False
 
 
 def workers_at_most(descriptors: int, used: int) -> int:
@@ -135,11 +133,10 @@ class Admission(Generic[PeerT]):
                 warn=True,
             )
         self._peer_of[who] = peer
-        returned = last != peer
         worker = ConnectedWorker(
             hello.host, hello.pid, is_child=False, copy=hello.copy, fetches=hello.fetches
         )
-        return Admitted(worker, (last,) if returned else (), returned)
+        return Admitted(worker, (last,) if last != peer else ())
 
     def bar(self, peer: PeerT, reason: str) -> str:
         """Refuse a remote worker from now on; returns its name."""

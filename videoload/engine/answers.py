@@ -64,7 +64,7 @@ class Answers:
         if place is not None and not shares:
             stream_id, slot, first, rows = place
             stream = self.streams[stream_id]
-            shape = (rows, stream.clip_bytes)
+            shape = (rows, stream.spec.clip_bytes)
             peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
         self.book(peer, result, is_sent=not shares)
 
@@ -113,7 +113,7 @@ class Answers:
         if found is not None:
             stream_id, slot, first, rows = found
             stream = self.streams[stream_id]
-            place, size = stream.place(slot, first), rows * stream.clip_bytes
+            place, size = stream.place(slot, first), rows * stream.spec.clip_bytes
         is_connected = self.receivers.land(peer, connection, result.lease, place, size)
         if found is None:
             self.book(peer, result)
@@ -134,7 +134,7 @@ class Answers:
         stream_id, _, _, rows = place
         stream = self.streams[stream_id]
         frames = _as_frames(result, rows, stream.spec)
-        work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
+        work = worker.timer.answered(result, rows, rows * stream.spec.clip_bytes * is_sent, now)
         videos = self.table.videos(peer, result.lease)
         stream.meter.worked(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
         self.meter.worked(worker.name, work, (), now)

@@ -48,7 +48,6 @@ class CallQueue:
             self._calls.clear()  # The queue is closed. Calls would only hold memory.
 
     def __len__(self) -> int:
-        """The number of calls that wait."""
         return len(self._calls)
 
     def clear_wake(self) -> None:

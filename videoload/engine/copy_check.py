@@ -76,7 +76,6 @@ class CopyCheck:
             self._decide(void)
 
     def left(self, worker: ConnectedWorker) -> None:
-        """This worker has left."""
         if worker.which_copy not in {other.which_copy for other in self.workers.values()}:
             for stream in self.streams.values():
                 stream.copies.left(worker.which_copy)
@@ -84,7 +83,6 @@ class CopyCheck:
             self._decide(waiting)
 
     def _decide_again(self, stream: OpenStream, videos: Collection[int]) -> None:
-        """More is known of these videos."""
         about: list[_Answer] = []
         others: list[_Answer] = []
         for answer in self._waiting:

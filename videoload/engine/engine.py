@@ -192,7 +192,6 @@ class Engine:
 
     @property
     def stopped(self) -> bool:
-        """Whether this engine has ended, or is about to end."""
         return self._stopping or self._error is not None
 
     def check(self) -> None:
@@ -432,7 +431,7 @@ class Engine:
         place = stream.place(grant.slot, grant.first) if worker.is_child else None
         if place is None or not SHARED:
             frames_bytes = 18 * (math.prod(stream.spec.frames_shape) + 1)  # in a message, at most
-            answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
+            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:

@@ -81,7 +81,6 @@ class Membership:
     # Workers come
 
     def admit(self, peer: Peer, hello: Hello, now: float) -> None:
-        """A worker said HELLO."""
         if peer.router is self.listener.private:
             decision = self.admission.child(peer, hello, self.supervisor.pids())
         else:
@@ -94,7 +93,7 @@ class Membership:
             return
         for other in decision.replaces:
             self.gone(other, died=False)
-            if decision.returned:
+            if not decision.worker.is_child:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
         if worker.is_child:
@@ -149,7 +148,6 @@ class Membership:
         self.gone(peer, died=False)
 
     def child_ended(self, pid: int, *, at_work: int | None) -> None:
-        """The process of a local worker was reaped."""
         for peer, worker in list(self._workers.items()):
             if worker.is_child and worker.pid == pid:
                 self.gone(peer, died=True, at_work=at_work)

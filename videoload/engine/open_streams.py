@@ -71,10 +71,6 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
-    clip_bytes: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.clip_bytes = self.spec.clip_bytes
 
     def record(
         self, workers: Sequence[WorkerRecord], departed: int, window_s: float = math.inf
@@ -95,10 +91,9 @@ class OpenStream:
 
     def place(self, slot: int, row: int) -> Place:
         """Where the clips from ``row`` of a slot on are."""
-        return Place(self.id, slot * self.arena.stride + row * self.clip_bytes)
+        return Place(self.id, slot * self.arena.stride + row * self.spec.clip_bytes)
 
     def lease(self, grant: Grant, place: Place | None) -> Lease:
-        """The message for a grant."""
         samples = grant.samples
         videos = [self.catalog[sample.video] for sample in samples]
         clips = [
@@ -130,13 +125,12 @@ class OpenStreams:
     by_reader: dict[int, OpenStream] = field(default_factory=dict)
 
     def add(self, stream: OpenStream) -> None:
-        """Make a stream known."""
         self.by_id[stream.id] = stream
         self.table.add_stream(
             stream.id, stream.plan, stream.quarantine,
             clip_frames=2 * math.prod(stream.spec.frames_shape),  # and their times
             slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
+            lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
             fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
         )  # fmt: skip
         shared = stream.arena.fd if SHARED else None
@@ -145,7 +139,6 @@ class OpenStreams:
         self.receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
-        """Forget a stream."""
         if self.by_id.pop(stream.id, None) is None:
             return
         self.supervisor.unshare(stream.id)
@@ -165,7 +158,6 @@ class OpenStreams:
         self.commands.extend(self.table.start_reader(stream.id, reader_id, steps.start, steps.stop))
 
     def want(self, reader_id: int) -> None:
-        """A reader waits for its next batch."""
         self.commands.extend(self.table.wanted(reader_id))
 
     def end(self, stream: OpenStream, reader_id: int) -> None:
@@ -215,7 +207,6 @@ class OpenStreams:
             queue.fail(error)
 
     def stop_all(self, error: VideoloadError) -> None:
-        """End all streams with an error."""
         for stream in self.by_id.values():
             self.stop(stream, error)
 
@@ -239,18 +230,15 @@ class ReaderQueue:
     def __init__(self) -> None:
         # A plain lock: a Ctrl-C in Condition.__enter__ would leave it locked.
         self._lock = threading.Lock()
-        self._ready: deque[Ready] = deque()
-        self._put: deque[float] = deque()  # when each batch was put in
+        self._ready: deque[tuple[Ready, float]] = deque()  # with the time when it was put in
         self.waited_s = 0.0  # how long the last batch that was taken had been ready
         self._taken: list[Ready] = []  # but not handed over yet
         self._error: VideoloadError | None = None
         self._bell: SimpleQueue[None] = SimpleQueue()  # rung at each change, and sometimes for none
 
     def put(self, batch: Ready) -> None:
-        """Queue a batch for the consumer."""
         with self._lock:
-            self._ready.append(batch)
-            self._put.append(time.monotonic())
+            self._ready.append((batch, time.monotonic()))
         self._bell.put(None)
 
     def fail(self, error: VideoloadError) -> None:
@@ -262,9 +250,8 @@ class ReaderQueue:
     def take_back(self) -> list[Ready]:
         """All batches that the consumer has not taken."""
         with self._lock:
-            batches = list(self._ready)
+            batches = [batch for batch, _ in self._ready]
             self._ready.clear()
-            self._put.clear()
         return batches
 
     def take(self, wait_s: float) -> Ready | None:
@@ -273,9 +260,11 @@ class ReaderQueue:
         while True:
             with self._lock:
                 if self._ready:
-                    self._taken.append(self._ready[0])
-                    self.waited_s = time.monotonic() - self._put.popleft()
-                    return self._ready.popleft()
+                    batch, put = self._ready[0]
+                    self._taken.append(batch)
+                    self._ready.popleft()
+                    self.waited_s = time.monotonic() - put
+                    return batch
                 error = self._error
             if error is not None:
                 raise copy.copy(error)  # a raised error holds the frames of its consumer

@@ -1,1 +1,1 @@
-"""Which worker owes which clip. Pure: events in, commands out."""
+"""Which worker owes which clip. Pure: events in, commands out. Start at `table`."""

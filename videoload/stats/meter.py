@@ -46,14 +46,12 @@ class Meter:
     # Called by readers
 
     def asked(self, reader: int) -> None:
-        """A reader asks for a batch."""
         with self._lock:
             self._waiting[reader] = now = time.monotonic()
             if self._first_asked is None:
                 self._first_asked = now
 
     def got(self, reader: int, clips: int) -> None:
-        """A reader got the batch that it asked for."""
         with self._lock:
             asked, now = self._waiting.pop(reader), time.monotonic()
             self._taken.append(Taken(reader, asked, now, clips))
@@ -64,7 +62,6 @@ class Meter:
             self._blocked_s += now - asked
 
     def left(self, reader: int) -> None:
-        """A reader asks for no more."""
         with self._lock:
             if (asked := self._waiting.pop(reader, None)) is not None:
                 self._blocked_s += time.monotonic() - asked
@@ -96,7 +93,6 @@ class Meter:
             return Totals(self._batches, self._clips, blocked_s, self._first_batch_s)
 
     def work(self, since: float) -> dict[str, Work]:
-        """What each worker did since then."""
         with self._lock:
             return self._history.read(since)
 

@@ -138,7 +138,6 @@ def _is_short_of_cores(work: Work) -> bool:
 def _reason(
     workers: Sequence[WorkerRecord], files: SlowFiles, utilisation: float, *, line_is_full: bool
 ) -> tuple[Bottleneck, str]:
-    """Checks every cause except too few workers."""
     remote = [worker.work for worker in workers if not worker.is_child]
     work = total(remote)
     if line_is_full and work.passed_s > 0:
@@ -188,7 +187,6 @@ def _slower(works: Mapping[str, Work]) -> tuple[str, float] | None:
 def _more(
     workers: Sequence[WorkerRecord], wanted: int | None, cores: int, own_host: str
 ) -> tuple[Bottleneck, str]:
-    """How many more workers, and where."""
     have = len(workers)
     hosts: dict[str, list[Work]] = defaultdict(list)
     here: list[Work] = []

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain, pairwise
 from operator import add
 from statistics import median
 from typing import NamedTuple
@@ -26,6 +27,7 @@ from videoload.transport.messages import Result, Spent
 
 _BUCKET_S = 1.0
 _SAME_LENGTH = 8  # buckets of one length, before two are merged: windows are exact to an eighth
+_LEVELS = 32  # lengths of buckets: of up to 2**31 seconds
 _PAUSE_S = 1.0  # longer times without a lease are pauses: the trainer validates, or its user left
 _FILES = 1 << 14  # with more files, the half that took the least time is forgotten
 _SLOW_FILE = 5.0  # times the time of other clips
@@ -59,7 +61,6 @@ class Work(NamedTuple):
     transform_s: float = 0.0
 
     def plus(self, other: Work) -> Work:
-        """The sum of both."""
         return Work(*map(add, self, other))
 
     @property
@@ -77,12 +78,12 @@ NO_WORK = Work()
 
 
 def total(works: Iterable[Work]) -> Work:
-    """The sum of all."""
     return reduce(Work.plus, works, NO_WORK)
 
 
-def _count(works: dict[str, Work], worker: str, work: Work) -> None:
-    works[worker] = works.get(worker, NO_WORK).plus(work)
+def _add_all(works: dict[str, Work], more: Mapping[str, Work]) -> None:
+    for worker, work in more.items():
+        works[worker] = works.get(worker, NO_WORK).plus(work)
 
 
 class WorkTimer:
@@ -96,11 +97,9 @@ class WorkTimer:
 
     @property
     def is_free(self) -> bool:
-        """Whether the worker has no lease."""
         return self._held == 0
 
     def granted(self, now: float) -> None:
-        """The worker was given a lease."""
         if not self._held:
             self._free_s = now - self._since
             self._since = now
@@ -144,51 +143,35 @@ class WorkHistory:
 
     def __init__(self) -> None:
         self._all: dict[str, Work] = {}
-        self._buckets: list[_Bucket] = []  # the oldest first
+        self._levels: list[deque[_Bucket]] = [deque() for _ in range(_LEVELS)]
 
     def add(self, now: float, worker: str, work: Work) -> None:
-        """A worker did this work."""
-        _count(self._all, worker, work)
-        if not self._buckets or now >= self._buckets[-1].begin + _BUCKET_S:
-            self._buckets.append(_Bucket(now, now, 0, {}))
-            self._merge()
-        self._buckets[-1].end = now
-        _count(self._buckets[-1].works, worker, work)
+        latest = self._levels[0]
+        if not latest or now >= latest[-1].begin + _BUCKET_S:
+            latest.append(_Bucket(now, now, {}))
+            for level, longer in pairwise(self._levels):
+                if len(level) > _SAME_LENGTH:
+                    first, second = level.popleft(), level.popleft()
+                    _add_all(first.works, second.works)
+                    longer.append(_Bucket(first.begin, second.end, first.works))
+        latest[-1].end = now
+        for works in (self._all, latest[-1].works):
+            _add_all(works, {worker: work})
 
     def read(self, since: float) -> dict[str, Work]:
-        """The work since then, by worker."""
         if since == -math.inf:
             return dict(self._all)
         found: dict[str, Work] = {}
-        for bucket in reversed(self._buckets):
-            if bucket.end < since:
-                break
-            for worker, work in bucket.works.items():
-                _count(found, worker, work)
+        for bucket in chain(*self._levels):
+            if bucket.end >= since:
+                _add_all(found, bucket.works)
         return found
-
-    def _merge(self) -> None:
-        end = len(self._buckets)
-        for kind in range(64):
-            begin = end
-            while begin and self._buckets[begin - 1].kind == kind:
-                begin -= 1
-            if end - begin <= _SAME_LENGTH:
-                return
-            older, newer = self._buckets[begin : begin + 2]
-            for worker, work in newer.works.items():
-                _count(older.works, worker, work)
-            older.kind += 1
-            older.end = newer.end
-            del self._buckets[begin + 1]
-            end = begin + 1
 
 
 @dataclass(eq=False, slots=True)
 class _Bucket:
     begin: float
     end: float  # when work was added last
-    kind: int  # the bucket is 2**kind seconds long, or longer
     works: dict[str, Work]
 
 
@@ -253,7 +236,6 @@ class FileTimes:
             self._files = {file.video: file for file in heavy}
 
     def read(self) -> SlowFiles:
-        """Which files are slow."""
         _, clips, seconds, _ = self._all
         if not seconds:
             return SlowFiles()

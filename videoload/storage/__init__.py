@@ -1,1 +1,1 @@
-"""The bytes of video files: on this host, or below a URL."""
+"""The bytes of video files: on this host, or below a URL. Start at `files`."""

@@ -47,6 +47,11 @@ class DaemonPool:
             self._call_threads()
         return job.future
 
+    @property
+    def jobs(self) -> int:
+        """How many jobs are not done."""
+        return self._running + len(self._jobs)
+
     def hurry(self, future: Future[Any]) -> None:
         """Do the job of ``future`` next, if it has not begun."""
         with self._changed:
@@ -69,7 +74,7 @@ class DaemonPool:
                 thread.join(max(0.0, until - time.monotonic()))
 
     def _call_threads(self) -> None:
-        now = min(self._running + len(self._jobs), self.limit, self._max_threads)
+        now = min(self.jobs, self.limit, self._max_threads)
         self._changed.notify(max(0, now - self._running))
         while len(self._threads) < now:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)

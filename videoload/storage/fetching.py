@@ -1,12 +1,12 @@
 """Requests for parts of objects: several at once, each in a thread, made again until they are
 answered.
 
-A request is made again, at growing intervals, and people are told. Bytes that came are kept, and
-only the rest is asked for again. A request fails with a StorageError if nothing comes for
-`GIVE_UP_S`: that is the storage's fault, and not the video's. A refusal (403) is treated in the
-same way as long as the storage refuses all objects: keys expire, and others take their place. A
-request fails at once if the storage answers that this object is not there, or if it refuses this
-object but no others (UnavailableError), and if the object is another by now (ChangedError).
+A request is made again at growing intervals, and the log says so. Bytes that came are kept, and
+only the rest is asked for again. If nothing comes for `GIVE_UP_S`, the request fails with a
+StorageError: that is not the video's fault. The same holds for a refusal (401, 403) while the
+storage refuses all objects, since keys expire and are replaced. A request fails at once if the
+object is not there, if the storage refuses this object but gives others (UnavailableError), or if
+the object has changed (ChangedError).
 
 A thread that waits for its answer takes a third less of a core than asyncio for the same request.
 """
@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from videoload.errors import StorageError
@@ -46,8 +45,8 @@ _POLL_S = 0.02  # signals and heartbeats are looked after so often while bytes a
 
 
 class Part:
-    """The bytes of an object from ``begin`` on, up to ``at`` by now. ``size``: of the whole object.
-    ``tag`` changes when the object does."""
+    """The bytes [begin, end) of an object, of which all before ``at`` have come. ``size`` is that
+    of the object; ``tag`` changes when the object does."""
 
     def __init__(self, name: str, begin: int, end: int, tag: str) -> None:
         self.name, self.at, self.end, self.tag = name, begin, end, tag
@@ -92,7 +91,7 @@ class Fetcher:
     def __init__(self, url: str) -> None:
         self.url = url
         self.tick: Callable[[], None] = lambda: None
-        self.coming = self.came = 0  # bytes on their way; bytes that came since the last look
+        self.came = 0  # bytes, since the owner of this looked at it last
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
         self._threads = DaemonPool("videoload-fetch", _MOST_AT_ONCE)
@@ -103,20 +102,16 @@ class Fetcher:
         self._good = ""  # the name of the object that was answered last
         self._serves_parts, self._told_of_parts = True, False
 
-    def start(self, work: Callable[[], T], size: int) -> Future[T]:
-        """Do ``work``, which gets up to ``size`` bytes, in another thread. Raises StorageError."""
+    def start(self, work: Callable[[], T]) -> Future[T]:
+        """Do ``work``, which gets a part, in another thread. Raises StorageError."""
         if self._store is None:
             self._store = open_store(self.url)
-        with self._lock:
-            self.coming += size
-        return self._threads.start(partial(self._counted, work, size))
+        return self._threads.start(work)
 
-    def _counted(self, work: Callable[[], T], size: int) -> T:
-        try:
-            return work()
-        finally:
-            with self._lock:
-                self.coming -= size
+    @property
+    def parts_asked(self) -> int:
+        """How many parts were asked for and have not come."""
+        return self._threads.jobs
 
     def wait(self, future: Future[T]) -> T:
         """The result of what was started, which is done next. Raises what it raises, and what

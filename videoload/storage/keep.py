@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import EACCES, EPERM
 from pathlib import Path
@@ -38,9 +40,9 @@ class Keep:
         path = _checked(folder, name)
         if not elsewhere:
             try:
-                os.close(open_own_folder(path))
-                if not os.access(path, os.W_OK | os.X_OK):
-                    raise PermissionError(EACCES, os.strerror(EACCES))
+                with own_folder(path):
+                    if not os.access(path, os.W_OK | os.X_OK):
+                        raise PermissionError(EACCES, os.strerror(EACCES))
             except OSError as error:
                 raise SpecError(
                     f"{name}: nothing can be kept in {path}: {error.strerror}"
@@ -98,13 +100,16 @@ def _checked(folder: object, name: str) -> Path:
     raise SpecError(f"{name} must be a folder, got {folder!r}")
 
 
-def open_own_folder(folder: Path) -> int:
-    """A descriptor of a folder of this user. It is made if it is missing, for this user alone: the
-    bucket may be private. Raises OSError, also if it is somebody else's, who could replace what is
-    in it."""
+@contextmanager
+def own_folder(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder of this user. If it is missing, it is made for this user alone: the
+    bucket may be private. Raises OSError, also if another user owns it, who could replace its
+    files."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    if os.fstat(descriptor).st_uid == os.geteuid():
-        return descriptor
-    os.close(descriptor)
-    raise PermissionError(EPERM, "it belongs to another user")
+    try:
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            raise PermissionError(EPERM, "it belongs to another user")
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,8 @@ as much as the next ones. A process that finds no room fetches, as it would with
 Each process asks the bucket whether a version is still the one there: a kept file is only what was
 fetched once, and the same URL may lead two processes to two buckets.
 
-Nobody else's file and no link is read or written: what lies there becomes pixels of a training.
+Files of other users and links are neither read nor written: who could put them there could choose
+what is trained on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 from videoload.storage.files import LocalFile
-from videoload.storage.keep import Keep, open_own_folder
+from videoload.storage.keep import Keep, own_folder
 
 _log = logging.getLogger(__name__)
 
@@ -97,8 +98,7 @@ class KeptFiles:
         return name in self._unwritten
 
     def remove(self, name: str) -> None:
-        """Keep this file no longer: it is damaged. (Its bytes are counted until there is no
-        room.)"""
+        """Keep a damaged file no longer. (Its bytes are counted until there is no room.)"""
         with suppress(OSError):
             Path(self.path(name)).unlink()
 
@@ -127,16 +127,16 @@ class KeptFiles:
         self._asked.put(None)
 
     def _run(self) -> None:
-        with suppress(OSError), self._opened() as folder:
+        with suppress(OSError), own_folder(Path(self._keep.folder)) as folder:
             _sweep(folder)
         while (given := self._asked.get()) is not None:
             name, version, data = given
             try:
-                with self._opened() as folder:
+                with own_folder(Path(self._keep.folder)) as folder:
                     if self.has_room and not self._write(folder, name, version, data):
                         self._give_up("is full; it stays as it is")
             except FileNotFoundError:
-                pass  # somebody deletes the folder just now
+                pass  # the folder is being deleted
             except OSError as error:
                 self._give_up(f"cannot be used: {error.strerror or error}")
             with self._lock:
@@ -149,14 +149,6 @@ class KeptFiles:
         _log.warning(
             "the folder of kept files %s %s; other files are fetched", self._keep.folder, why
         )
-
-    @contextmanager
-    def _opened(self) -> Iterator[int]:
-        folder = open_own_folder(Path(self._keep.folder))
-        try:
-            yield folder
-        finally:
-            os.close(folder)
 
     def _write(self, folder: int, name: str, version: Version, data: bytes) -> bool:
         """Returns whether there was room. Raises OSError."""
@@ -181,7 +173,7 @@ class KeptFiles:
                 if (old := _find(leaf, folder)) is not None:
                     size -= old.st_size
                 if most is not None and count[0] + size > most:
-                    count[0] = _sum(folder)  # somebody may have deleted some
+                    count[0] = _sum(folder)  # files may have been deleted
                     if count[0] + size > most:
                         return False
                 os.replace(new, leaf, src_dir_fd=folder, dst_dir_fd=folder)

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 _FIRST_BYTES = 1 << 20  # all of most short clips
 _AT_HAND_BYTES, _FEWEST_AT_HAND = 64 << 20, 32  # of all files in memory; but at least so many files
-_COMING_BYTES = 64 << 20  # on their way, before no more is asked for ahead
+_MAX_ASKED = 64  # parts of up to 1 MB, before no more is asked for ahead
 _MOST_COMING = 1024  # first parts that wait for their turn: more than all leases of a worker need
 _MOST_WHOLE = 1000  # files that wait to be fetched as a whole
 _KNOWN = 100_000  # files whose size and version are known
@@ -106,8 +106,8 @@ class RemoteStorage:
 
     @property
     def is_busy(self) -> bool:
-        """Whether so many bytes are on their way that no more should be asked for ahead."""
-        return self._fetcher.coming > _COMING_BYTES
+        """Whether so much is on its way that no more should be asked for ahead."""
+        return self._fetcher.parts_asked >= _MAX_ASKED
 
     def run(
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,
@@ -199,7 +199,7 @@ class RemoteStorage:
                     return part
             return fetcher.get(name, 0, _FIRST_BYTES)
 
-        return fetcher.start(get, _FIRST_BYTES)
+        return fetcher.start(get)
 
     def _first(self, path: str, name: str) -> tuple[Known, Part]:
         asked = self._coming.pop(name, None) or self._ask_first(name)

@@ -89,9 +89,7 @@ class RemoteFile:
                 for gap in without(part, self._coming)
             ]
             for part in requests(missing):
-                self._coming[part] = self._fetcher.start(
-                    partial(self._get, part), part.end - part.begin
-                )
+                self._coming[part] = self._fetcher.start(partial(self._get, part))
 
     def want_frames(self, ranges: RangesOf, *, opening: bool) -> None:
         if self.held < self.size:

@@ -230,7 +230,7 @@ class _Lock:
 
     def __init__(self, folder: Path) -> None:
         try:
-            file = os.open(folder / "position.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            file = os.open(folder / "position.lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError:
             return  # Nothing can be saved here. `on_train_begin` says so.
         finalize(self, os.close, file)  # This unlocks it, and so does the end of the process.

@@ -1,1 +1,1 @@
-"""What crosses processes: messages, sockets, keys, and shared memory."""
+"""What crosses processes: messages, sockets, keys, and shared memory. Start at `messages`."""

@@ -1,1 +1,1 @@
-"""The decoding side: a process that decodes for trainers, and what keeps such processes running."""
+"""What runs in a worker process: it receives leases, decodes and answers. Start at `worker`."""

@@ -1,23 +1,97 @@
-"""The clips of a lease by their videos, each of which is gone through once: what is asked of the
-decoder, before a lease's turn as well, and what is said of a clip that it cannot decode."""
+"""Decodes the clips of a lease, one run of clips of the same video after the other, and prepares
+the leases that wait."""
 
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+import numpy as np
+import numpy.typing as npt
+
 from videoload.decoding.decoder import Decoder, ShortVideoError
-from videoload.decoding.prepared import Request
-from videoload.errors import OneClipError, TransformError, VideoError, VideoloadError
+from videoload.decoding.prepared import Prepared, Request
+from videoload.errors import (
+    OneClipError,
+    StorageError,
+    TransformError,
+    VideoError,
+    VideoloadError,
+    WorkerError,
+)
 from videoload.transport.messages import Clip, Failed, Lease
-from videoload.worker.trainers import TrainerConnection
+from videoload.worker.trainer_connection import TrainerConnection
 
 _log = logging.getLogger(__name__)
 
+_DESCRIPTORS = 8  # that a worker needs to open a file
+
+
+class LeaseRuns:
+    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times` and `clip_s` are
+    what a RESULT tells of the clips that are done."""
+
+    def __init__(
+        self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
+    ) -> None:
+        """``tick`` is called between two frames."""
+        self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
+        self.at = 0
+        self.frames: list[list[int]] = []
+        self.times: list[list[float]] = []
+        self.clip_s: list[float] = []
+
+    def decode(self) -> None:
+        """Decode all clips. Raises what the decoder raises, about clip `at`."""
+        ready: dict[tuple[int, int], Prepared | None] = dict.fromkeys(runs(self._lease))
+        seconds: list[float] = []
+        for run in ready:  # all of them first: files from other hosts are then on their way
+            since = time.perf_counter()
+            try:
+                ready[run] = self._prepare(*run)
+            except StorageError:
+                raise
+            except Exception:  # `_decode` raises it again when the clips before are done
+                pass
+            seconds.append(time.perf_counter() - since)
+        for (first, last), prepared_s in zip(list(ready), seconds, strict=True):
+            since = time.perf_counter()
+            # Popped, so that it and its file go as soon as it is done.
+            self._decode(first, last, ready.pop((first, last)))
+            clip_s = (prepared_s + time.perf_counter() - since) / (last - first)
+            self.clip_s += [clip_s] * (last - first)
+
+    def fingerprints(self) -> list[int]:
+        """The fingerprint of each clip's file."""
+        return [self._decoder.fingerprint(clip.path) for clip in self._lease.clips]
+
+    def _prepare(self, first: int, last: int) -> Prepared:
+        self.at = first
+        clips, out = self._lease.clips[first:last], self._out[first:last]
+        spec = self._lease.spec_of(first)
+        return self._decoder.prepare(clips[0].path, spec, requests(clips), out, self._tick)
+
+    def _decode(self, first: int, last: int, prepared: Prepared | None = None) -> None:
+        """Decode the clips [first, last), all of one video, in one pass over it."""
+        try:
+            self.at = first
+            prepared = prepared or self._prepare(first, last)
+            frames = self._decoder.decode_prepared(prepared, self._tick)
+        except VideoError:
+            if last - first == 1:
+                raise
+            for at in range(first, last):  # one at a time: which clip is it?
+                self._decode(at, at + 1)
+            return
+        self.frames += frames.tolist()
+        self.times += prepared.times_of(frames).tolist()
+
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:
-    """Runs [first, last) of clips of the same video, cut by the same spec."""
+    """Runs [first, last) of clips of the same video that follow the same spec."""
     first = 0
     for _, run in groupby(
         range(len(lease.clips)), lambda at: (lease.clips[at].path, lease.spec_of(at))
@@ -35,7 +109,7 @@ def requests(clips: list[Clip]) -> list[Request]:
 def look_ahead(
     trainers: Iterable[TrainerConnection], decoder_of: Callable[[Lease], Decoder | None]
 ) -> None:
-    """Have what waiting leases need fetched meanwhile, where files come from another host."""
+    """Start to fetch what waiting leases need, if their files are on another host."""
     for trainer in trainers:
         for lease in trainer.leases:
             if lease.lease <= trainer.expected:
@@ -49,24 +123,34 @@ def look_ahead(
                 decoder.expect(clips[0].path, lease.spec_of(first), requests(clips))
 
 
-class ClipError(Exception):
-    """Clip ``at`` of the lease cannot be decoded."""
-
-    def __init__(self, at: int, why: VideoError) -> None:
-        super().__init__(at, why)
-        self.at = at
-        self.why = why
-
-
 def failure(lease: Lease, at: int, error: Exception) -> Failed:
-    """What is said of a clip that cannot be decoded."""
+    """The message about a clip that cannot be decoded. Raises WorkerError if the clip may be fine,
+    because this process cannot open files any more."""
+    if isinstance(error, TransformError):
+        return Failed(lease.lease, at, str(error), fatal=True)
+    if _lacks_descriptors():
+        raise WorkerError(
+            "this worker cannot open files any more: raise its limit of open files (ulimit -n), or "
+            f"see what a transform leaves open ({error})"
+        )
     if isinstance(error, VideoError):
         return Failed(
             lease.lease, at, error.reason, dropped=isinstance(error, ShortVideoError),
             here_only=isinstance(error, OneClipError),
         )  # fmt: skip
-    if isinstance(error, TransformError):
-        return Failed(lease.lease, at, str(error), fatal=True)
     if not isinstance(error, VideoloadError):
         _log.exception("lease %d, clip %r", lease.lease, lease.clips[at].path)
     return Failed(lease.lease, at, f"{type(error).__name__}: {error}")
+
+
+def _lacks_descriptors() -> bool:
+    opened: list[int] = []
+    try:
+        for _ in range(_DESCRIPTORS):
+            opened.append(os.dup(2))  # noqa: PERF401 - what was opened before an error is closed
+    except OSError:
+        return True
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return False

@@ -1,4 +1,4 @@
-"""Who is admitted: children by token and pid, others by there being room, and each only once."""
+"""Which workers are admitted: children by token and pid, others if there is room, each once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def hello(worker: str = "a", host: str = "here", pid: int = 11, token: str = "")
 def admit(
     admission: Admission[int], peer: int, said: Hello, *, child: bool = False
 ) -> Admitted[int]:
-    """Take a worker in, as the engine does."""
+    """Admit a worker, as the engine does."""
     decision = admission.child(peer, said, CHILDREN) if child else admission.remote(peer, said)
     assert isinstance(decision, Admitted)
     for other in decision.replaces:
@@ -41,52 +41,50 @@ def admission() -> Admission[int]:
     return Admission(TOKEN, max_remote=2)
 
 
-# At the private door
+# At the private address
 
 
 def test_a_child_with_the_token_is_admitted(admission: Admission[int]) -> None:
     admitted = admit(admission, 1, hello(token=TOKEN), child=True)
     assert (admitted.worker.name, admitted.worker.is_child) == ("here:11", True)
     assert admitted.replaces == ()
-    assert not admitted.returned
 
 
 @pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "5", TOKEN.upper(), "0" * 64, "\u00e9"])
-def test_whoever_has_not_the_token_is_none_of_ours(token: str, admission: Admission[int]) -> None:
+def test_a_child_without_the_token_is_refused(token: str, admission: Admission[int]) -> None:
     refusal = Refusal("this address is for the trainer's own workers")
     assert admission.child(1, hello(token=token), CHILDREN) == refusal
     assert not admission.workers
 
 
-def test_the_last_words_of_a_child_that_is_reaped_come_too_late(admission: Admission[int]) -> None:
+def test_a_hello_of_a_child_that_was_reaped_is_refused(admission: Admission[int]) -> None:
     said = hello(pid=99, token=TOKEN)
     assert admission.child(1, said, CHILDREN) == Refusal("this trainer has no such child")
 
 
-def test_a_child_that_dials_again_takes_its_own_place_alone(admission: Admission[int]) -> None:
+def test_a_child_that_dials_again_replaces_only_itself(admission: Admission[int]) -> None:
     admit(admission, 1, hello(pid=11, token=TOKEN), child=True)
     admit(admission, 2, hello(pid=12, token=TOKEN), child=True)
-    admit(admission, 3, hello(pid=11))  # of another host, with the same pid
+    admit(admission, 3, hello(pid=11))  # a worker of another host with the same pid
     again = admit(admission, 4, hello(pid=11, token=TOKEN), child=True)
     assert again.replaces == (1,)
-    assert not again.returned, "what it had not answered is no fault of a line"
     assert sorted(admission.workers) == [2, 3, 4]
 
 
-def test_a_child_that_greets_twice_replaces_nobody(admission: Admission[int]) -> None:
+def test_a_child_that_says_hello_twice_replaces_nobody(admission: Admission[int]) -> None:
     for _ in range(2):
         assert admit(admission, 1, hello(token=TOKEN), child=True).replaces == ()
 
 
-# At the addresses where others dial in
+# At the addresses where workers dial in
 
 
-def test_whoever_dials_in_is_admitted_and_no_child(admission: Admission[int]) -> None:
+def test_a_worker_that_dials_in_is_admitted_and_is_no_child(admission: Admission[int]) -> None:
     admitted = admit(admission, 1, hello(host="there", pid=7))
     assert (admitted.worker.name, admitted.worker.is_child) == ("there:7", False)
 
 
-def test_no_more_may_dial_in_than_there_is_room_for(admission: Admission[int]) -> None:
+def test_no_more_workers_than_max_remote_may_dial_in(admission: Admission[int]) -> None:
     full = Refusal(
         "2 workers have dialled in, and that is the most that this trainer takes: 4096, or fewer "
         "if it may not open as many files (ulimit -Hn)",
@@ -96,30 +94,30 @@ def test_no_more_may_dial_in_than_there_is_room_for(admission: Admission[int]) -
     admit(admission, 1, hello("a"))
     admit(admission, 2, hello("b"))
     assert admission.remote(3, hello("c")) == full
-    admit(admission, 2, hello("b"))  # one that is known may say it again
-    admit(admission, 4, hello("b"))  # ... and come back under another name
+    admit(admission, 2, hello("b"))  # a known worker may say HELLO again
+    admit(admission, 4, hello("b"))  # ... and come back as another peer
     assert admission.remote(3, hello("c")) == full
     del admission.workers[1]
     admit(admission, 3, hello("c"))
 
 
-def test_a_refused_worker_is_not_kept_in_mind(admission: Admission[int]) -> None:
+def test_a_refused_worker_is_not_remembered(admission: Admission[int]) -> None:
     admit(admission, 1, hello("a"))
     admit(admission, 2, hello("b"))
     assert isinstance(admission.remote(3, hello("c")), Refusal)
     del admission.workers[1]
-    assert not admit(admission, 4, hello("c")).returned
+    assert admit(admission, 4, hello("c")).replaces == ()
 
 
-def test_a_worker_that_was_cut_off_is_known_again(admission: Admission[int]) -> None:
+def test_a_worker_that_was_cut_off_replaces_its_old_peer(admission: Admission[int]) -> None:
     admit(admission, 1, hello("a", "there", 7))
     back = admit(admission, 2, hello("a", "there", 7))
-    assert (back.replaces, back.returned) == ((1,), True)
-    assert not admit(admission, 2, hello("a", "there", 7)).returned, "it never went"
+    assert back.replaces == (1,)
+    assert admit(admission, 2, hello("a", "there", 7)).replaces == (), "it never left"
 
 
 @pytest.mark.parametrize("other", [hello("b"), hello(host="there"), hello(pid=12)])
-def test_a_worker_is_known_by_all_that_it_says_of_itself(
+def test_a_worker_is_known_by_its_id_host_and_pid_together(
     other: Hello, admission: Admission[int]
 ) -> None:
     admit(admission, 1, hello())
@@ -131,11 +129,10 @@ WORKERS = st.sampled_from("abcd")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["remote", "child", "leaves"]), PEERS, WORKERS)))
-def test_whatever_comes_each_worker_is_here_once_and_there_is_room(
+def test_in_any_order_of_events_each_worker_is_connected_once_and_within_the_limit(
     events: list[tuple[str, int, str]],
 ) -> None:
-    # A peer is one worker's connection to one address for as long as it lives: the name of the
-    # peer tells which, and each coming of a worker has a new one.
+    # A peer is one connection of one worker to one address. Its name tells which.
     admission: Admission[tuple[str, int, str]] = Admission(TOKEN, max_remote=2)
     for what, number, name in events:
         pid = "abcd".index(name) + 11
@@ -160,14 +157,14 @@ def test_whatever_comes_each_worker_is_here_once_and_there_is_room(
             admission.workers.pop(other, None)
         admission.workers[peer] = decision.worker
         here = [(kind, w) for kind, _, w in admission.workers]
-        assert len(here) == len(set(here)), "a worker is here once"
+        assert len(here) == len(set(here)), "each worker is connected once"
         assert sum(kind == "remote" for kind, _ in here) <= 2
 
 
-# What else is known of a worker
+# What else is known about a worker
 
 
-def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
+def test_a_remote_worker_with_other_software_is_refused(
     admission: Admission[int],
 ) -> None:
     other = Hello("c", "there", 7, "FFmpeg 9", "")
@@ -179,7 +176,9 @@ def test_a_worker_that_would_give_other_pixels_is_refused_where_that_matters(
         warn=True,
     )
     admit(admission, 3, hello("b"))
-    admit(admission, 4, Hello("a", "here", 11, "", TOKEN), child=True)  # it has the same
+    admit(
+        admission, 4, Hello("a", "here", 11, "", TOKEN), child=True
+    )  # a child has the same software
 
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
@@ -195,7 +194,7 @@ def test_a_worker_is_idle_decoding_or_silent() -> None:
     ("descriptors", "used", "workers"),
     [(1 << 16, 100, 4096), (4096, 50, 3502), (1024, 50, 686), (256, 40, 120), (256, 250, 1)],
 )
-def test_as_many_may_dial_in_as_there_are_descriptors_beside_the_trainers_own(
+def test_the_number_of_workers_that_may_dial_in_follows_from_the_free_descriptors(
     descriptors: int, used: int, workers: int
 ) -> None:
     assert workers_at_most(descriptors, used) == workers

@@ -1,4 +1,4 @@
-"""How many workers are kept: what is found of late decides, and not one look."""
+"""How many workers are kept: the last findings decide, and not a single one."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from videoload.stats.work import Work
 
 
 def decided(auto: AutoWorkers, have: int, needs: list[float | None], elsewhere: int = 0) -> object:
-    """What is decided on last."""
+    """The last decision."""
     return [auto.decide(have, elsewhere, need) for need in needs][-1]
 
 
 @pytest.mark.parametrize(
     ("need", "kept"), [(0.01, 1), (0.8, 1), (0.9, 2), (2.0, 3), (4.8, None), (9.0, None)]
 )
-def test_a_quarter_is_kept_to_spare(need: float, kept: int | None) -> None:
+def test_a_quarter_more_than_needed_is_kept(need: float, kept: int | None) -> None:
     assert decided(AutoWorkers(6), 6, [need] * 3) == kept
 
 
-def test_nobody_is_sent_away_before_it_was_found_three_times_in_a_row() -> None:
+def test_workers_are_stopped_only_after_three_findings_in_a_row() -> None:
     assert decided(AutoWorkers(6), 6, [1.0] * 2) is None
     assert decided(AutoWorkers(6), 6, [1.0, 1.0, None, 1.0, 1.0]) is None
-    assert decided(AutoWorkers(6), 6, [1.0, 4.0, 1.0]) == 5, "as many as were needed at most"
+    assert decided(AutoWorkers(6), 6, [1.0, 4.0, 1.0]) == 5, "the largest of the three"
 
 
-def test_a_reader_of_which_no_step_was_seen_decides_nothing() -> None:
+def test_an_unknown_need_decides_nothing() -> None:
     no_step = Figures(1, 8, 8.0, 1.0, 0.0, demand=math.inf, first_s=1.0, reading_s=1.0)
     worker = WorkerRecord("a:1", "a", 1, True, "idle", "", Work(clips=8, leases=1, busy_s=1.0))
     need = workers_needed(no_step, [worker])
@@ -39,19 +39,19 @@ def test_a_reader_of_which_no_step_was_seen_decides_nothing() -> None:
     assert decided(AutoWorkers(6), 6, [1.0, 1.0, need, 1.0, 1.0]) is None
 
 
-def test_after_a_decision_it_is_looked_anew() -> None:
+def test_a_decision_clears_the_findings() -> None:
     auto = AutoWorkers(6)
     assert decided(auto, 6, [1.0] * 3) == 2
     assert decided(auto, 2, [1.0] * 9) is None
 
 
-def test_those_that_were_given_back_are_started_again_and_no_more() -> None:
+def test_stopped_workers_are_started_again_up_to_the_maximum() -> None:
     auto = AutoWorkers(6)
     assert decided(auto, 2, [3.0, 3.0]) is None
     assert decided(auto, 2, [3.0]) == 4
     assert decided(auto, 4, [100.0] * 3) == 6
 
 
-def test_workers_elsewhere_do_their_part_and_one_stays() -> None:
+def test_workers_on_other_hosts_count_and_one_stays_here() -> None:
     assert decided(AutoWorkers(4), 4, [4.0] * 3, elsewhere=3) == 2
     assert decided(AutoWorkers(4), 4, [4.0] * 3, elsewhere=50) == 1

@@ -1,4 +1,5 @@
-"""Answers wait for what is known of copies, and not for ever. (With real workers: test_copies.)"""
+"""Answers wait until it is decided which copy is used, but not for ever. See also
+tests/faults/test_copies.py, with real workers."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ VIDEOS = 8
 
 
 class Desk:
-    """Two workers with different copies, and a stream of one clip per batch. The trainer has no
-    copy of its own. The workers stand for their own peers."""
+    """Two workers with different copies, and a stream of one clip per batch. The trainer has none
+    itself. The workers stand for their own peers."""
 
     def __init__(self) -> None:
         self.commands: deque[Command] = deque()  # which nobody carries out
@@ -66,7 +67,7 @@ class Desk:
         self.grants += [command for command in commands if isinstance(command, Grant)]
 
     def answer(self, worker: Any) -> None:
-        """The first lease that this worker owes."""
+        """Answer the first lease of this worker."""
         grant = next(g for g in self.grants if g.worker is worker)
         self.grants.remove(grant)
         rows = len(grant.samples)
@@ -93,7 +94,7 @@ def test_an_answer_waits_for_the_vote_of_another_copy(desk: Desk) -> None:
     assert desk.check._waiting == []
 
 
-def test_what_is_told_of_one_video_leaves_answers_of_others_as_they_are(desk: Desk) -> None:
+def test_a_vote_on_one_video_does_not_release_answers_of_other_videos(desk: Desk) -> None:
     desk.answer(desk.a)
     desk.answer(desk.a)
     first, second = desk.b.asked
@@ -102,7 +103,7 @@ def test_what_is_told_of_one_video_leaves_answers_of_others_as_they_are(desk: De
     assert set(left.videos) == set(first.paths)
 
 
-def test_answers_that_nobody_wants_any_more_do_not_keep_their_workers_leases(desk: Desk) -> None:
+def test_void_answers_do_not_keep_the_leases_of_their_workers(desk: Desk) -> None:
     desk.answer(desk.a)
     desk.answer(desk.a)
     del desk.streams[0]

@@ -1,4 +1,4 @@
-"""Which copy of a video a stream takes its clips from."""
+"""Which copy of a video a stream uses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def test_the_trainers_own_copy_decides() -> None:
     copies = CopyVotes(3)
     assert copies.judge(1, GOOD) is None
     assert copies.to_ask_own([1, 1, 2]) == [1, 2]
-    assert copies.to_ask_own([1]) == [], "it is asked already"
-    assert copies.vote(1, "a", BAD, ["a", "b"]) == [], "nobody votes while it is asked"
+    assert copies.to_ask_own([1]) == [], "it was asked already"
+    assert copies.vote(1, "a", BAD, ["a", "b"]) == [], "nobody votes before it has answered"
     assert not copies.own(1, GOOD)
     assert copies.judge(1, GOOD) is True
     assert copies.judge(1, BAD) is False
@@ -29,13 +29,13 @@ def without_own(video: int = 0) -> CopyVotes:
     return copies
 
 
-def test_alone_a_copy_is_right() -> None:
+def test_a_single_copy_is_used() -> None:
     copies = without_own()
     assert copies.vote(0, "a", GOOD, ["a"]) == []
     assert copies.judge(0, GOOD) is True
 
 
-def test_two_others_are_asked_and_the_majority_decides() -> None:
+def test_two_other_copies_are_asked_and_the_majority_wins() -> None:
     copies = without_own()
     assert copies.vote(0, "a", BAD, ["a", "b", "c", "d"]) == ["b", "c"]
     assert copies.judge(0, BAD) is None
@@ -46,7 +46,7 @@ def test_two_others_are_asked_and_the_majority_decides() -> None:
     assert copies.judge(0, GOOD) is True
 
 
-def test_where_votes_are_even_the_first_counts() -> None:
+def test_without_a_majority_the_first_copy_wins() -> None:
     copies = without_own()
     assert copies.vote(0, "a", GOOD, ["a", "b"]) == ["b"]
     copies.vote(0, "b", BAD, ())
@@ -54,7 +54,7 @@ def test_where_votes_are_even_the_first_counts() -> None:
     assert copies.judge(0, BAD) is False
 
 
-def test_a_copy_that_lacks_the_file_has_no_vote() -> None:
+def test_a_copy_without_the_file_has_no_vote() -> None:
     copies = without_own()
     copies.vote(0, "a", BAD, ["a", "b", "c"])
     copies.vote(0, "b", MISSING, ())
@@ -62,14 +62,14 @@ def test_a_copy_that_lacks_the_file_has_no_vote() -> None:
     assert copies.judge(0, BAD) is True
 
 
-def test_nobody_waits_for_a_copy_that_is_gone() -> None:
+def test_a_copy_that_left_is_not_waited_for() -> None:
     copies = without_own()
     assert copies.vote(0, "a", GOOD, ["a", "b"]) == ["b"]
     copies.left("b")
     assert copies.judge(0, GOOD) is True
 
 
-def test_a_file_that_changed_is_asked_for_once_more_and_not_again() -> None:
+def test_an_own_file_that_may_have_changed_is_asked_once_more() -> None:
     copies = CopyVotes(2)
     copies.to_ask_own([0])
     copies.own(0, GOOD)
@@ -80,7 +80,7 @@ def test_a_file_that_changed_is_asked_for_once_more_and_not_again() -> None:
     assert copies.to_ask_again([0]) == []
 
 
-def test_an_own_copy_that_vanishes_changes_nothing() -> None:
+def test_an_own_file_that_vanishes_changes_nothing() -> None:
     copies = CopyVotes(1)
     copies.own(0, GOOD)
     assert not copies.own(0, MISSING)
@@ -93,7 +93,9 @@ def test_an_own_copy_that_vanishes_changes_nothing() -> None:
     ),
     order=st.randoms(use_true_random=False),
 )
-def test_whoever_answers_when_one_copy_is_decided_on(files: dict[str, int], order: object) -> None:
+def test_in_any_order_of_answers_exactly_one_copy_is_used(
+    files: dict[str, int], order: object
+) -> None:
     copies = without_own()
     first = next(iter(files))
     pending = copies.vote(0, first, files[first], list(files))
@@ -103,7 +105,5 @@ def test_whoever_answers_when_one_copy_is_decided_on(files: dict[str, int], orde
         name = str(pending.pop())
         assert copies.vote(0, name, files[name], list(files)) == []
     assert sum(bool(copies.judge(0, file)) for file in (GOOD, BAD, WORSE)) == 1
-    taken = next(file for file in (GOOD, BAD, WORSE) if copies.judge(0, file))
-    asked = [files[name] for name in files if name == first] + [taken]
-    assert taken in files.values()
-    assert asked
+    used = next(file for file in (GOOD, BAD, WORSE) if copies.judge(0, file))
+    assert used in files.values()

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 import zmq
 
+from videoload import Catalog, ClipSpec
+from videoload.engine.admission import ConnectedWorker
+from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
+from videoload.engine.open_streams import OpenStream, ReaderQueue
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
+from videoload.plan.quarantine import Quarantine
+from videoload.stats.meter import Meter
 from videoload.storage.keep import NO_FOLDERS
-from videoload.transport.messages import Bye, FromTrainer, FromWorker, Heartbeat
+from videoload.transport.messages import (
+    Bye,
+    FromTrainer,
+    FromWorker,
+    Heartbeat,
+    Lease,
+    Result,
+    unpack_from_trainer,
+)
+from videoload.transport.slots import Arena
+from videoload.transport.sockets import Peer
 
 
 @pytest.fixture
@@ -104,3 +123,61 @@ def test_a_call_that_another_call_posts_waits_for_the_next_turn(
     for _ in range(3):
         take_a_turn(engine)
     assert made == [0, 64, 128], "the messages have their turn between two calls"
+
+
+class LeaseSink:
+    """An address whose worker keeps its leases and ignores the rest."""
+
+    def __init__(self) -> None:
+        self.leases: list[Lease] = []
+        self.socket = self.limits = self
+        self.numbers: dict[bytes, int] = {}
+
+    def send_multipart(self, frames: Sequence[bytes], _flags: int) -> None:
+        message = unpack_from_trainer(frames[1:])
+        if isinstance(message, Lease):
+            self.leases.append(message)
+
+    def skip(self) -> None:
+        """There are no pixels."""
+
+    def granted(self, number: int, answer_bytes: int, leases: int) -> None:
+        """Nothing is limited."""
+
+    def left(self, number: int, now: float) -> None:
+        """Nothing is limited."""
+
+
+def open_stream() -> OpenStream:
+    options = StreamOptions(1)
+    catalog = Catalog([f"v{i}.avi" for i in range(8)], [0] * 8, ["class"])
+    spec = ClipSpec(frames=1, size=(2, 2))
+    plan = Plan(len(catalog), 1, options)
+    return OpenStream(
+        0, catalog, spec, plan, Quarantine(catalog, plan, options), Arena(3, spec.clip_bytes),
+        True, CopyVotes(len(catalog)), None, Meter(),
+    )  # fmt: skip
+
+
+def test_a_recall_is_answered_before_the_slots_are_granted_to_the_other_reader(
+    engine: Engine,
+) -> None:
+    stream, router = open_stream(), LeaseSink()
+    peer = Peer(router, b"worker")  # type: ignore[arg-type]
+    first, second = ReaderQueue(), ReaderQueue()
+    engine._workers[peer] = ConnectedWorker("here", 1, is_child=True)
+    engine._commands.extend(engine._table.worker_joined(peer, local=True, now=0.0))
+    engine.streams.add(stream)
+    engine.streams.begin(stream, 1, first, range(8))
+    engine._send()
+    while first.ready < 3:
+        lease = router.leases.pop(0)
+        result = Result(lease.lease, [[0]] * len(lease.clips), 0.01, times=[[0.0]])
+        engine._hear(peer, partial(engine._handle, peer, result))
+        engine._send()
+    assert router.leases == [], "the first reader holds all slots"
+    engine.streams.begin(stream, 2, second, range(8))
+    engine._send()
+    assert first.ready == 0
+    assert [lease.clips[0].path for lease in router.leases] == ["v0.avi", "v1.avi"]
+    assert not engine._commands

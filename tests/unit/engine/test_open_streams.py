@@ -1,5 +1,4 @@
-"""The queue between the I/O thread and a consumer: no batch is lost, doubled or read out of order,
-whatever meets with what."""
+"""The queue between the I/O thread and a consumer loses, doubles and reorders no batch."""
 
 from __future__ import annotations
 
@@ -43,8 +42,8 @@ def _threads_take_turns_often() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_threads_take_turns_often")
-def test_what_is_taken_back_all_comes_after_what_the_consumer_took() -> None:
-    # One that the consumer takes from their midst would be read before those, and then waited for.
+def test_all_batches_that_are_taken_back_come_after_the_ones_that_were_taken() -> None:
+    # If the consumer took one from the middle, it would read it too early, and then wait for ever.
     for _ in range(2000):
         queue = ReaderQueue()
         for step in range(8):
@@ -67,7 +66,7 @@ def test_what_is_taken_back_all_comes_after_what_the_consumer_took() -> None:
         assert steps([*taken, *back]) == list(range(8))
 
 
-def test_a_batch_that_was_taken_and_not_handed_over_is_given_back_at_the_end() -> None:
+def test_a_batch_that_was_taken_but_not_handed_over_is_returned_at_the_end() -> None:
     queue = ReaderQueue()
     for step in range(3):
         queue.put(batch(step))
@@ -77,7 +76,7 @@ def test_a_batch_that_was_taken_and_not_handed_over_is_given_back_at_the_end() -
     assert sorted(steps(queue.never_handed_over())) == [1, 2]
 
 
-def test_an_error_comes_after_the_batches_and_again_to_those_who_ask_again() -> None:
+def test_an_error_comes_after_the_queued_batches_and_is_raised_each_time() -> None:
     queue = ReaderQueue()
     queue.put(batch(0))
     queue.fail(ClosedError("the client is closed"))
@@ -88,11 +87,11 @@ def test_an_error_comes_after_the_batches_and_again_to_those_who_ask_again() -> 
             queue.take(10 * SECOND)
 
 
-def test_a_wait_ends_with_the_batch_that_comes_or_with_its_time() -> None:
+def test_a_wait_ends_when_a_batch_comes_or_time_is_out() -> None:
     queue = ReaderQueue()
     for step in range(3):
         queue.put(batch(step))
-    assert len(queue.take_back()) == 3  # it has rung three times for nothing
+    assert len(queue.take_back()) == 3  # the bell has rung three times
     began = time.monotonic()
     assert queue.take(0.1) is None
     assert time.monotonic() - began >= 0.1
@@ -102,7 +101,7 @@ def test_a_wait_ends_with_the_batch_that_comes_or_with_its_time() -> None:
     later.join()
 
 
-def test_how_long_a_batch_lay_ready_is_known_when_it_is_taken() -> None:
+def test_the_queue_knows_how_long_a_batch_was_ready_before_it_was_taken() -> None:
     queue = ReaderQueue()
     began = time.monotonic()
     for step in range(3):
@@ -116,4 +115,6 @@ def test_how_long_a_batch_lay_ready_is_known_when_it_is_taken() -> None:
     queue.put(batch(1))
     put = time.monotonic()
     assert queue.take(0) is not None
-    assert queue.waited_s <= time.monotonic() - put + first_s, "not since it was put the first time"
+    assert queue.waited_s <= time.monotonic() - put + first_s, (
+        "not since its first time in the queue"
+    )

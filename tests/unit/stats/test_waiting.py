@@ -1,4 +1,4 @@
-"""How long readers waited, and what they would take: on times that the test makes up."""
+"""How long readers waited, and how fast they would read, computed from made-up times."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def of(taken: list[Taken]) -> Any:
     return found.clips_per_s, found.wait_share
 
 
-def test_time_goes_from_the_first_question_to_the_last_batch() -> None:
+def test_time_counts_from_the_first_request_to_the_last_batch() -> None:
     assert of(run((2, 6), (0, 1), (1, 1000))) == pytest.approx((2.4, 0.3))
 
 
-def test_a_stream_that_nobody_reads_waits_for_nobody() -> None:
+def test_time_without_a_reader_does_not_count() -> None:
     once = run(*[(0.1, 0.1)] * 10)
     later = run(*[(0.1, 0.1)] * 10, reader=1, began=3600.0)
     assert of(once + later) == pytest.approx(of(once))
@@ -39,12 +39,12 @@ def test_a_stream_that_nobody_reads_waits_for_nobody() -> None:
 def test_a_pause_between_two_batches_is_no_training(pause_s: float) -> None:
     steps = [(0.1, 0.1)] * 10
     whole = run(*steps[:-1], (0.1, pause_s), *steps)
-    # The step that the pause took the place of is all that is missing.
+    # Only the step that the pause replaced is missing.
     assert of(whole) == pytest.approx((160 / 3.8, 2.0 / 3.8))
 
 
-def test_where_one_step_in_eight_is_long_it_is_a_step() -> None:
-    """Eight batches are taken at once, and trained on for 2 s."""
+def test_if_one_step_in_eight_is_long_it_is_not_a_pause() -> None:
+    """Eight batches are taken together, and then trained on for 2 s."""
     _, share = of(run(*([*[(0.1, 0.0)] * 7, (0.1, 2.0)] * 20)))
     assert share == pytest.approx(16 / 54)
 
@@ -55,14 +55,14 @@ def test_steps_of_under_a_second_are_never_pauses() -> None:
     )
 
 
-def test_two_readers_that_wait_half_of_their_time_wait_half_of_the_time() -> None:
+def test_two_readers_that_each_wait_half_of_the_time_wait_half_of_the_time() -> None:
     both = run(*[(1, 1)] * 9, (1, 0)) + run(*[(1, 1)] * 9, (1, 0), reader=1, began=1.0)
     rate, share = of(sorted(both, key=lambda taken: taken.got))
     assert share == pytest.approx(10 / 19)
     assert rate == pytest.approx(160 / 20)  # of both, in the time of one
 
 
-def test_a_wait_that_goes_on_is_in_the_figures() -> None:
+def test_a_wait_that_goes_on_counts() -> None:
     taken = run(*[(0.0, 1.0)] * 9)
     assert figures(taken, {0: 9.0}, 9.0).wait_share == 0.0
     stalled = figures(taken, {0: 9.0}, 21.0)
@@ -70,7 +70,7 @@ def test_a_wait_that_goes_on_is_in_the_figures() -> None:
     assert stalled.clips_per_s == pytest.approx(72 / 21)
 
 
-def test_a_window_has_what_was_got_in_it() -> None:
+def test_a_window_counts_the_batches_that_came_in_it() -> None:
     taken = run(*[(1.0, 0.0)] * 10, *[(0.0, 1.0)] * 10, (0.0, 0.0))
     recent = figures(taken, {}, 20.0, since=15.0)
     assert (recent.batches, recent.clips) == (5, 40)
@@ -80,20 +80,20 @@ def test_a_window_has_what_was_got_in_it() -> None:
     assert figures(taken, {0: 20.0}, 32.0, since=31.0).stalled_s == 12.0
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_without_batches_all_figures_are_zero() -> None:
     assert figures([], {}, 5.0) == Figures(0, 0, 0.0, 0.0, 0.0)
 
 
-def test_what_readers_would_take_does_not_depend_on_what_they_waited() -> None:
+def test_the_demand_of_readers_does_not_depend_on_their_waiting() -> None:
     for wait_s in (0.0, 0.1, 3.0):
         found = figures(run(*[(wait_s, 0.5)] * 10, (wait_s, 0.0)), {}, 1e6)
         assert found.demand == pytest.approx(88 / 5)
     both = run(*[(1, 1)] * 9, (1, 0)) + run(*[(1, 1)] * 9, (1, 0), reader=1)
-    assert figures(both, {}, 1e6).demand == pytest.approx(2 * 80 / 9), "of both"
+    assert figures(both, {}, 1e6).demand == pytest.approx(2 * 80 / 9), "of both readers"
     assert figures(run(*[(1, 0)] * 9), {}, 1e6).demand == math.inf
 
 
-def test_what_was_waited_for_first_batches_is_told_apart() -> None:
+def test_waiting_for_first_batches_is_counted_separately() -> None:
     found = figures(run((5.0, 1.0), *[(0.0, 1.0)] * 4, (0.0, 0.0)), {}, 1e6)
     assert (found.first_s, found.wait_share, found.later_share) == (5.0, 0.5, 0.0)
     anew = run((1.0, 1.0), (0.5, 0.0)) + run((1.0, 1.0), (0.5, 0.0), reader=1, began=10.0)

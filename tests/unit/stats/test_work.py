@@ -1,4 +1,4 @@
-"""What workers did: what is believed of what they say, and what is remembered how long."""
+"""What workers did: which of their reports are believed, and how long they are remembered."""
 
 from __future__ import annotations
 
@@ -18,75 +18,75 @@ def result(busy_s: float, idle_s: float = 0.0, **spent: float) -> Result:
 
 
 def started(now: float = 0.0) -> WorkTimer:
-    """A worker that has answered its first lease, and has none."""
-    account = WorkTimer()
-    account.granted(now - 1)
-    account.answered(result(0.5), 1, 0, now)
-    return account
+    """A worker that has answered its first lease, and has no lease now."""
+    timer = WorkTimer()
+    timer.granted(now - 1)
+    timer.answered(result(0.5), 1, 0, now)
+    return timer
 
 
 # One worker
 
 
 def test_time_without_a_lease_is_waiting_for_a_slot() -> None:
-    account = started(10.0)
-    assert account.is_free
-    account.granted(10.4)
-    assert not account.is_free
-    work = account.answered(result(0.5, 0.401, decode=0.3, scale=0.2), 8, 0, 10.9)
+    timer = started(10.0)
+    assert timer.is_free
+    timer.granted(10.4)
+    assert not timer.is_free
+    work = timer.answered(result(0.5, 0.401, decode=0.3, scale=0.2), 8, 0, 10.9)
     assert (work.clips, work.leases, work.busy_s) == (8, 1, 0.5)
     assert (work.free_s, work.wire_s) == pytest.approx((0.4, 0.001))
     assert (work.decode_s, work.scale_s) == (0.3, 0.2)
 
 
-def test_idleness_of_one_that_has_leases_is_its_lines() -> None:
+def test_idle_time_with_leases_is_waiting_for_the_line() -> None:
     """Two leases are answered at once, and their pixels take two seconds each."""
-    account = started(0.0)
-    account.granted(0.0)
-    account.granted(0.0)
-    account.answered(result(0.1), 1, 100, 2.1)
-    account.granted(2.1)
-    account.answered(result(0.1), 1, 100, 4.1)
-    work = account.answered(result(0.1, 1.9), 1, 100, 6.1)
+    timer = started(0.0)
+    timer.granted(0.0)
+    timer.granted(0.0)
+    timer.answered(result(0.1), 1, 100, 2.1)
+    timer.granted(2.1)
+    timer.answered(result(0.1), 1, 100, 4.1)
+    work = timer.answered(result(0.1, 1.9), 1, 100, 6.1)
     assert (work.free_s, work.wire_s, work.sent_bytes) == pytest.approx((0, 1.9, 100))
 
 
-def test_a_pause_is_no_waiting_for_a_slot() -> None:
-    account = started(0.0)
-    account.granted(3600.0)
-    work = account.answered(result(0.1, 3600.0), 1, 0, 3600.1)
+def test_a_pause_is_not_waiting_for_a_slot() -> None:
+    timer = started(0.0)
+    timer.granted(3600.0)
+    work = timer.answered(result(0.1, 3600.0), 1, 0, 3600.1)
     assert (work.free_s, work.wire_s) == (1.0, 0.0)
 
 
-def test_what_comes_before_the_first_answer_is_setting_up() -> None:
-    account = WorkTimer()
-    account.granted(100.0)
-    work = account.answered(result(3.0, 60.0, importing=2.5), 4, 0, 103.0)
+def test_idle_time_before_the_first_answer_does_not_count() -> None:
+    timer = WorkTimer()
+    timer.granted(100.0)
+    work = timer.answered(result(3.0, 60.0, importing=2.5), 4, 0, 103.0)
     assert (work.busy_s, work.free_s, work.wire_s) == (0.5, 0.0, 0.0)
 
 
-def test_a_failure_ends_a_lease_and_counts_for_nothing() -> None:
-    account = started(0.0)
-    account.granted(1.0)
-    account.failed(2.0)
-    assert account.is_free
-    account.failed(2.0)  # of a lease that was void
-    account.granted(2.5)
-    assert account.answered(result(0.5, 0.5), 1, 0, 3.0).free_s == 0.5
+def test_a_failure_ends_a_lease_and_counts_as_no_work() -> None:
+    timer = started(0.0)
+    timer.granted(1.0)
+    timer.failed(2.0)
+    assert timer.is_free
+    timer.failed(2.0)  # of a lease that was void
+    timer.granted(2.5)
+    assert timer.answered(result(0.5, 0.5), 1, 0, 3.0).free_s == 0.5
 
 
 @given(st.lists(st.floats(), min_size=3, max_size=3))
-def test_no_more_is_believed_than_passed(lies: list[float]) -> None:
-    account = started(0.0)
-    account.granted(1.0)
+def test_a_worker_is_believed_no_more_time_than_passed(lies: list[float]) -> None:
+    timer = started(0.0)
+    timer.granted(1.0)
     busy_s, idle_s, core_s = lies
     said = Result(1, [[0]], busy_s, spent=Spent(idle=idle_s, core=core_s, decode=core_s))
-    work = account.answered(said, 1, 0, 3.0)
+    work = timer.answered(said, 1, 0, 3.0)
     for seconds in (work.busy_s, work.wire_s, work.core_s, work.decode_s):
         assert 0 <= seconds <= 3
 
 
-# All of them
+# All workers
 
 
 def test_a_window_has_the_work_of_its_time() -> None:
@@ -108,14 +108,15 @@ def test_old_windows_are_exact_to_an_eighth_and_hours_take_few_buckets() -> None
         clips = history.read(float(all_s - window_s))["a"].clips
         assert clips == pytest.approx(window_s, rel=0.25)
     assert history.read(-math.inf)["a"].clips == all_s
-    assert sum(bucket.works["a"].clips for bucket in history._buckets) == all_s
-    assert len(history._buckets) < 120
+    buckets = [bucket for level in history._levels for bucket in level]
+    assert sum(bucket.works["a"].clips for bucket in buckets) == all_s
+    assert len(buckets) < 120
 
 
 # Files
 
 
-def test_a_few_files_that_take_long_are_seen() -> None:
+def test_a_few_slow_files_are_found() -> None:
     files = FileTimes()
     for turn in range(3):
         for video in range(60):
@@ -127,8 +128,8 @@ def test_a_few_files_that_take_long_are_seen() -> None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_slow_files_are_seen_whoever_meets_them_first(rng: Random) -> None:
-    """The first clip of all may be slow, and a worker may meet no other ones for long."""
+def test_slow_files_are_found_in_any_order(rng: Random) -> None:
+    """The very first clip may be slow, and a worker may meet only slow files for long."""
     files = FileTimes()
     free_at = {f"worker{number}": 0.0 for number in range(4)}
     answers = []
@@ -145,7 +146,7 @@ def test_slow_files_are_seen_whoever_meets_them_first(rng: Random) -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.floats()), max_size=4), max_size=20))
-def test_whatever_workers_say_they_took_is_taken(said: list[list[tuple[int, float]]]) -> None:
+def test_any_reported_time_is_accepted(said: list[list[tuple[int, float]]]) -> None:
     files = FileTimes()
     for clips in said:
         files.add("a", clips)
@@ -157,11 +158,11 @@ def test_the_files_of_a_slow_worker_are_not_slow() -> None:
     for video in [*range(200), *range(200)]:
         slow = video % 10 == 0
         files.add("slow" if slow else "quick", [(video, 0.2 if slow else 0.01)])
-    assert files.read().share < 0.05, "that of the first one, before its worker was known"
+    assert files.read().share < 0.05, "only the first file, before its worker was known"
 
 
-def test_what_is_slow_now_and_then_is_no_files_doing() -> None:
-    """A request to a bucket, or the generator of a batch: another clip each time."""
+def test_a_file_that_is_slow_once_is_not_a_slow_file() -> None:
+    """A request to a bucket may take long, for another clip each time."""
     files = FileTimes()
     for turn in range(5):
         for video in range(60):
@@ -169,7 +170,7 @@ def test_what_is_slow_now_and_then_is_no_files_doing() -> None:
         assert files.read().slow == 0
 
 
-def test_files_that_are_alike_are_not_slow_and_none_are_none() -> None:
+def test_similar_files_are_not_slow() -> None:
     files = FileTimes()
     assert files.read() == SlowFiles()
     files.add("a", [(1, 0.0)])
@@ -179,7 +180,7 @@ def test_files_that_are_alike_are_not_slow_and_none_are_none() -> None:
     assert files.read().slow == 0
 
 
-def test_of_very_many_files_the_heavy_ones_are_kept() -> None:
+def test_with_very_many_files_the_slowest_ones_are_kept() -> None:
     files = FileTimes()
     for video in range(40_000):
         files.add("a", [(video, 5.0 if video == 7 else 0.001)])

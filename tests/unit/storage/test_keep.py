@@ -49,12 +49,12 @@ def test_only_the_owner_can_read_a_folder_that_is_made(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SpecError, match=r"no files can be kept in .*/file/x: Not a directory"):
+    with pytest.raises(SpecError, match=r"nothing can be kept in .*/file/x: Not a directory"):
         Keep.of(tmp_path / "file" / "x", None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
 def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path, 12345, 12345)
-    with pytest.raises(SpecError, match=r"no files can be kept in .*: it belongs to another user"):
+    with pytest.raises(SpecError, match=r"nothing can be kept in .*: it belongs to another user"):
         Keep.of(tmp_path, None)

@@ -14,7 +14,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.transport.messages import Clip, Hello, Lease, Refused, Welcome
 from videoload.transport.private_messages import WorkerSettings
 from videoload.transport.sockets import Router
-from videoload.worker.trainers import TrainerConnection, Trainers
+from videoload.worker.trainer_connection import TrainerConnection
+from videoload.worker.trainers import Trainers
 
 LEASE = Lease(1, ClipSpec(frames=1, size=(32, 32)), [Clip("a.avi", 1)])
 

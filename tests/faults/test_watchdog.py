@@ -1,0 +1,138 @@
+"""A worker without a supervisor ends itself if it makes no progress any more, and only then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.support.digests import digests
+from tests.support.programs import Program, Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
+from videoload import Catalog, Client, ClipSpec, ClosedError, ItemSpec, decode_serially
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 * SECOND)]
+
+WORKER = """
+    import sys
+
+    from videoload.transport.private_messages import WorkerSettings
+    from videoload.worker.worker import serve
+
+    settings = WorkerSettings([sys.argv[1]], root=sys.argv[2], transforms=["tests.support.items"])
+    sys.exit(serve(settings, stall_s=float(sys.argv[3])))
+"""
+
+LEAKING = """
+    import os
+    import resource
+    import sys
+    from contextlib import suppress
+
+    from videoload.errors import WorkerError
+    from videoload.transport.private_messages import WorkerSettings
+    from videoload.worker.worker import Worker, serve
+
+    work = Worker._work
+
+    def leaking(self, *lease):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        with suppress(OSError):
+            while True:
+                os.dup(2)
+        work(self, *lease)
+
+    Worker._work = leaking
+    try:
+        serve(WorkerSettings([sys.argv[1]], root=sys.argv[2]))
+    except WorkerError as error:
+        sys.exit(str(error))
+"""
+
+
+def worker(programs: Programs, client: Client, root: Path | str, stall_s: float) -> Program:
+    return programs.script(WORKER, client.endpoints[0], str(root), str(stall_s))
+
+
+@pytest.mark.parametrize("load", ["never_returns", "burns"])
+def test_a_worker_whose_function_hangs_says_where_and_ends(
+    load: str, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "x").mkdir()
+    for name in ("a", "bad"):
+        (tmp_path / "x" / name).write_text("1 2 3")
+    catalog = Catalog(["x/bad"], [0], ["x"], root=tmp_path)
+    spec = ItemSpec(f"tests.support.items:{load}", (3,), "float32")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.5) as client,
+    ):
+        alone = worker(programs, client, tmp_path, 1.0 * SECOND)
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        read = pool.submit(list, client.stream(catalog, spec, 1).batches())
+        alone.wait_for("nothing came of clip 'x/bad'", 20 * SECOND)
+        assert alone.wait(5 * SECOND) == 1
+        assert f"(tests.support.items:{load})" in alone.err
+        assert f"in {load}" in alone.err, "its stack is printed"
+    assert isinstance(read.exception(), ClosedError)
+
+
+def test_a_worker_that_was_stopped_or_is_slow_goes_on(videos: Videos, programs: Programs) -> None:
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
+    expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        alone = worker(programs, client, videos.root, 0.6 * SECOND)
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        batches = client.stream(videos.catalog, clip, 4).batches(info=True)
+        got = digests(islice(batches, 2))
+        alone.signal(signal.SIGSTOP)
+        time.sleep(2 * SECOND)  # more than its watchdog would allow
+        alone.signal(signal.SIGCONT)
+        got += digests(batches)
+        assert got == expected
+        time.sleep(1 * SECOND)  # it idles for longer than that as well
+        assert alone.process.poll() is None
+        alone.signal(signal.SIGTERM)
+        assert alone.wait(5 * SECOND) == 0
+
+
+def test_sigterm_on_a_busy_core_ends_a_worker_with_status_0(
+    videos: Videos, programs: Programs
+) -> None:
+    core = min(os.sched_getaffinity(0))
+    busy = [programs.script("while True: pass") for _ in range(3)]
+    for hog in busy:
+        os.sched_setaffinity(hog.pid, {core})
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        for _ in range(3):
+            alone = programs.worker(client.endpoints[0], videos.root)
+            os.sched_setaffinity(alone.pid, {core})
+            wait_until(lambda: len(client.workers) == 1, 40 * SECOND, "it comes")
+            alone.signal(signal.SIGTERM)
+            assert alone.wait(20 * SECOND) == 0, alone.err
+            wait_until(lambda: not client.workers, 10 * SECOND, "it is gone")
+    for hog in busy:
+        hog.end()
+
+
+def test_a_worker_without_descriptors_condemns_no_video_and_ends(
+    videos: Videos, programs: Programs
+) -> None:
+    clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
+    expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
+    with ThreadPoolExecutor(1) as pool, Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        without = programs.script(LEAKING, client.endpoints[0], str(videos.root))
+        client.wait_for_workers(1, timeout_s=20 * SECOND)
+        stream = client.stream(videos.catalog, clip, 4)
+        read = pool.submit(digests, stream.batches(info=True))
+        without.wait_for("this worker cannot open files any more", 20 * SECOND)
+        assert without.wait(5 * SECOND) == 1
+        programs.worker(client.endpoints[0], videos.root)
+        assert read.result(30 * SECOND) == expected
+        assert stream.quarantine == []

@@ -1,0 +1,95 @@
+"""The decoders of a worker, one for each root, and the shared memory that clips are written to.
+
+A worker that dials in has one root. A worker that a trainer started gets roots and shared memory
+(arenas) over its private channel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.decoding.decoder import Decoder
+from videoload.errors import ProtocolError
+from videoload.transport.messages import Lease
+from videoload.transport.private_channel import PrivateChannel
+from videoload.transport.private_messages import Share, Unshare, WorkerSettings
+from videoload.transport.slots import Window
+
+CHANNEL_S = 5.0  # a message that is due on the private channel comes within this time
+
+
+class Orphaned(BaseException):
+    """The process that started this worker has ended."""
+
+
+class Decoders:
+    """What a worker decodes with, and where to."""
+
+    def __init__(self, settings: WorkerSettings, channel: PrivateChannel | None) -> None:
+        """``channel`` leads to the process that started this one."""
+        self._settings = settings
+        self._channel = channel
+        self.fetches = False  # some files are on other hosts
+        self._shares: dict[int, tuple[Window | None, Decoder]] = {}
+        self._unshared: set[int] = set()  # a lease of a dropped stream may come after its end
+        self._by_root: dict[str, Decoder] = {}  # kept while arenas come and go
+        self.dial_in = None if settings.root is None else self._decoder(settings.root)
+
+    def rest(self) -> None:
+        """Close the files that decoders keep open."""
+        for decoder in self._by_root.values():
+            decoder.rest()
+
+    def of(self, lease: Lease) -> Decoder | None:
+        """The decoder for a lease, if it is known by now."""
+        if lease.place is None:
+            return self.dial_in
+        return self._shares.get(lease.place.arena, (None, None))[1]
+
+    def place(self, lease: Lease) -> tuple[Decoder, npt.NDArray[np.uint8], bool]:
+        """The decoder and the array for a lease's clips, and whether the trainer shares the array.
+        Raises ProtocolError."""
+        shape = (len(lease.clips), lease.asked.clip_bytes)
+        if lease.place is None:
+            if self.dial_in is None:
+                raise ProtocolError("the lease names no shared memory, and this worker has no root")
+            return self.dial_in, np.empty(shape, np.uint8), False
+        arena = lease.place.arena
+        if arena not in self._shares and arena not in self._unshared:
+            # The arena was sent before the lease, but on the private channel.
+            self.read_channel(wait_for=arena)
+        if arena not in self._shares:
+            raise ProtocolError(f"arena {arena} is not shared with this worker")
+        window, decoder = self._shares[arena]
+        if window is None:
+            return decoder, np.empty(shape, np.uint8), False
+        return decoder, window.view(lease.place.offset, shape), True
+
+    def read_channel(self, wait_for: int | None = None) -> None:
+        """Read the private channel, until the arena ``wait_for`` has come. Raises Orphaned if its
+        other end is closed."""
+        if self._channel is None:
+            return
+        try:
+            while got := self._channel.receive(CHANNEL_S if wait_for is not None else 0):
+                message, descriptor = got
+                if isinstance(message, Share):
+                    window = None if descriptor is None else Window(descriptor)
+                    self._shares[message.arena] = window, self._decoder(message.root)
+                    if message.arena == wait_for:
+                        wait_for = None  # go on: a poll does not see what was read already
+                elif isinstance(message, Unshare):
+                    self._shares.pop(message.arena, None)
+                    self._unshared.add(message.arena)
+        except EOFError:
+            raise Orphaned from None
+
+    def _decoder(self, root: str) -> Decoder:
+        if (known := self._by_root.get(root)) is not None:
+            return known
+        asked = self._settings
+        made = Decoder(root, transforms=asked.transforms, folders=asked.folders)
+        self._by_root[root] = made
+        self.fetches |= made.fetches
+        return made

@@ -1,0 +1,256 @@
+"""A worker's connection to one trainer: dialling -> greeted -> welcomed, and back to dialling.
+
+Each time it dials on a fresh socket.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import random
+import socket
+import time
+import uuid
+from collections import deque
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.decoding.software import software
+from videoload.errors import ProtocolError
+from videoload.receivers.connection import PixelSender
+from videoload.storage.roots import is_url
+from videoload.transport.messages import (
+    Bye,
+    Compare,
+    FromTrainer,
+    FromWorker,
+    Heartbeat,
+    Hello,
+    Lease,
+    Notice,
+    Refused,
+    Result,
+    Welcome,
+)
+from videoload.transport.private_messages import WorkerSettings
+from videoload.transport.sockets import Dealer
+
+if TYPE_CHECKING:
+    import zmq
+
+_log = logging.getLogger(__name__)
+
+UNREACHABLE_S = 3.0  # before a warning that a trainer cannot be reached
+REMIND_S = 60.0  # between two of these warnings
+_WELCOME_S = 2.0  # a HELLO without an answer is sent again, on a fresh socket
+_SILENCE_BEATS = 40  # a trainer silent for this number of heartbeats is dialled again
+# The pause after a REFUSED. Each one that follows within a minute doubles it: a single garbled
+# message costs little, and a worker that is refused does not flood the trainer.
+_REST_S, _REST_MAX_S = 0.25, 5.0
+_QUEUED = 64  # leases of one trainer that are queued here; it grants fewer
+
+
+class TrainerConnection:
+    """The connection to one trainer, and its leases that wait."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        label: str,
+        settings: WorkerSettings,
+        name: object = None,
+    ) -> None:
+        """Begin to dial. ``label`` is what the log calls the trainer. ``name`` is the host name
+        that stands for ``address``, if one does."""
+        self.address = address
+        self.name = name
+        self.dealer: Dealer | None = None
+        self.leases: deque[Lease] = deque()
+        self.comparisons: deque[Compare] = deque(maxlen=_QUEUED)
+        self.expected = -1  # the last lease whose files were asked for before its turn
+        self.used_s = 0.0  # decoding time; only the difference to other trainers counts
+        self._context = context
+        self._label = label
+        self._settings = settings
+        self._pixels: PixelSender | None = None
+        self._id = uuid.uuid4().hex  # the same after a cut: this worker is not dead
+        self._warn_at = time.monotonic() + UNREACHABLE_S
+        self._rest_s, self._rest_until = _REST_S, -math.inf
+        self._beat_s: float | None = None
+        self._greeted: float | None = None
+        self._heard = self._said = 0.0
+        self._dial()
+
+    @property
+    def greeted(self) -> bool:
+        """Whether HELLO was sent. Before that, it waits for a connection to send it on."""
+        return self._greeted is not None
+
+    @property
+    def welcomed(self) -> bool:
+        """Whether the trainer has admitted this worker."""
+        return self._beat_s is not None
+
+    def read(self) -> None:
+        """Read what came. Leases wait in ``leases``, other messages are handled at once."""
+        while self.dealer is not None and len(self.leases) < _QUEUED:
+            try:
+                message = self.dealer.receive()
+            except ProtocolError as error:
+                _log.error("trainer %s: %s", self._label, error)
+                self._rest()
+                return
+            if message is None:
+                return
+            self._heard = time.monotonic()
+            self._take(message)
+
+    def keep(self, now: float, frames: int) -> None:
+        """Send HELLO or a heartbeat, or dial again, if it is due."""
+        if now < self._rest_until:
+            return
+        if self.dealer is None:
+            self._dial()
+        if self._greeted is None:
+            self._greet(now)
+        elif self._beat_s is None:
+            if self.dealer is not None and self.dealer.hung_up():
+                # The trainer has no room. This socket connects again, but would not say HELLO.
+                self._rest()
+            elif now - self._greeted > _WELCOME_S:
+                if now > self._warn_at:
+                    self._warn_unreachable(now, "does not answer; still trying")
+                self._hang_up()
+        elif now - self._heard > _SILENCE_BEATS * self._beat_s and not self.leases:
+            _log.warning("trainer %s has fallen silent; dialling again", self._label)
+            self._hang_up()
+        else:
+            self.beat(now, frames)
+
+    def due_s(self, now: float) -> float:
+        """The time until the next heartbeat is due."""
+        return math.inf if self._beat_s is None else max(0.0, self._said + self._beat_s - now)
+
+    def beat(self, now: float, frames: int) -> None:
+        """Send a heartbeat, if one is due."""
+        if self.due_s(now) > 0:
+            return
+        if not self.say(Heartbeat(frames)):
+            _log.info("trainer %s hung up; dialling again", self._label)
+            self._warn_at = now + UNREACHABLE_S
+            self._hang_up()
+
+    def say(self, message: FromWorker, pixels: npt.NDArray[np.uint8] | None = None) -> bool:
+        """Send a message; False if the trainer is not connected now. A lost answer is not missed:
+        the trainer grants the lease's clips to another worker."""
+        if self.dealer is None or not self.dealer.send(message, pixels):
+            return False
+        self._said = time.monotonic()
+        return True
+
+    def answer(self, result: Result, pixels: npt.NDArray[np.uint8] | None) -> None:
+        """Send an answer. ``pixels`` that are not in shared memory go over the data connection, if
+        there is one."""
+        if pixels is None or self._pixels is None or not self._pixels.is_open:
+            self.say(result, pixels)
+            return
+        result.apart = self._pixels.number
+        if self.say(result):
+            self._pixels.send(result.lease, pixels)
+
+    def give_back(self, reason: str) -> None:
+        """Hand all leases back, for other workers, and dial again after a pause."""
+        _log.warning("trainer %s: its leases are handed back: %s", self._label, reason)
+        self.say(Bye(reason, kept_from_leases=True))
+        self._rest(drain=True)
+        self._warn_at = self._rest_until + UNREACHABLE_S  # it was reached
+
+    def close(self, *, drain: bool = False) -> None:
+        """Disconnect."""
+        self.leases.clear()
+        if self.dealer is not None:
+            self.dealer.close(drain=drain)
+            self.dealer = None
+        self._close_pixels()
+
+    def _take(self, message: FromTrainer) -> None:
+        match message:
+            case Lease():
+                self.leases.append(message)
+            case Compare():
+                self.comparisons.append(message)
+            case Notice():
+                _log.warning("trainer %s: %s", self._label, message.text)
+            case Welcome():
+                if not self.welcomed:
+                    _log.info("serving trainer %s", self._label)
+                self._beat_s = message.beat_s
+                self._close_pixels()
+                if message.data is not None:
+                    host = urlsplit(self.address).hostname or ""
+                    self._pixels = PixelSender(host, message.data)
+                self.say(Heartbeat())  # at once: it shows how far away this worker is
+            case Refused():
+                _log.error("trainer %s refuses this worker: %s", self._label, message.reason)
+                self._rest()
+                self._warn_at = self._rest_until + UNREACHABLE_S
+            case Bye():
+                _log.info("trainer %s: %s; waiting for the next", self._label, message.reason)
+                self._warn_at = time.monotonic() + UNREACHABLE_S
+                self._hang_up()
+            case _:
+                pass
+
+    def _close_pixels(self) -> None:
+        if self._pixels is not None:
+            self._pixels.close()
+            self._pixels = None
+
+    def _dial(self) -> None:
+        self.dealer = Dealer(
+            self._context, self.address,
+            keys=self._settings.keys, insecure=self._settings.insecure,
+        )  # fmt: skip
+
+    def _greet(self, now: float) -> None:
+        token, root = self._settings.token, self._settings.root
+        hello = Hello(
+            self._id, socket.gethostname(), os.getpid(), "" if token else software(), token,
+            _copy(root), fetches=root is not None and is_url(root),
+        )  # fmt: skip
+        if self.say(hello):
+            self._greeted = self._heard = now
+        elif now > self._warn_at:
+            self._warn_unreachable(
+                now, "cannot be reached (or does not know this worker's key); still trying"
+            )
+
+    def _warn_unreachable(self, now: float, what: str) -> None:
+        _log.warning("trainer %s %s", self._label, what)
+        self._warn_at = now + REMIND_S
+
+    def _rest(self, *, drain: bool = False) -> None:
+        self._hang_up(drain=drain)
+        now = time.monotonic()
+        again = now - self._rest_until < REMIND_S
+        self._rest_s = min(2 * self._rest_s, _REST_MAX_S) if again else _REST_S
+        # Random, so that workers that were refused together do not come back together.
+        self._rest_until = now + random.uniform(0.5, 1) * self._rest_s
+
+    def _hang_up(self, *, drain: bool = False) -> None:
+        self.close(drain=drain)
+        self.expected = -1
+        self._greeted = self._beat_s = None
+
+
+def _copy(root: str | None) -> str:
+    """The same for all workers that read this folder on this host, and for no others."""
+    if root is None:
+        return ""
+    return blake2b(f"{socket.gethostname()}:{root}".encode(errors="replace")).hexdigest()[:32]
