@@ -267,13 +267,14 @@ class WorkerPool:
         ]
 
     def silent_at(self) -> list[Lease]:
-        """The leases at which remote workers are silent for longer than `stall_s`."""
-        silent = (
-            worker
-            for worker in self._workers.values()
-            if worker.suspect and not worker.local and self.now - worker.heard > self._stall_s
-        )
-        return [lease for worker in silent if (lease := worker.at) is not None]
+        """The leases at which remote workers are silent for too long."""
+        remote = [w for w in self._workers.values() if w.suspect and not w.local]
+        return [
+            lease
+            for worker in remote
+            if self.now - worker.heard > worker.silence.patience_s(self._stall_s)
+            if (lease := worker.at) is not None
+        ]
 
     def look(self, worker: WorkerId, look: Look) -> None:
         """What the kernel tells about a worker in `silent`. Without it, a worker counts as hung."""

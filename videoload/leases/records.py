@@ -41,7 +41,6 @@ from videoload.leases.silence import Silence
 from videoload.plan.plan import Plan, Sample
 from videoload.plan.quarantine import Quarantine
 
-
 _MAX_SILENT = 3  # workers, until the first of them is noted
 
 

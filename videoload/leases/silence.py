@@ -45,6 +45,10 @@ class Silence:
         self._stuck = 0  # times in a row that a reason to kill it was found
         self._asked = self._storage_answers = False
 
+    def patience_s(self, stall_s: float) -> float:
+        """How long the worker may be silent, unless something else explains its silence."""
+        return stall_s + _IMPORT_S * self._importing
+
     def look(self, look: Look) -> None:
         """What the kernel tells about it now."""
         self._first = self._first or look
@@ -69,10 +73,9 @@ class Silence:
         """Whether the worker, silent for longer than ``stall_s``, is to be killed now.
         ``is_alone``: no other local worker was heard of meanwhile."""
         first, last = self._first, self._last
+        self.blameless = self._importing
         if self._importing:
-            self.blameless = True
-            return silent_s > stall_s + _IMPORT_S
-        self.blameless = False
+            return silent_s > self.patience_s(stall_s)
         if first is None or last is None or not (has_work or last.blocked):
             return True
         burnt_s = last.cpu_s - first.cpu_s

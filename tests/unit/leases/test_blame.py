@@ -406,6 +406,20 @@ def test_workers_that_had_a_clip_before_the_last_one_was_noted_add_nothing() -> 
     assert given(desk.answer(first)) == [Given(10, 0, 0)]
 
 
+def test_a_remote_worker_that_imports_a_module_may_be_silent_for_a_minute_more() -> None:
+    desk = Desk(batch=1)
+    desk.start(steps=range(1))
+    for worker in "abc":
+        desk.join(worker)
+        desk.table.heard(worker, desk.now, 0, importing=True)
+        desk.wait(STALL_S + 59)
+        assert named(desk) == []
+    desk.wait(2 * STALL_S + 63)
+    assert named(desk) == []
+    kill(desk, "d", "e")
+    assert named(desk) == ["v0.avi"]
+
+
 def test_a_worker_that_is_heard_again_takes_its_silence_back() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
