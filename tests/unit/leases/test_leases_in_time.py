@@ -7,7 +7,7 @@ from itertools import count, pairwise
 
 import pytest
 
-from tests.support.shop import Shop
+from tests.support.simulation import Simulation
 
 # A slow worker
 
@@ -18,50 +18,50 @@ from tests.support.shop import Shop
 def test_a_slow_worker_makes_no_stream_slower_than_it_is_without(
     slower: int, local: bool, ordered: bool
 ) -> None:
-    alone, both = Shop(ordered=ordered), Shop(ordered=ordered)
-    for shop in (alone, both):
-        shop.hire("good", 1 / 222, local=local)
-    both.hire("slow", slower / 222, local=local)
+    alone, both = Simulation(ordered=ordered), Simulation(ordered=ordered)
+    for simulation in (alone, both):
+        simulation.add_worker("good", 1 / 222, local=local)
+    both.add_worker("slow", slower / 222, local=local)
     rates = []
-    for shop in (alone, both):
-        shop.read()
-        rates.append(shop.run(40.0))
+    for simulation in (alone, both):
+        simulation.read()
+        rates.append(simulation.run(40.0))
     assert rates[0] == pytest.approx(222, rel=0.02)
     assert rates[1] > 0.98 * rates[0], f"{rates[1]:.0f} with it, {rates[0]:.0f} without"
     if slower == 10:
-        assert both.hands["slow"].clips > 40 * 22.2 / 2, "and it does its part"
+        assert both.workers["slow"].clips > 40 * 22.2 / 2, "and it does its part"
 
 
 def test_a_remote_worker_that_beats_and_never_answers_delays_no_batch() -> None:
     # It becomes a thousand times slower. A local one would have to end before others may write.
-    shop = Shop()
-    shop.hire("good", 1 / 222, local=True)
-    shop.hire("stuck", lambda now: (1 if now < 20 else 1000) / 222, local=False)
-    shop.read()
-    assert shop.run(20.0) > 1.9 * 222
-    assert shop.run(60.0) > 0.98 * 222
-    waits = [after - before for (before, _), (after, _) in pairwise(shop.taken)]
+    simulation = Simulation()
+    simulation.add_worker("good", 1 / 222, local=True)
+    simulation.add_worker("stuck", lambda now: (1 if now < 20 else 1000) / 222, local=False)
+    simulation.read()
+    assert simulation.run(20.0) > 1.9 * 222
+    assert simulation.run(60.0) > 0.98 * 222
+    waits = [after - before for (before, _), (after, _) in pairwise(simulation.taken)]
     assert max(waits) < 1.0
 
 
 def test_a_worker_that_was_slow_for_a_while_gets_its_full_share_again() -> None:
-    shop = Shop()
-    shop.hire("good", 1 / 222, local=True)
-    shop.hire("late", lambda now: (30 if now < 20 else 1) / 222, local=True)
-    shop.read()
-    assert shop.run(20.0) > 0.95 * 222
-    assert shop.run(40.0) > 1.9 * 222
+    simulation = Simulation()
+    simulation.add_worker("good", 1 / 222, local=True)
+    simulation.add_worker("late", lambda now: (30 if now < 20 else 1) / 222, local=True)
+    simulation.read()
+    assert simulation.run(20.0) > 0.95 * 222
+    assert simulation.run(40.0) > 1.9 * 222
 
 
 def test_a_worker_far_away_is_not_taken_for_slow_if_clips_are_quick() -> None:
     # A message takes longer than a clip, as long as a lease is one clip.
-    shop = Shop(batch=32)
-    shop.hire("near", 0.0005, local=True)
-    shop.hire("far", 0.0005, local=False)
-    shop.hands["far"].trip_s = 0.003
-    shop.read()
-    shop.run(10.0)
-    assert shop.hands["far"].clips > shop.hands["near"].clips / 2
+    simulation = Simulation(batch=32)
+    simulation.add_worker("near", 0.0005, local=True)
+    simulation.add_worker("far", 0.0005, local=False)
+    simulation.workers["far"].trip_s = 0.003
+    simulation.read()
+    simulation.run(10.0)
+    assert simulation.workers["far"].clips > simulation.workers["near"].clips / 2
 
 
 # Far away, and a line that is full
@@ -70,83 +70,83 @@ def test_a_worker_far_away_is_not_taken_for_slow_if_clips_are_quick() -> None:
 @pytest.mark.parametrize("clip_s", [0.002, 0.05, 0.4])
 @pytest.mark.parametrize("away_s", [0.001, 0.02, 0.05, 0.1, 0.25])
 def test_a_round_trip_costs_no_throughput(away_s: float, clip_s: float) -> None:
-    shop = Shop(batch=16, slots=64)
+    simulation = Simulation(batch=16, slots=64)
     for i in range(4):
-        shop.hire(f"w{i}", clip_s, local=False, away_s=away_s)
-    shop.read()
-    assert shop.run(20.0 + 400 * clip_s) > 0.97 * 4 / clip_s
+        simulation.add_worker(f"w{i}", clip_s, local=False, away_s=away_s)
+    simulation.read()
+    assert simulation.run(20.0 + 400 * clip_s) > 0.97 * 4 / clip_s
 
 
 def test_workers_far_away_and_near_all_get_their_share() -> None:
-    shop = Shop(batch=16, slots=32)
-    shop.hire("local", 0.05, local=True)
+    simulation = Simulation(batch=16, slots=32)
+    simulation.add_worker("local", 0.05, local=True)
     for name, away_s in (("near", 0.001), ("far", 0.05), ("overseas", 0.2)):
-        shop.hire(name, 0.05, local=False, away_s=away_s)
-    shop.read()
-    assert shop.run(40.0) > 0.97 * 4 / 0.05
-    clips = {name: hand.clips for name, hand in shop.hands.items()}
+        simulation.add_worker(name, 0.05, local=False, away_s=away_s)
+    simulation.read()
+    assert simulation.run(40.0) > 0.97 * 4 / 0.05
+    clips = {name: hand.clips for name, hand in simulation.workers.items()}
     assert min(clips.values()) > 0.9 * max(clips.values()), clips
 
 
 @pytest.mark.parametrize("workers", [1, 8, 64, 256])
 def test_a_full_line_is_full_whatever_the_number_of_workers(workers: int) -> None:
-    shop = Shop(batch=32, slots=8 + 4 * workers // 32, line=49.0)
+    simulation = Simulation(batch=32, slots=8 + 4 * workers // 32, line=49.0)
     for i in range(workers):
-        shop.hire(f"w{i}", 0.05, local=False, away_s=0.001)
-    shop.read()
-    assert shop.run(60.0) > 0.97 * min(49.0, workers / 0.05)
-    done = len(shop.taken) * 32
-    assert shop.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
-    assert shop.table.line_is_full is (workers > 8)
+        simulation.add_worker(f"w{i}", 0.05, local=False, away_s=0.001)
+    simulation.read()
+    assert simulation.run(60.0) > 0.97 * min(49.0, workers / 0.05)
+    done = len(simulation.taken) * 32
+    assert simulation.granted - done < 49.0 * 3 + 32, "what is out, the line brings in time"
+    assert simulation.table.line_is_full is (workers > 8)
 
 
 def test_a_line_that_gets_wider_is_filled_again() -> None:
-    shop = Shop(batch=32, slots=40, line=49.0)
+    simulation = Simulation(batch=32, slots=40, line=49.0)
     for i in range(64):
-        shop.hire(f"w{i}", 0.05, local=False, away_s=0.001)
-    shop.read()
-    shop.run(30.0)
-    shop.line = 1000.0
-    assert shop.run(10.0) > 0.97 * 1000
-    assert not shop.table.line_is_full
+        simulation.add_worker(f"w{i}", 0.05, local=False, away_s=0.001)
+    simulation.read()
+    simulation.run(30.0)
+    simulation.line = 1000.0
+    assert simulation.run(10.0) > 0.97 * 1000
+    assert not simulation.table.line_is_full
 
 
 def test_workers_that_were_cut_off_get_their_share_again_within_two_seconds() -> None:
-    shop = Shop(batch=8, slots=40)
+    simulation = Simulation(batch=8, slots=40)
     for i in range(32):
-        shop.hire(f"w{i}", 0.05, local=False, away_s=0.02)
-    shop.read()
-    assert shop.run(10.0) > 0.97 * 32 / 0.05
+        simulation.add_worker(f"w{i}", 0.05, local=False, away_s=0.02)
+    simulation.read()
+    assert simulation.run(10.0) > 0.97 * 32 / 0.05
     for i in range(16):
-        shop.hands[f"w{i}"].cut_until = shop.now + 30.0
-    shop.run(5.0)
-    assert shop.run(25.0) > 0.97 * 16 / 0.05
-    shop.run(1.0)
-    assert shop.run(2.0) > 0.97 * 32 / 0.05, "of the second second"
+        simulation.workers[f"w{i}"].cut_until = simulation.now + 30.0
+    simulation.run(5.0)
+    assert simulation.run(25.0) > 0.97 * 16 / 0.05
+    simulation.run(1.0)
+    assert simulation.run(2.0) > 0.97 * 32 / 0.05, "of the second second"
 
 
 @pytest.mark.parametrize("away_s", [0.6, 1.0, 1.5, 3.0])
 def test_a_worker_that_is_cut_off_for_a_moment_is_not_taken_for_slow(away_s: float) -> None:
     """The cut is a hundred times as long as a lease, and there are few slots."""
-    shop = Shop(batch=4, slots=4)
+    simulation = Simulation(batch=4, slots=4)
     for name in ("here", "there"):
-        shop.hire(name, 0.005, local=False, away_s=0.001)
-    shop.read()
-    shop.run(1.0)
-    shop.hands["there"].cut_until = shop.now + away_s
-    shop.run(away_s + 0.5)
-    before = shop.hands["there"].clips
-    shop.run(1.0)
-    assert shop.hands["there"].clips - before > 0.4 / 0.005
+        simulation.add_worker(name, 0.005, local=False, away_s=0.001)
+    simulation.read()
+    simulation.run(1.0)
+    simulation.workers["there"].cut_until = simulation.now + away_s
+    simulation.run(away_s + 0.5)
+    before = simulation.workers["there"].clips
+    simulation.run(1.0)
+    assert simulation.workers["there"].clips - before > 0.4 / 0.005
 
 
 def test_a_local_worker_does_not_wait_for_the_line() -> None:
-    shop = Shop(batch=8, slots=16, line=5.0)
-    shop.hire("local", 0.05, local=True)
+    simulation = Simulation(batch=8, slots=16, line=5.0)
+    simulation.add_worker("local", 0.05, local=True)
     for i in range(8):
-        shop.hire(f"w{i}", 0.05, local=False)
-    shop.read()
-    assert shop.run(60.0) > 0.8 * 25
+        simulation.add_worker(f"w{i}", 0.05, local=False)
+    simulation.read()
+    assert simulation.run(60.0) > 0.8 * 25
 
 
 # Streams that wait
@@ -154,14 +154,14 @@ def test_a_local_worker_does_not_wait_for_the_line() -> None:
 
 @pytest.mark.parametrize("readers", [12, 40])
 def test_streams_that_all_wait_get_equal_shares(readers: int) -> None:
-    shop = Shop(batch=4)
-    shop.hire("a", 0.01, local=True)
-    shop.hire("b", 0.01, local=True)
+    simulation = Simulation(batch=4)
+    simulation.add_worker("a", 0.01, local=True)
+    simulation.add_worker("b", 0.01, local=True)
     for reader in range(readers):
-        shop.read(reader)
-    shop.run(45.0)
-    batches = Counter(reader for _, reader in shop.taken)
-    share = len(shop.taken) / readers
+        simulation.read(reader)
+    simulation.run(45.0)
+    batches = Counter(reader for _, reader in simulation.taken)
+    share = len(simulation.taken) / readers
     assert min(batches[reader] for reader in range(readers)) > 0.9 * share
     assert max(batches.values()) < 1.1 * share
 
@@ -170,30 +170,30 @@ def test_streams_that_all_wait_get_equal_shares(readers: int) -> None:
 
 
 def test_workers_that_die_and_return_in_a_loop_condemn_no_video() -> None:
-    shop = Shop(batch=16, slots=24)
+    simulation = Simulation(batch=16, slots=24)
     for i in range(64):
-        shop.hire(f"good{i}", 0.1, local=False)
+        simulation.add_worker(f"good{i}", 0.1, local=False)
     numbers = count()
 
     def join_and_die() -> None:
         name = f"dying{next(numbers)}"
-        shop.hire(name, 0.1, local=False)
-        shop.after(0.1, lambda: shop.fire(name))
-        shop.after(0.15, join_and_die)
+        simulation.add_worker(name, 0.1, local=False)
+        simulation.after(0.1, lambda: simulation.end_worker(name))
+        simulation.after(0.15, join_and_die)
 
     for _ in range(64):
         join_and_die()
-    shop.read()
-    assert shop.run(5.0) > 0.9 * 64 / 0.1
-    assert not shop.quarantines[0].videos
+    simulation.read()
+    assert simulation.run(5.0) > 0.9 * 64 / 0.1
+    assert not simulation.quarantines[0].videos
 
 
 @pytest.mark.parametrize("workers", [1, 2, 16])
 def test_a_video_that_kills_is_found_though_its_workers_come_back_at_once(workers: int) -> None:
-    shop = Shop(batch=4)
-    shop.bad = {5: "crashes"}
+    simulation = Simulation(batch=4)
+    simulation.bad = {5: "crashes"}
     for i in range(workers):
-        shop.hire(f"w{i}", 0.03, local=False)
-    shop.read()
-    assert shop.run(60.0) > 0
-    assert [video.path for video in shop.quarantines[0].videos] == ["5.avi"]
+        simulation.add_worker(f"w{i}", 0.03, local=False)
+    simulation.read()
+    assert simulation.run(60.0) > 0
+    assert [video.path for video in simulation.quarantines[0].videos] == ["5.avi"]

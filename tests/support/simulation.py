@@ -33,7 +33,7 @@ How = Literal["sleeps", "crashes", "endless"]
 
 
 @dataclass(eq=False)
-class Hand:
+class SimulatedWorker:
     """A worker that takes ``clip_s(now)`` for a clip. It works on one lease while others wait."""
 
     name: str
@@ -53,7 +53,7 @@ class Hand:
     cpu_s: float = 0.0
 
 
-class Shop:
+class Simulation:
     """A table, its workers and its consumers. All remote workers share a line, which carries a
     limited number of clips a second."""
 
@@ -64,7 +64,7 @@ class Shop:
         """``kill_s``: after so long, its supervisor kills a remote worker that hangs."""
         self.table = LeaseTable(credit=2, stall_s=STALL_S, silence_s=SILENCE_S)
         self.now = 0.0
-        self.hands: dict[str, Hand] = {}
+        self.workers: dict[str, SimulatedWorker] = {}
         self.taken: list[tuple[float, int]] = []  # time and reader of each
         self.samples: list[Sample] = []  # samples of the batches that were taken
         self._ordered, self._batch, self._slots = ordered, batch, slots
@@ -85,7 +85,7 @@ class Shop:
 
     # What happens
 
-    def hire(
+    def add_worker(
         self,
         name: str,
         clip_s: float | Callable[[float], float],
@@ -96,7 +96,7 @@ class Shop:
     ) -> None:
         """A worker joins."""
         takes = clip_s if callable(clip_s) else lambda now: clip_s
-        self.hands[name] = Hand(name, local, takes, copy=copy, away_s=away_s)
+        self.workers[name] = SimulatedWorker(name, local, takes, copy=copy, away_s=away_s)
         self._obey(self.table.worker_joined(name, local=local, now=self.now, copy=copy))
 
         def greet() -> None:
@@ -136,15 +136,15 @@ class Shop:
             self._next()
         return self.now - begun
 
-    def fire(self, name: str, *, returns: bool = False, after_s: float = 0.05) -> None:
+    def end_worker(self, name: str, *, returns: bool = False, after_s: float = 0.05) -> None:
         """A worker dies, and another one may take its place."""
-        hand = self.hands.pop(name)
+        worker = self.workers.pop(name)
         self.deaths += 1
         self._obey(self.table.worker_left(name, died=True))
         if returns:
             again = partial(
-                self.hire, f"{name}'", hand.clip_s, local=hand.local, away_s=hand.away_s,
-                copy=hand.copy,
+                self.add_worker, f"{name}'", worker.clip_s, local=worker.local,
+                away_s=worker.away_s, copy=worker.copy,
             )  # fmt: skip
             self.after(after_s, again)
 
@@ -155,10 +155,10 @@ class Shop:
     def start_storage(self) -> None:
         """All waiting workers continue."""
         self.storage_works = True
-        for hand in self.hands.values():
-            if hand.waits:
-                hand.waits, hand.hangs = False, None
-                self._begin(hand)
+        for worker in self.workers.values():
+            if worker.waits:
+                worker.waits, worker.hangs = False, None
+                self._begin(worker)
 
     def after(self, seconds: float, happens: Callable[[], None]) -> None:
         heappush(self._due, (self.now + seconds, next(self._numbers), happens))
@@ -171,103 +171,103 @@ class Shop:
         happens()
 
     def _tick(self) -> None:
-        for hand in list(self.hands.values()):
-            hand.cpu_s += BEAT_S if hand.hangs == "endless" else 0.0
-            hand.frames += bool(hand.leases)
-            if self.now < hand.cut_until or hand.hangs is not None:
+        for worker in list(self.workers.values()):
+            worker.cpu_s += BEAT_S if worker.hangs == "endless" else 0.0
+            worker.frames += bool(worker.leases)
+            if self.now < worker.cut_until or worker.hangs is not None:
                 continue
-            if hand.sending:
-                self.table.sends(hand.name, self.now)
+            if worker.sending:
+                self.table.sends(worker.name, self.now)
             else:
-                self.table.heard(hand.name, self.now, hand.frames)
+                self.table.heard(worker.name, self.now, worker.frames)
         for name in self.table.silent(self.now):
-            hand = self.hands[str(name)]
-            self.table.look(name, Look(hand.cpu_s, blocked=hand.waits))
+            worker = self.workers[str(name)]
+            self.table.look(name, Look(worker.cpu_s, blocked=worker.waits))
         self._obey(self.table.tick(self.now))
         self.after(BEAT_S, self._tick)
 
-    def _begin(self, hand: Hand) -> None:
-        samples = hand.leases[0].samples
-        hand.begun = self.now
+    def _begin(self, worker: SimulatedWorker) -> None:
+        samples = worker.leases[0].samples
+        worker.begun = self.now
         if not self.storage_works:
-            self._hang(hand, "sleeps", waits=True)
+            self._hang(worker, "sleeps", waits=True)
             return
         found = next((i for i, sample in enumerate(samples) if sample.video in self.bad), None)
         if found is None:
             silent_s = sum(self.slow.get(sample.video, 0.0) for sample in samples)
-            hand.hangs = "sleeps" if silent_s else None
-            takes_s = len(samples) * hand.clip_s(self.now) + hand.trip_s
-            self.after(takes_s + silent_s, lambda: self._answer(hand))
+            worker.hangs = "sleeps" if silent_s else None
+            takes_s = len(samples) * worker.clip_s(self.now) + worker.trip_s
+            self.after(takes_s + silent_s, lambda: self._answer(worker))
             return
         how = self.bad[samples[found].video]
-        self.after(found * hand.clip_s(self.now), lambda: self._meet(hand, how))
+        self.after(found * worker.clip_s(self.now), lambda: self._meet(worker, how))
 
-    def _meet(self, hand: Hand, how: How) -> None:
+    def _meet(self, worker: SimulatedWorker, how: How) -> None:
         """A worker has met a bad video."""
         self.met = self.now if self.met is None else self.met
-        if self.hands.get(hand.name) is not hand:
+        if self.workers.get(worker.name) is not worker:
             return
         if how == "crashes":
-            self.fire(hand.name, returns=True, after_s=RESTART_S)
+            self.end_worker(worker.name, returns=True, after_s=RESTART_S)
         else:
-            self._hang(hand, how)
+            self._hang(worker, how)
 
-    def _hang(self, hand: Hand, how: How, *, waits: bool = False) -> None:
-        hand.hangs, hand.waits = how, waits
-        since = hand.begun
-        if not hand.local:
-            self.after(self._kill_s, lambda: self._kill(hand, since))
+    def _hang(self, worker: SimulatedWorker, how: How, *, waits: bool = False) -> None:
+        worker.hangs, worker.waits = how, waits
+        since = worker.begun
+        if not worker.local:
+            self.after(self._kill_s, lambda: self._kill(worker, since))
 
-    def _kill(self, hand: Hand, since: float | None = None) -> None:
+    def _kill(self, worker: SimulatedWorker, since: float | None = None) -> None:
         """Kill a worker that has hung since then."""
-        is_here = self.hands.get(hand.name) is hand
-        if is_here and (since is None or (hand.hangs is not None and hand.begun == since)):
-            self.fire(hand.name, returns=True, after_s=RESTART_S)
+        is_here = self.workers.get(worker.name) is worker
+        if is_here and (since is None or (worker.hangs is not None and worker.begun == since)):
+            self.end_worker(worker.name, returns=True, after_s=RESTART_S)
 
-    def _answer(self, hand: Hand) -> None:
-        if self.hands.get(hand.name) is not hand:
+    def _answer(self, worker: SimulatedWorker) -> None:
+        if self.workers.get(worker.name) is not worker:
             return
-        hand.hangs = None
-        lease = hand.leases.pop(0)
-        hand.clips += len(lease.samples)
-        hand.frames += len(lease.samples)
-        decode_s = self.now - hand.begun
-        if hand.leases:
-            self._begin(hand)
-        comes_s = hand.away_s / 2
-        if not hand.local:
+        worker.hangs = None
+        lease = worker.leases.pop(0)
+        worker.clips += len(lease.samples)
+        worker.frames += len(lease.samples)
+        decode_s = self.now - worker.begun
+        if worker.leases:
+            self._begin(worker)
+        comes_s = worker.away_s / 2
+        if not worker.local:
             self._line_free = max(self.now, self._line_free) + len(lease.samples) / self.line
             comes_s += self._line_free - self.now
-        comes_s = max(comes_s, hand.cut_until - self.now)
-        hand.sending += 1
+        comes_s = max(comes_s, worker.cut_until - self.now)
+        worker.sending += 1
         if comes_s:
-            self.after(comes_s, lambda: self._take(hand, lease, decode_s))
+            self.after(comes_s, lambda: self._take(worker, lease, decode_s))
         else:
-            self._take(hand, lease, decode_s)
+            self._take(worker, lease, decode_s)
 
-    def _take(self, hand: Hand, lease: Grant, decode_s: float) -> None:
-        hand.sending -= 1
-        self.table.heard(hand.name, self.now)
+    def _take(self, worker: SimulatedWorker, lease: Grant, decode_s: float) -> None:
+        worker.sending -= 1
+        self.table.heard(worker.name, self.now)
         frames = np.zeros((len(lease.samples), 2), np.int64)
-        self._obey(self.table.result(hand.name, lease.lease, frames, decode_s))
+        self._obey(self.table.result(worker.name, lease.lease, frames, decode_s))
 
-    def _bring(self, hand: Hand, lease: Grant) -> None:
-        hand.leases.append(lease)
-        if len(hand.leases) == 1:
-            self._begin(hand)
+    def _bring(self, worker: SimulatedWorker, lease: Grant) -> None:
+        worker.leases.append(lease)
+        if len(worker.leases) == 1:
+            self._begin(worker)
 
     def _obey(self, commands: Sequence[Command]) -> None:
         for command in commands:
             if isinstance(command, Grant):
-                hand = self.hands.get(str(command.worker))
-                if hand is None:  # it left while the commands were carried out
+                worker = self.workers.get(str(command.worker))
+                if worker is None:  # it left while the commands were carried out
                     continue
                 self.granted += len(command.samples)
-                comes_s = max(hand.away_s / 2, hand.cut_until - self.now)
+                comes_s = max(worker.away_s / 2, worker.cut_until - self.now)
                 if comes_s:
-                    self.after(comes_s, partial(self._bring, hand, command))
+                    self.after(comes_s, partial(self._bring, worker, command))
                 else:
-                    self._bring(hand, command)
+                    self._bring(worker, command)
             elif isinstance(command, Ready):
                 self.taken.append((self.now, command.reader))
                 self.samples += command.samples
@@ -276,4 +276,4 @@ class Shop:
             elif isinstance(command, AskStorage) and self.storage_works:
                 self.table.storage_answered(command.worker)
             elif isinstance(command, Evict):
-                self.after(0.0, partial(self._kill, self.hands[str(command.worker)]))
+                self.after(0.0, partial(self._kill, self.workers[str(command.worker)]))
