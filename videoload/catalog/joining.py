@@ -135,6 +135,23 @@ def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
     return any(isinstance(each, ClipSpec) and each.sampling == "dense" for each in clips)
 
 
+def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
+    """Raises SpecError if classes have other numbers than in a catalog that has them all, as if a
+    validation set lacks a class. Classes that only partly overlap may belong to another data set.
+    """
+    for other in others:
+        few, many = sorted((catalog.classes, other.classes), key=len)
+        moved = [(number, name) for number, name in enumerate(few) if many[number] != name]
+        have_labels = catalog.targets is None and other.targets is None
+        if moved and have_labels and set(few) <= set(many):
+            number, name = moved[0]
+            raise SpecError(
+                f"the class {name!r} is number {number} in one stream of this client and "
+                f"{many.index(name)} in another: make both catalogs with the same classes, as in "
+                "classes=train.classes"
+            )
+
+
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
     """Raises SpecError if the clips of a part have another shape or type than the stream's, or if
     there are targets per frame and items without frames."""

@@ -17,7 +17,7 @@ from typing import Literal, Unpack
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_shapes
+from videoload.catalog.joining import check_numbers, check_shapes
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec
 from videoload.engine.copy_votes import CopyVotes
@@ -243,6 +243,7 @@ class Client:
             raise SpecError("local workers need the catalog's root: give root= when it is made")
         storage = open_storage(catalog.root) if catalog.root and clip.files else None
         check_ranks(options)
+        check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
         plan = Plan.of(catalog, clip, options)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.catalogs import pairs, refused, tree
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_shapes, clip_of, join, mix
+from videoload.catalog.joining import check_numbers, check_shapes, clip_of, join, mix
 from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
@@ -251,3 +251,17 @@ def test_a_mixture_is_no_part_and_has_no_subsets() -> None:
     options = StreamOptions(1, False, 0, (0, 1), True, True, "substitute", 0.01, "class")
     with pytest.raises(SpecError, match="leave balance= out"):
         Plan.of(mixed, CLIP, options)
+
+
+def test_classes_of_two_streams_have_the_same_numbers() -> None:
+    train = Catalog(["a.avi", "b.avi", "c.avi"], [0, 1, 2], ["jump", "run", "walk"])
+    lacking = Catalog(["a.avi", "c.avi"], [0, 1], ["jump", "walk"])
+    turned = Catalog(["a.avi"], [0], ["walk", "run", "jump"])
+    for one, other in ((train, lacking), (lacking, train), (turned, train)):
+        with pytest.raises(SpecError, match=r"is number . in one stream of this client and . in"):
+            check_numbers(one, [other])
+    elsewhere = Catalog(["a.avi"], [0], ["walk", "swim"])  # another data set
+    first = Catalog(["a.avi"], [0], ["jump", "run"])
+    learnt = lacking.with_targets([0.5, 0.7])
+    check_numbers(train, [train.subset([0]), elsewhere, first, learnt])
+    check_numbers(learnt, [train])
