@@ -1,1 +1,1 @@
-"""What a stream did, and what holds the training back. Pure but for one lock."""
+"""What a stream did, and what slows the training down. Pure, except for `meter`."""
