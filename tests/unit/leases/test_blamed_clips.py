@@ -82,7 +82,7 @@ def test_it_costs_no_more_than_five_workers_though_others_replace_none(workers: 
     add_workers(simulation, workers, "remote")
     simulation.read(steps=50)
     finish(simulation, 50, at_most_s=100, bad={37})
-    assert sum(hand.hangs is not None for hand in simulation.workers.values()) <= 5
+    assert sum(worker.hangs is not None for worker in simulation.workers.values()) <= 5
 
 
 # In all that follows, no video is at fault
@@ -96,8 +96,8 @@ def test_a_line_that_breaks_for_all_names_nothing(workers: int, down_s: float) -
     simulation.read()
     for _ in range(3):
         simulation.run(3.0)
-        for hand in simulation.workers.values():
-            hand.cut_until = simulation.now + down_s
+        for worker in simulation.workers.values():
+            worker.cut_until = simulation.now + down_s
         simulation.run(down_s)
     assert simulation.run(5.0) > 0.8 * min(8, workers) / CLIP_S
     assert not named(simulation)
@@ -130,9 +130,9 @@ def test_a_host_that_sleeps_again_and_again_names_nothing(where: str) -> None:
     simulation.read()
     for asleep_s in (1.0, 3.0, 12.0, 40.0, 200.0):
         simulation.run(5.0)
-        for hand in simulation.workers.values():
-            if hand.copy == "host1":
-                hand.cut_until = simulation.now + asleep_s
+        for worker in simulation.workers.values():
+            if worker.copy == "host1":
+                worker.cut_until = simulation.now + asleep_s
         simulation.run(asleep_s)
     assert not named(simulation)
     assert len(simulation.taken) > 200

@@ -84,7 +84,7 @@ def test_workers_far_away_and_near_all_get_their_share() -> None:
         simulation.add_worker(name, 0.05, local=False, away_s=away_s)
     simulation.read()
     assert simulation.run(40.0) > 0.97 * 4 / 0.05
-    clips = {name: hand.clips for name, hand in simulation.workers.items()}
+    clips = {name: worker.clips for name, worker in simulation.workers.items()}
     assert min(clips.values()) > 0.9 * max(clips.values()), clips
 
 
