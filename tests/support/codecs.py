@@ -380,6 +380,8 @@ def _trimmed(frames: int) -> Rewrite:
         media = int.from_bytes(data[(at := data.index(b"mdhd") + 16) : at + 4], "big")
         edit = data.index(b"elst") + 12  # its duration, and where it begins
         lasts, begins = struct.unpack_from(">II", data, edit)
+        if lasts <= (frames + 3) * scale // 25:
+            raise ValueError("it has too few frames")
         struct.pack_into(
             ">II", out, edit, lasts - (frames + 3) * scale // 25, begins + frames * media // 25
         )

@@ -164,7 +164,7 @@ WITHOUT_NUMPY = {
     "transport.metrics_port", "engine.rate_limited_log", "engine.file_checker",
     "frameworks.interrupts", "engine.call_queue", "engine.local_workers", "engine.membership",
     "leases.paces", "leases.silence", "stats.waiting", "stats.work", "stats.verdict",
-    "engine.auto_workers", "index.stopwatch", "commands.scan", "commands.tables",
+    "engine.auto_workers", "stopwatch", "commands.scan", "commands.tables",
     "commands.journal", "commands.sources", "commands.healthy", "commands.top", "commands.cli",
     "commands.cli_batches",
     "commands.cli_workers", "commands.verbosity", "plan.permutation",

@@ -1,15 +1,12 @@
-"""Which packets of a long file are looked at, where each look is a request to another host. Pure.
+"""Which packets of a large file are looked at. Pure.
 
-An hour of video has 100 000 packets, and a look at each would read all of it. So some are looked
-at, of those that the container flags as key frames and of the others, and all that are so small
-that they may be no picture; each of the rest is taken to be like the nearest one of its kind.
-What is found so holds only if it bears out the container's flags, each packet a frame: else every
-packet is looked at. As everywhere, it depends on the bytes of the file alone.
+An hour of video has 100 000 packets, and in a bucket each look is a request to another host. So
+only some packets are looked at: the first ones, some of those that the container flags as key
+frames, some of the others, and all that are so small that they may be no picture. What they prove
+holds for all packets only if it confirms the flags. Where the file is kept makes no difference.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,44 +15,32 @@ from videoload.bitstreams.pictures import Ints, Pictures
 
 Flags = npt.NDArray[np.bool_]
 
-_OF_A_KIND = 64  # packets that are looked at, evenly spread
+_OF_A_KIND = 64  # so many packets of each kind are looked at, evenly spread
 _FIRST = 16  # ... and so many at the beginning
 _SMALL_BYTES = 128  # a picture that is not coded takes less, whatever stands before it
 _MAX_SMALL = 1024
 
 
-class Looks(NamedTuple):
-    """``looked`` at are these packets, rising; packet i is like ``looked[like[i]]``."""
-
-    looked: Ints
-    like: Ints
-
-
-def pick(keys: Flags, sizes: Ints) -> Looks | None:
-    """What to look at; None: at everything, since too much is unusual."""
+def pick(keys: Flags, sizes: Ints) -> Ints | None:
+    """The packets to look at, rising; None if too much is unusual."""
     small = np.flatnonzero(sizes < _SMALL_BYTES)
-    kinds = [np.flatnonzero((keys == kind) & (sizes >= _SMALL_BYTES)) for kind in (True, False)]
-    if len(small) > _MAX_SMALL or not len(kinds[0]):
+    if len(small) > _MAX_SMALL or not keys.any():
         return None
+    kinds = np.flatnonzero(keys), np.flatnonzero(~keys)
     some = [kind[spread(len(kind), _OF_A_KIND)] for kind in kinds]
-    looked = np.unique(np.concatenate((np.arange(min(_FIRST, len(sizes))), small, *some)))
-    like = np.searchsorted(looked, np.arange(len(sizes)))  # exact where it was looked at
-    like[like == len(looked)] -= 1
-    for kind, those in zip(kinds, some, strict=True):
-        if len(kind):
-            rest = kind[~np.isin(kind, looked)]
-            nearest = those[np.minimum(np.searchsorted(those, rest), len(those) - 1)]
-            like[rest] = np.searchsorted(looked, nearest)
-    return Looks(looked, like)
+    return np.unique(np.concatenate((np.arange(min(_FIRST, len(sizes))), small, *some)))
 
 
-def bear_out(pictures: Pictures | None, keys: Flags, *, used: bool) -> bool:
-    """Whether what was proven holds for what was not looked at; ``used``: looks were needed."""
-    if pictures is None or pictures.ordinals is not None:
-        return False
-    return not used or np.array_equal(pictures.starts, np.flatnonzero(keys))
+def extend(some: Pictures | None, looked: Ints, keys: Flags) -> Pictures | None:
+    """What is proven for all packets, if the packets ``looked`` at prove ``some``: that each gives
+    one frame, and that those with a flag are the starts. Else None."""
+    if some is None or some.ordinals is not None:
+        return None
+    if not np.array_equal(some.starts, np.flatnonzero(keys[looked])):
+        return None
+    return Pictures(len(keys), np.flatnonzero(keys), reordered=some.reordered)
 
 
 def spread(count: int, most: int) -> Ints:
-    """So many of ``count`` numbers as are looked at, evenly spread."""
+    """At most ``most`` of the numbers below ``count``, evenly spread."""
     return np.linspace(0, count - 1, min(count, most)).astype(np.int64)

@@ -36,7 +36,7 @@ from videoload.index.complete_decode import Report, decode_index
 from videoload.index.containers import SOFTWARE, UnreadableError, Video
 from videoload.index.index import Tick, VideoIndex, find_index, open_video
 from videoload.index.index_cache import IndexCache
-from videoload.index.stopwatch import Stopwatch
+from videoload.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage

@@ -22,8 +22,8 @@ from av.video.stream import VideoStream
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.index.frame_decoder import REFUSALS, FrameDecoder, told_by_container
 from videoload.index.refusals import kind_of
-from videoload.index.stopwatch import Stopwatch
 from videoload.index.timing import Timing, timing_of
+from videoload.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
 
 if TYPE_CHECKING:

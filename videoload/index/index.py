@@ -35,7 +35,7 @@ from videoload.index.avi_index import AviPackets
 from videoload.index.avi_video import AviVideo
 from videoload.index.containers import OpenedVideo, Video, decode_all
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
-from videoload.index.stopwatch import Stopwatch
+from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
 from videoload.storage.spans import Range
@@ -154,10 +154,10 @@ class VideoIndex:
         """Raises ValueError for what `to_bytes` cannot have made."""
         try:
             length, count = _HEADER.unpack_from(data)
-        except struct.error as error:
+            starts = _HEADER.size + length
+            info = VideoInfo.from_bytes(data[_HEADER.size : starts])
+        except (struct.error, ValueError) as error:
             raise ValueError(f"not an index: {error}") from None
-        info = VideoInfo.from_bytes(data[_HEADER.size : _HEADER.size + length])
-        starts = _HEADER.size + length
         ends = starts + 32 * count
         if len(data) != ends + 4 * info.frames:
             raise ValueError("not an index: its lengths do not add up")

@@ -19,13 +19,12 @@ from videoload.bitstreams.avi_header import (
     AviHeader,
     read_avi_header,
 )  # fmt: skip
-from videoload.bitstreams.looks import Flags, bear_out, pick
+from videoload.bitstreams.looks import Flags, extend, pick
 from videoload.bitstreams.pictures import DATA_BYTES, HEAD_BYTES, Bytes, Ints, Packets, Pictures
 from videoload.bitstreams.proofs import PROVABLE, prove
 from videoload.index.avi_index import (
     CHUNK_BYTES,
     AviPackets,
-    Lines,
     StreamNumber,
     chunk_names,
     is_whole,
@@ -151,25 +150,15 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PacketTable] | None:
     """The packets of a plain AVI file whose index is whole, if they prove something. Raises
     OSError."""
     header = read_avi_header(content.read(0, HEADER_BYTES))
-    index = None if header is None else read_idx1(content, header.movi, header.stream)
-    if header is None or index is None or not len(index[0]):
+    entries = None if header is None else _of_idx1(content, header.movi, header.stream)
+    if header is None or entries is None:
         return None
-    lines, others = index
-    name = b"%02d" % header.stream
-    for base in (header.movi, 0):  # the index counts from one of these
-        at = base + lines.item(0, 2)
-        if content.read(at, 2) == name:
-            break
-    else:
-        return None
-    settings = header.video.settings(
-        content.read(at + CHUNK_BYTES, min(lines.item(0, 3), PACKET_BYTES))
-    )
+    first, size = entries.positions.item(0), entries.sizes.item(0)
+    settings = header.video.settings(content.read(first + CHUNK_BYTES, min(size, PACKET_BYTES)))
     if settings is None:
         return None
     avi = StreamNumber(header.stream, header.streams)
-    stream = _Stream("mpeg4", settings.extradata, settings.size, avi=avi)
-    proof = _prove(content, _entries(lines, others, base, 0), stream)
+    proof = _prove(content, entries, _Stream("mpeg4", settings.extradata, settings.size, avi=avi))
     if proof is None:
         return None
     positions, sizes, times, pictures = proof
@@ -181,7 +170,7 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PacketTable] | None:
         "codec_tag": settings.tag, "bits_per_coded_sample": settings.bits,
     }  # fmt: skip
     timing = Timing(rate)
-    if pictures.ordinals is not None:
+    if pictures.ordinals is not None or times.item(-1) >= len(times):
         timing = timing_of(_shown(times.tolist(), pictures), 1 / rate, [rate])
     packets = AviPackets.of("mpeg4", told, header.stream, positions, sizes)
     return header, PacketTable(positions, times, pictures, timing, packets)
@@ -189,20 +178,24 @@ def read_plain_avi(content: Content) -> tuple[AviHeader, PacketTable] | None:
 
 def _from_index(opened: OpenedVideo, content: Content) -> _Proof | None:
     """The packets by the container's index, if it is whole."""
-    if not opened.is_avi and not opened.container.format.name.startswith("mov"):
-        return None  # they index key frames at most
     if opened.tag == "VSSH":
         return None  # FFmpeg puts other packets together
-    entries = _of_idx1(opened, content) if opened.is_avi else None
-    entries = entries or _of_ffmpeg(opened)
+    stream = _Stream.of(opened)
+    if stream.avi:
+        movi = content.read(0, AVI_HEADER_BYTES).find(b"movi")
+        entries = _of_idx1(content, movi, stream.avi.number) if movi > 0 else None
+        if entries is not None and (proof := _prove(content, entries, stream)) is not None:
+            return proof
+    elif not opened.container.format.name.startswith("mov"):
+        return None  # they index key frames at most
+    entries = _of_ffmpeg(opened)
     if entries is None:
         return None
-    if not opened.is_avi:
-        if len(entries.sizes) != opened.stream.frames:  # fragments, or an edit list
-            return None
-        if not _has_one_description(content):
-            return None
-    return _prove(content, entries, _Stream.of(opened))
+    # The index of an MP4 may lack packets (fragments, an edit list).
+    is_odd = not stream.avi and len(entries.sizes) != opened.stream.frames
+    if is_odd or not (stream.avi or _has_one_description(content)):
+        return None
+    return _prove(content, entries, stream)
 
 
 def _prove(content: Content, entries: _Entries, stream: _Stream) -> _Proof | None:
@@ -236,24 +229,18 @@ def _by_some_looks(
     packets: Packets, content: Content, positions: Ints, keys: Flags
 ) -> Pictures | None:
     """What a few packets prove of a large file, if they suffice."""
-    looks = pick(keys, packets.sizes)
-    if looks is None:
+    sizes = packets.sizes
+    looked = pick(keys, sizes)
+    if looked is None:
         return None
-    looked, like = looks
-    content.want(positions[looked], np.minimum(packets.sizes[looked], DATA_BYTES))
-    used = False
-
-    def heads() -> Bytes:
-        nonlocal used
-        used = True
-        return content.heads(positions[looked], packets.sizes[looked], HEAD_BYTES)[like]
-
-    pictures = prove(packets._replace(
-        heads=heads,
-        data=lambda i, most: packets.data(int(looked[like[i]]), most),
+    content.want(positions[looked], np.minimum(sizes[looked], DATA_BYTES))
+    some = packets._replace(
+        sizes=sizes[looked],
+        heads=lambda: content.heads(positions[looked], sizes[looked], HEAD_BYTES),
+        data=lambda i, most: packets.data(looked.item(i), most),
         whole=lambda i: None,
-    ))  # fmt: skip
-    return pictures if bear_out(pictures, keys, used=used) else None
+    )
+    return extend(prove(some), looked, keys)
 
 
 def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
@@ -267,45 +254,31 @@ def _of_ffmpeg(opened: OpenedVideo) -> _Entries | None:
     return _Entries(positions, sizes, times, flags == 1)
 
 
-def _of_idx1(opened: OpenedVideo, content: Content) -> _Entries | None:
-    """The index of an AVI, if FFmpeg has read an ``idx1`` and nothing else. This takes a tenth of
-    the time of `_of_ffmpeg`, because there is no object for each entry.
-
-    FFmpeg makes an entry of each line that names this stream, in order and at equal distances,
-    except for empty chunks and palettes. No two entries have the same time. So if their number, the
-    first and the last agree, all agree.
-    """
-    entries = opened.stream.index_entries
-    count = len(entries)
-    if not count:
+def _of_idx1(content: Content, movi: int, stream: int) -> _Entries | None:
+    """The index of an AVI whose list of packets is named at ``movi``. FFmpeg counts a time for each
+    chunk, but has no entry for an empty one."""
+    index = read_idx1(content, movi, stream)
+    if index is None:
         return None
-    first, last = entries[0], entries[count - 1]
-    header = content.read(0, min(max(first.pos, 0), AVI_HEADER_BYTES))
-    movi = header.rfind(b"movi")
-    if movi < 0 or b"indx" in header:
+    lines, others = index
+    times = np.flatnonzero(lines[:, 3])
+    if not len(times):
         return None
-    index = read_idx1(content, movi, opened.stream.index)
-    if index is None or len(index[0]) != count:
+    lines = lines if len(times) == len(lines) else lines[times]
+    name = b"%02d" % stream
+    bases = movi, 0  # the positions count from one of these
+    base = next((b for b in bases if content.read(b + lines.item(0, 2), 2) == name), None)
+    if base is None:
         return None
-    found = _entries(*index, first.pos - index[0].item(0, 2), first.timestamp)
-    for entry, at in ((first, 0), (last, count - 1)):
-        told = found.positions[at], found.sizes[at], found.times[at], found.keys[at]
-        if (entry.pos, entry.size, entry.timestamp, entry.flags) != told:
-            return None
-    return found if found.positions.min() >= 0 else None
-
-
-def _entries(lines: Lines, others: Lines, base: int, time: int) -> _Entries:
-    """The entries of an ``idx1`` whose positions count from ``base``. The first packet is decoded
-    at ``time``."""
-    positions, sizes = lines[:, 2] + np.int64(base), lines[:, 3].astype(np.int64)
-    begins, ends = positions, positions + CHUNK_BYTES + sizes + (sizes & 1)
+    begins, sizes = others[:, 2] + np.int64(base), others[:, 3].astype(np.int64)
+    ends = begins + CHUNK_BYTES + sizes + (sizes & 1)
+    positions, lengths = begins, sizes
     if others is not lines:
-        begins, lengths = others[:, 2] + np.int64(base), others[:, 3].astype(np.int64)
         order = np.argsort(begins, kind="stable")
-        begins, ends = begins[order], (begins + CHUNK_BYTES + lengths + (lengths & 1))[order]
-    times = np.arange(time, time + len(lines))
-    return _Entries(positions, sizes, times, (lines[:, 1] & _IDX1_KEY) > 0, (begins, ends))
+        begins, ends = begins[order], ends[order]
+        positions, lengths = lines[:, 2] + np.int64(base), lines[:, 3].astype(np.int64)
+    keys = (lines[:, 1] & _IDX1_KEY) > 0
+    return _Entries(positions, lengths, times, keys, (begins, ends))
 
 
 def _has_one_description(content: Content) -> bool:

@@ -18,13 +18,6 @@ _CONTAINERS = {
     b".RMF": "a RealMedia file",
     b"YUV4MPEG2": "a YUV4MPEG file",
     b"DKIF": "an IVF file",
-    b"nut/multimedia": "a NUT file",
-    b"FWS": "a Flash (SWF) file",
-    b"CWS": "a Flash (SWF) file",
-    b"BIK": "a Bink file",
-    b"SMK": "a Smacker file",
-    b"\xb7\xd8\x00\x20\x37\x49\xda\x11": "a WTV recording",
-    b"\x1aWTV": "a WTV recording",
 }
 _OTHERS = {
     b"version https://git-lfs": "it is a Git LFS pointer; `git lfs pull` fetches the file",
@@ -35,13 +28,7 @@ _OTHERS = {
     b"\xff\xd8\xff": "it is a JPEG picture",
     b"PK\x03\x04": "it is a ZIP archive",
     b"\x1f\x8b": "it is a gzip archive",
-    b"Rar!": "it is a RAR archive",
-    b"7z\xbc\xaf\x27\x1c": "it is a 7-Zip archive",
-    b"%PDF": "it is a PDF document",
-    b"OggS": "it is an Ogg file without a video that can be opened",
     b"ID3": "it is an MP3 file",
-    b"\x93NUMPY": "it is a NumPy array",
-    b"\x89HDF": "it is an HDF5 file",
 }
 
 

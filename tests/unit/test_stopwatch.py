@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from videoload.index.stopwatch import PHASES, Stopwatch
+from videoload.stopwatch import PHASES, Stopwatch
 
 
 class Clock:

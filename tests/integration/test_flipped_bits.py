@@ -1,0 +1,119 @@
+"""Single flipped bits in the chunk headers and the index of AVI files: the same frames and pixels
+come out by every way, from a folder and from a bucket."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.object_server import ObjectServer
+from tests.support.avi_files import split
+from tests.support.codecs import KINDS, make
+from tests.support.waiting import SECOND
+from videoload import ClipSpec, VideoError
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import Request
+from videoload.storage.files import SMALL_BYTES
+
+pytest.importorskip("obstore", reason="needs videoload[remote]")
+pytestmark = pytest.mark.timeout(120 * SECOND)
+
+SPEC = ClipSpec(frames=3, size=(32, 32), short="hold")
+# The field, and a bit of it: the letters of a name, small and large parts of a number.
+CHUNK_BITS = {"name": (0, (2, 26)), "size": (4, (0, 12))}
+LINE_BITS = {
+    "name": (0, (2, 26)), "flags": (4, (4,)), "position": (8, (1, 14)), "size": (12, (0, 9)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads_that_fetch(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """They stay for as long as the process."""
+    root = tmp_path_factory.mktemp("nothing")
+    with ObjectServer(root) as server, suppress(VideoError):
+        Decoder(server.url).index("none.avi")
+
+
+class LongAvi:
+    """An AVI whose packets are the same few over and over, with the places of its fields."""
+
+    def __init__(self, made: bytes, chunks: int, codec: bytes | None = None) -> None:
+        header, few = split(made)
+        packed = [chunk.packed for chunk in few]
+        many = [i % len(few) for i in range(chunks)]
+        at = np.cumsum([4, *(len(packed[i]) for i in many)])
+        lines = b"".join(
+            struct.pack("<4sIII", few[i].name, 0x10 * few[i].is_key, position, len(few[i].data))
+            for i, position in zip(many, at[:-1].tolist(), strict=True)
+        )
+        movi = b"".join(packed[i] for i in many)
+        body = header + struct.pack("<4sI4s", b"LIST", len(movi) + 4, b"movi") + movi
+        self.chunks = (at[:-1] + len(header) + 8).tolist()
+        self.index = len(body) + 8
+        body += struct.pack("<4sI", b"idx1", len(lines)) + lines
+        self.data = body[:4] + struct.pack("<I", len(body) - 8) + body[8:]
+
+    def flipped(self, at: int, bit: int) -> bytes:
+        """The file with one bit flipped."""
+        changed = bytearray(self.data)
+        changed[at + bit // 8] ^= 1 << bit % 8
+        return bytes(changed)
+
+
+def clips(decoder: Decoder, path: str, starts: Sequence[int]) -> dict[int, object]:
+    """Frames and pixels of clips, or the error."""
+    shown: dict[int, object] = {}
+    for start in starts:
+        out = np.zeros((1, *SPEC.shape), np.uint8)
+        try:
+            frames = decoder.decode(path, SPEC, [Request(0, start=start, end=start + 3)], out)
+            shown[start] = frames.tolist(), out.tobytes()
+        except VideoError as error:
+            shown[start] = str(error)
+    return shown
+
+
+@pytest.mark.parametrize("name", ["mpeg4_xvid", "mjpeg", "mpeg4_audio_first"])
+@pytest.mark.parametrize(
+    "chunks", [1, 6000, pytest.param(60_000, marks=pytest.mark.slow)], ids="{} chunks".format
+)
+def test_a_flipped_bit_gives_the_same_frames_by_every_way(
+    name: str, chunks: int, tmp_path: Path
+) -> None:
+    kind = next(kind for kind in KINDS if kind.name == name)
+    made = make(replace(kind, size=(320, 240)), tmp_path).read_bytes()
+    avi = LongAvi(made, chunks)
+    assert (len(avi.data) > SMALL_BYTES) == (chunks > 1)
+    # None of the places that are looked at when the index is made, and one of them.
+    odd = sorted({min(chunks - 1, n) for n in (617, chunks * 2 // 3 + 1, chunks - 1)})
+    places = [
+        (number, avi.chunks[number] + at, bit)
+        for number in odd
+        for at, bits in CHUNK_BITS.values()
+        for bit in bits
+    ] + [
+        (number, avi.index + 16 * number + at, bit)
+        for number in odd[:1]
+        for at, bits in LINE_BITS.values()
+        for bit in bits
+    ]
+    if chunks > 6000:
+        places = places[::4]
+    root = tmp_path / "files"
+    root.mkdir()
+    with ObjectServer(root) as server:
+        for turn, (number, at, bit) in enumerate(places):
+            path = f"{turn}.avi"
+            (root / path).write_bytes(avi.flipped(at, bit))
+            near = [*range(max(0, number - 13), number + 14, 3), 0, chunks // 2]
+            starts = [start for start in near if start < chunks]
+            expected = clips(Decoder(root), path, starts)
+            assert clips(Decoder(root), path, starts[::-1]) == expected, (number, at, bit)
+            assert clips(Decoder(server.url), path, starts[::-1]) == expected, (number, at, bit)
+            (root / path).unlink()
