@@ -314,7 +314,10 @@ class Engine:
         yield self._copies.settle_void
         yield self.streams.give_back_dead
         yield partial(self.local.look_at_silent, now)
-        yield partial(self._pass_time, now)
+        for router in self._listener.routers:
+            for peer in router.sending():
+                self._table.sends(peer, now)
+        yield partial(self._commands.extend, self._table.tick(now))
         self.membership.keep(now, is_read=bool(self.streams.by_reader))
         self._refusals.tell(now)
         self._warnings.tell(now)
@@ -326,12 +329,6 @@ class Engine:
             yield self.local.resize
 
     # Ask
-
-    def _pass_time(self, now: float) -> None:
-        for router in self._listener.routers:
-            for peer in router.sending():
-                self._table.sends(peer, now)
-        self._commands.extend(self._table.tick(now))
 
     def _hear(self, peer: Peer, handle: Callable[[], None]) -> None:
         """Handle what a peer sent. Pixels that are left of it are dropped."""

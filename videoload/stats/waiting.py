@@ -78,23 +78,21 @@ def figures(
         seen.add(each.reader)
     clips = sum(each.clips for each in got)
     reading = sum(end - begin for begin, end in spans)
-    covered = _covered(spans)
+    covered, steps = _covered(spans), reading - waited
+    demand = math.inf if clips else 0.0
+    if clips and steps > 0 and covered > 0:
+        readers = reading / covered
+        demand = clips * readers / steps
     return Figures(
         batches=len(got),
         clips=clips,
         clips_per_s=clips / covered if covered > 0 else 0.0,
         wait_share=waited / reading if reading > 0 else 0.0,
         stalled_s=max((now - asked for asked in waiting.values()), default=0.0),
-        demand=_demand(clips, reading - waited, reading / covered if covered > 0 else 0.0),
+        demand=demand,
         first_s=first,
         reading_s=reading,
     )
-
-
-def _demand(clips: int, steps_s: float, readers: float) -> float:
-    if not clips:
-        return 0.0
-    return clips * readers / steps_s if steps_s > 0 else math.inf
 
 
 def _with_steps(taken: Sequence[Taken]) -> Iterator[tuple[Taken, float]]:

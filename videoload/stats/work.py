@@ -210,33 +210,30 @@ class FileTimes:
 
     def __init__(self) -> None:
         self._files: dict[int, FileTime] = {}
-        self._all = _NO_FILE
+        self._clips, self._seconds = 0, 0.0
         self._recent: deque[float] = deque(maxlen=_RECENT)
         # The seconds of each worker's last clips. In a long training, workers come and go.
         self._workers: LRUCache[str, deque[float]] = LRUCache(_WORKERS)
 
     def add(self, worker: str, clips: Sequence[tuple[int, float]]) -> None:
         """A worker decoded ``clips``: the video of each, and the seconds that it took."""
-        count, spent_s = len(clips), sum(seconds for _, seconds in clips)
-        if not spent_s:
-            return
         mine = self._workers.setdefault(worker, deque(maxlen=_RECENT))
         for recent in (mine, self._recent):
             recent.extend(seconds for _, seconds in clips)
         clip_s = median(mine) if len(mine) >= _PACE_KNOWN else 0.0
         pace = median(self._recent) / clip_s if clip_s > 0 else 1.0
-        _, all_clips, all_s, _ = self._all
-        self._all = FileTime(-1, all_clips + count, all_s + spent_s * pace)
         for video, seconds in clips:
             _, before, before_s, least = self._files.get(video, _NO_FILE)
             took = seconds * pace
             self._files[video] = FileTime(video, before + 1, before_s + took, min(least, took))
+            self._clips += 1
+            self._seconds += took
         if len(self._files) > _FILES:
             heavy = sorted(self._files.values(), key=_seconds)[_FILES // 2 :]
             self._files = {file.video: file for file in heavy}
 
     def read(self) -> SlowFiles:
-        _, clips, seconds, _ = self._all
+        clips, seconds = self._clips, self._seconds
         if not seconds:
             return SlowFiles()
         most = _SLOW_FILE / 2 * seconds / clips
