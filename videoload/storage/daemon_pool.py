@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from videoload.native import stay_in_background
 
@@ -20,32 +20,26 @@ T = TypeVar("T")
 _END_S = 0.2
 
 
-class _Job(NamedTuple):
-    future: Future[Any]
-    work: Callable[[], Any]
-
-
 class DaemonPool:
-    """At most ``threads`` threads, started as they are needed. They do up to ``limit`` jobs at
-    once, in the order in which they were given."""
+    """Threads that are started as they are needed. They do up to ``limit`` jobs at once, in the
+    order in which they were given."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        self.limit = threads
+    def __init__(self, name: str, limit: int) -> None:
+        self.limit = limit
         self._name = name
-        self._max_threads = threads
         self._changed = threading.Condition()
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._running = 0
         self._threads: list[threading.Thread] = []
         self._stopped = False
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         """Do ``work`` in a thread. Returns the future of its result."""
-        job: _Job = _Job(Future(), work)
+        future: Future[T] = Future()
         with self._changed:
-            self._jobs.append(job)
+            self._jobs.append((future, work))
             self._call_threads()
-        return job.future
+        return future
 
     @property
     def jobs(self) -> int:
@@ -55,8 +49,7 @@ class DaemonPool:
     def hurry(self, future: Future[Any]) -> None:
         """Do the job of ``future`` next, if it has not begun."""
         with self._changed:
-            job = next((job for job in self._jobs if job.future is future), None)
-            if job is not None:
+            for job in [job for job in self._jobs if job[0] is future]:
                 self._jobs.remove(job)
                 self._jobs.appendleft(job)
 
@@ -65,8 +58,8 @@ class DaemonPool:
         this in any thread, also within another method."""
         with self._changed:
             self._stopped = True
-            for job in tuple(self._jobs):
-                job.future.cancel()
+            for future, _ in tuple(self._jobs):
+                future.cancel()
             self._changed.notify_all()
         until = time.monotonic() + _END_S
         for thread in self._threads:
@@ -74,7 +67,7 @@ class DaemonPool:
                 thread.join(max(0.0, until - time.monotonic()))
 
     def _call_threads(self) -> None:
-        now = min(self.jobs, self.limit, self._max_threads)
+        now = min(self.jobs, self.limit)
         self._changed.notify(max(0, now - self._running))
         while len(self._threads) < now:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
@@ -84,17 +77,18 @@ class DaemonPool:
     def _run(self) -> None:
         stay_in_background()
         while (job := self._next()) is not None:
+            future, work = job
             try:
-                if job.future.set_running_or_notify_cancel():
-                    job.future.set_result(job.work())
+                if future.set_running_or_notify_cancel():
+                    future.set_result(work())
             except BaseException as error:
-                job.future.set_exception(error)
-            del job  # its result would stay in memory until the next job
+                future.set_exception(error)
+            del job, future, work  # the result would stay in memory until the next job
             with self._changed:
                 self._running -= 1
                 self._call_threads()  # the limit may be higher now
 
-    def _next(self) -> _Job | None:
+    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         with self._changed:
             while not self._stopped:
                 if self._jobs and self._running < self.limit:

@@ -94,8 +94,7 @@ class Fetcher:
         self.came = 0  # bytes, since the owner of this looked at it last
         self._owner = threading.get_ident()
         self._store: ObjectStore | None = None
-        self._threads = DaemonPool("videoload-fetch", _MOST_AT_ONCE)
-        self._threads.limit = _FIRST_AT_ONCE
+        self._threads = DaemonPool("videoload-fetch", _FIRST_AT_ONCE)
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._tell_at = 0.0
