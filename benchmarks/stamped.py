@@ -63,7 +63,7 @@ def main() -> int:
     with (
         mock.patch.object(TrainerConnection, "say", say),
         mock.patch.object(TrainerConnection, "_take", take),
-        mock.patch("videoload.decoding.decoder.find_index", _timed("indexes", index.find_index)),
+        mock.patch("videoload.decoding.indexes.find_index", _timed("indexes", index.find_index)),
         mock.patch.object(Decoder, "decode_prepared", _timed("clips", Decoder.decode_prepared)),
     ):
         status = worker.main()

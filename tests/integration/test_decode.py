@@ -29,7 +29,7 @@ from videoload.clips.clip_params import clip_params
 from videoload.decoding.decoder import Decoder, ShortVideoError
 from videoload.decoding.frames import read_frames
 from videoload.decoding.prepared import Request
-from videoload.index.containers import OpenedVideo, Video
+from videoload.index.containers import OpenedVideo, UnreadableError, Video
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER
 from videoload.storage.files import Folder
@@ -239,6 +239,20 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
                 container.mux(stream.encode(sound))
         case "an unknown codec":
             path.write_bytes(good.replace(b"FMP4", b"?!?!"))
+        case "a web page":
+            path.write_bytes(b"\n <!DOCTYPE html><html><body>404 Not Found</body></html>")
+        case "a Git LFS pointer":
+            path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+        case "zeros":
+            path.write_bytes(bytes(9999))
+        case "a WMV":
+            path.write_bytes(bytes.fromhex("3026b2758e66cf11a6d900aa0062ce6c") + bytes(999))
+        case "an MXF":
+            path.write_bytes(bytes.fromhex("060e2b34020501010d01020101020400") + bytes(999))
+        case "a GIF":
+            path.write_bytes(b"GIF89a" + bytes(999))
+        case "a sound file":
+            path.write_bytes(b"RIFF\x24\0\0\0WAVEfmt " + bytes(999))
         case "a folder":
             path.mkdir()
         case "a pipe":
@@ -257,12 +271,19 @@ def bad_file(kind: str, folder: Path, videos: Videos) -> Path:
     ("kind", "reason"),
     [
         ("text", "is not a video that can be opened"),
-        ("empty", "is not a video that can be opened"),
+        ("empty", r"is not a video that can be opened: it is empty \(0 bytes\)"),
+        ("a web page", "it is an HTML or XML page"),
+        ("a Git LFS pointer", "it is a Git LFS pointer; `git lfs pull` fetches the file"),
+        ("zeros", "it begins with 512 zero bytes, so it was not written completely"),
+        ("a WMV", "it is a WMV or ASF file, and that container is not supported; convert it"),
+        ("an MXF", "it is an MXF file, and that container is not supported; convert it"),
+        ("a GIF", "it is a GIF, and that container is not supported; convert it"),
+        ("a sound file", "it is a WAVE sound file"),
         ("a header alone", "is not a video|no frame"),
         ("the first bytes of a header", "is not a video that can be opened"),
         ("noise", "is not a video that can be opened"),
         ("sound alone", "has no video stream"),
-        ("an unknown codec", "codec that FFmpeg does not know|no frame"),
+        ("an unknown codec", r"codec that FFmpeg does not know \('\?!\?!'\)|no frame"),
         ("a folder", "is not a file"),
         ("a pipe", "is not a file"),
         ("a link to nothing", "No such file"),
@@ -423,7 +444,7 @@ def no_complete_decode(monkeypatch: pytest.MonkeyPatch) -> None:
     def decoded_whole(*_: object) -> None:
         pytest.fail("a whole video is decoded for its index")
 
-    monkeypatch.setattr("videoload.decoding.decoder.decode_index", decoded_whole)
+    monkeypatch.setattr("videoload.decoding.indexes.decode_index", decoded_whole)
 
 
 def test_the_index_of_a_usual_file_needs_no_decoding(
@@ -591,6 +612,21 @@ def test_swscale_gives_the_same_pixels_with_and_without_gathers(tmp_path: Path) 
         ffmpeg.av_force_cpu_flags(chosen)
     with_gathers, without = clips
     assert np.array_equal(with_gathers, without)
+
+
+def test_a_file_whose_frames_cannot_be_scaled_is_not_reported_as_good(
+    videos: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoder, path = Decoder(videos.root), "walk/gop12.avi"
+    index, report = decoder.report(path)
+    assert (index.info.frames, report.kinds) == (videos.frames[path], [0])
+
+    def refuse(*_: object) -> None:
+        raise UnreadableError("has frames that cannot be scaled (for this test)")
+
+    monkeypatch.setattr("videoload.decoding.scaling.Scaler.write", refuse)
+    with pytest.raises(VideoError, match="cannot be scaled"):
+        decoder.report(path)
 
 
 # Other people's files

@@ -45,6 +45,7 @@ TRIED_ELSEWHERE = {
     "decoding.decoder": "integration/test_decode.py",
     "decoding.frame_keeper": "integration/test_frame_store.py",
     "decoding.frames": "integration/test_decode.py",
+    "decoding.indexes": "integration/test_decode.py",
     "decoding.prepared": "integration/test_decode.py",
     "index.index": "integration/test_every_codec.py",
     "index.containers": "integration/test_decode.py",

@@ -1,14 +1,12 @@
-"""Frames of a video, as pixels in the caller's buffer; or items, which a user's function makes.
+"""Clips of a video, or items that a user's function makes, as arrays in the caller's buffer.
 
-Which frames is `spec.clips`' to say, how they are got out of the file is `frames`'s, and how they
-become pixels `scaling`'s. Here it comes together, for one video at a time.
+`clips.clip_params` decides which frames a clip shows, `frames` reads them from the file, and
+`scaling` makes pixels of them. This module joins them, for one video at a time.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,31 +25,28 @@ from videoload.decoding.chains import Chains
 from videoload.decoding.frame_keeper import FormatChangedError, FrameKeeper
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
+from videoload.decoding.indexes import Indexes
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Drawn, KeptClips, Prepared, PreparedClips, Request, draw
 from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
 from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
-from videoload.index.complete_decode import Report, decode_index
-from videoload.index.containers import SOFTWARE, UnreadableError, Video
-from videoload.index.index import Tick, VideoIndex, find_index, open_video
-from videoload.index.index_cache import IndexCache
+from videoload.index.complete_decode import Report
+from videoload.index.containers import UnreadableError
+from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.stopwatch import Stopwatch
-from videoload.storage.files import VideoFile
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
 
 if TYPE_CHECKING:
     from videoload.catalog.catalog import Catalog  # no worker reads one
 
-_log = logging.getLogger(__name__)
-
-_LONG_S = 1.0  # of decoding for an index: worth a warning
-_MOST_EXPECTED = 1000  # clips: more than all leases of a worker have
+_MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
+_SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 
 
 class Decoder:
-    """Decodes clips of the videos under ``root``; one per process, one thread.
+    """Decodes clips of the videos under ``root``, in one thread. A process has one.
 
     It keeps the last files open until `rest`.
     """
@@ -64,10 +59,9 @@ class Decoder:
         folders: Folders = NO_FOLDERS,
     ) -> None:
         """``transforms``: the modules whose functions a spec may name; None: any. ``folders``:
-        where to keep what serves again."""
+        where to keep what can be used again."""
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.keep)
-        self._indexes = IndexCache(folders.cache, self._storage.root, SOFTWARE)
         self._functions = Functions(transforms)
         self._files = OpenFiles()
         self._chains = Chains()
@@ -76,6 +70,7 @@ class Decoder:
             self._keeper = FrameKeeper(folders.frame_store, self._storage.root, self._chains)
         self._expected: dict[tuple[str | Request, ...], Drawn] = {}
         self.watch = Stopwatch()  # where the time goes, since it was started
+        self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
 
     def decode(
         self,
@@ -86,11 +81,11 @@ class Decoder:
         tick: Tick = lambda: None,
     ) -> npt.NDArray[np.int64]:
         """Write clips of ``path`` (relative to the root), or items, into ``out``, uint8 [n,
-        spec.clip_bytes] (of clips also [n, *spec.shape]), in one pass over the file; returns the
-        ordinals of their frames, int64 [n, T] (of k views [n, k * T]).
+        spec.clip_bytes] (for clips also [n, *spec.shape]), in one pass over the file. Returns the
+        ordinals of their frames, int64 [n, T] (with k views [n, k * T]).
 
-        ``tick`` is called after each packet. Raises VideoError where one of them cannot be decoded,
-        ShortVideoError where the spec wants such a video passed over in silence, TransformError.
+        ``tick`` is called after each packet. Raises VideoError if a clip cannot be decoded,
+        ShortVideoError if the spec silently skips videos of this length, and TransformError.
         """
         return self.decode_prepared(self.prepare(path, spec, requests, out, tick), tick)
 
@@ -102,8 +97,8 @@ class Decoder:
         out: Buffer,
         tick: Tick = lambda: None,
     ) -> Prepared:
-        """What `decode` does before it reads a frame. Done for several videos in a row, it takes a
-        fifth of what it takes between two of them, when a decoder has filled the caches.
+        """Do what `decode` does before it reads a frame. For several videos in a row, this takes a
+        fifth of the time that it takes between two videos, when a decoder has filled the caches.
 
         Raises what `decode` raises.
         """
@@ -136,7 +131,7 @@ class Decoder:
                 return KeptClips(
                     path, spec, requests, out, transform, keeping, kept.info, clips, params
                 )
-        index, opened = self._index(path, file, tick)
+        index, opened = self._indexes.find(path, file, tick)
         params = self._drawn(path, spec, index, requests)
         if keeper is not None and (kept is None or kept.info != index.info):
             keeping = keeper.keeping(path, file, spec, index.info, params, None)
@@ -158,7 +153,7 @@ class Decoder:
     def decode_prepared(
         self, prepared: Prepared, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
-        """Do what was prepared; returns and raises what `decode` does."""
+        """Do what was prepared. Returns and raises what `decode` does."""
         if isinstance(prepared, PreparedItems):
             with self.watch.phase("transform"):
                 return load_items(prepared, tick)
@@ -188,7 +183,9 @@ class Decoder:
 
         try:
             opened = prepared.opened or self._files.take(prepared.file)
-            opened = opened or self._open(prepared.file, prepared.known)
+            if opened is None:
+                with self.watch.phase("open"):
+                    opened = open_video(prepared.file, prepared.known, watch=self.watch)
             wanted, also = sorted(places), []
             if keeping is not None:
                 wanted, also = keeping.missing, keeping.also(prepared.known)
@@ -243,18 +240,18 @@ class Decoder:
             if file is None or index is None:
                 return
             params = draw(spec, index.info, requests)
-            if len(self._expected) >= _MOST_EXPECTED:  # of leases that were handed back
+            if len(self._expected) >= _MAX_EXPECTED:  # of leases that were handed back
                 self._expected.clear()
             self._expected[path, *requests] = Drawn(spec, index, params)
             frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
             file.want_frames(partial(index.byte_ranges, frames), opening=index.avi is None)
 
     def has_imported(self, spec: Spec) -> bool:
-        """Whether no module is to be imported for clips of ``spec``, which may take long."""
+        """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
         return (named := _named(spec)) is None or named[1] in self._functions
 
     def import_function(self, spec: Spec) -> None:
-        """Do it now. What goes wrong, the first clip raises."""
+        """Import them now. The first clip raises what goes wrong."""
         if (named := _named(spec)) is not None:
             with suppress(TransformError):
                 self._functions.find(*named)
@@ -263,29 +260,23 @@ class Decoder:
         """The index of ``path`` (relative to the root). Raises VideoError, StorageError."""
 
         def find() -> VideoIndex:
-            return self._index(path, self._storage.resolve(path), tick)[0]
+            return self._indexes.find(path, self._storage.resolve(path), tick)[0]
 
         return self._storage.run(path, find, tick)
 
     def report(self, path: str, tick: Tick = lambda: None) -> tuple[VideoIndex, Report]:
-        """The index of ``path``, and what a complete decode tells of it. Raises VideoError,
-        StorageError."""
-        report = partial(self._report, path, tick)
-        return self._storage.run(path, report, tick)
+        """The index of ``path``, and what a complete decode tells of it. Raises StorageError, and
+        VideoError also if there is a kind of frames that cannot be scaled."""
 
-    def _report(self, path: str, tick: Tick) -> tuple[VideoIndex, Report]:
-        file = self._storage.resolve(path)
-        try:
-            proven, opened = find_index(file, tick)
-            if opened is not None:
-                opened.close()
-            decoded, report = decode_index(file, tick)
-        except (UnreadableError, OSError) as error:
-            raise VideoError(path, str(error)) from None
-        file.check()
-        if proven is None:
-            self._indexes.remember(path, file, decoded)
-        return proven or decoded, report
+        def look() -> tuple[VideoIndex, Report]:
+            return self._indexes.report(path, self._storage.resolve(path), tick)
+
+        index, report = self._storage.run(path, look, tick)
+        out = np.empty((1, *_SMALL.shape), np.uint8)
+        for ordinal in report.kinds:
+            start = min(ordinal, index.info.frames - 1)
+            self.decode(path, _SMALL, [Request(0, start=start, end=start + 1)], out, tick)
+        return index, report
 
     def fingerprint(self, path: str) -> int:
         """64 bits that two copies of a file have in common. Raises VideoError."""
@@ -296,7 +287,7 @@ class Decoder:
         self._storage.begin()
 
     def rest(self) -> None:
-        """Nothing more is to be done for now: keep no file open."""
+        """Keep no file open: there is nothing to do for now."""
         self._files.close()
 
     def _prepare_items(
@@ -318,67 +309,24 @@ class Decoder:
     def _drawn(
         self, path: str, spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]
     ) -> list[ClipParams]:
-        """What was drawn for each view of each clip when they were expected, or is drawn now."""
+        """The parameters of each view of each clip, as `expect` has drawn them, or drawn now."""
         expected = self._expected.pop((path, *requests), None)
         if expected is not None and expected.by is spec and expected.of is index:
             return expected.params
         return draw(spec, index.info, requests)
 
-    def _index(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
-        """The index of a file, and the file if it had to be opened for it."""
-        index = self._indexes.get(path, file)
-        if index is not None:
-            return index, None
-        with self.watch.phase("index"):
-            return self._find_index(path, file, tick)
-
-    def _find_index(
-        self, path: str, file: VideoFile, tick: Tick
-    ) -> tuple[VideoIndex, Video | None]:
-        recalled = False
-        try:
-            index, opened = find_index(file, tick, self.watch)
-            file.was_opened()
-            if index is None:
-                index = self._indexes.recall(path, file)
-                recalled = index is not None
-            if index is None:
-                index = self._decode_whole(path, file, tick)
-        except (UnreadableError, OSError) as error:
-            raise VideoError(path, str(error)) from None
-        file.check()
-        self._indexes.put(path, file, index, recalled=recalled)
-        return index, opened
-
-    def _open(self, file: VideoFile, index: VideoIndex) -> Video:
-        with self.watch.phase("open"):
-            return open_video(file, index, watch=self.watch)
-
-    def _decode_whole(self, path: str, file: VideoFile, tick: Tick) -> VideoIndex:
-        began = time.perf_counter()
-        index, report = decode_index(file, tick)
-        file.check()
-        seconds = time.perf_counter() - began
-        _log.log(
-            logging.WARNING if seconds > _LONG_S else logging.INFO,
-            "%s (%s) does not prove how many frames it has: all %d were decoded in %.1f s",
-            path, report.codec, report.frames, seconds,
-        )  # fmt: skip
-        self._indexes.remember(path, file, index)
-        return index
-
 
 def _named(spec: Spec) -> tuple[str, str] | None:
-    """The kind and the name of the user's function that a spec names, if it does."""
+    """The kind and the name of the user's function, if a spec names one."""
     if isinstance(spec, ItemSpec):
         return "load function", spec.load
     return None if spec.transform is None else ("transform", spec.transform)
 
 
 def native_size(catalog: Catalog, spec: Spec) -> Spec:
-    """The spec with the size that the catalog's first good video gives it, if it has none.
+    """The spec with the size of the catalog's first good video, if it has no size.
 
-    Raises SpecError where the videos are not on this host, VideoError if none can be decoded.
+    Raises SpecError if the videos are not on this host, VideoError if none can be decoded.
     """
     if isinstance(spec, ItemSpec) or spec.size is not None:
         return spec

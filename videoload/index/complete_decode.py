@@ -62,6 +62,7 @@ class Report(NamedTuple):
     frames: int
     refused: int
     repaired: int
+    kinds: list[int]
 
 
 class _Frame(NamedTuple):
@@ -72,11 +73,13 @@ class _Frame(NamedTuple):
     time: int
     position: int
     checksum: int
+    kind: tuple[object, ...]  # what scaling it depends on
 
     @classmethod
     def of(cls, mark: PacketMark, frame: VideoFrame) -> _Frame:
         position = mark.position if frame.key_frame else -1
-        return cls(mark.number, mark.time, position, checksum(frame))
+        kind = frame.width, frame.height, frame.format.name, frame.colorspace, frame.color_range
+        return cls(mark.number, mark.time, position, checksum(frame), kind)
 
 
 _UNMARKED = PacketMark(-1, 0, -1)
@@ -118,9 +121,10 @@ def decode_index(
                     break
         if not frames:
             raise UnreadableError("has no frame that can be decoded")
+        kinds = list({f.kind: i for i, f in reversed([*enumerate(frames)])}.values())
         report = Report(
             opened.container.format.name, opened.stream.codec.name, pixels, opened.stream.frames,
-            opened.taken, len(frames), opened.refused, repaired,
+            opened.taken, len(frames), opened.refused, repaired, kinds,
         )  # fmt: skip
         known = [shown[frame.packet] if frame.packet >= 0 else None for frame in frames]
         rate, times = opened.timing(known)

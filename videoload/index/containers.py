@@ -21,7 +21,7 @@ from av.video.stream import VideoStream
 
 from videoload.bitstreams.pictures import KeyFrame
 from videoload.index.frame_decoder import REFUSALS, FrameDecoder, told_by_container
-from videoload.index.refusals import kind_of
+from videoload.index.refusals import codec_of, kind_of
 from videoload.index.timing import Timing, timing_of
 from videoload.stopwatch import Stopwatch
 from videoload.storage.files import VideoFile
@@ -110,7 +110,7 @@ class OpenedVideo:
         self.taken = self.refused = 0
         self.container = _container(self.file)
         try:
-            self.stream = _video_stream(self.container)
+            self.stream = _video_stream(self.container, self.file)
         except UnreadableError:
             self.close()
             raise
@@ -238,15 +238,18 @@ def _open_as(format_: str | None, file: VideoFile) -> InputContainer:
     )
 
 
-def _video_stream(container: InputContainer) -> VideoStream:
+def _video_stream(container: InputContainer, file: VideoFile) -> VideoStream:
     """The stream that the ffmpeg command would take. Raises UnreadableError."""
     covers = Disposition.attached_pic | Disposition.timed_thumbnails
     streams = [stream for stream in container.streams.video if not stream.disposition & covers]
     if not streams:
-        raise UnreadableError("has no video stream")
+        covers_only = " except for a cover picture" if container.streams.video else ""
+        raise UnreadableError(f"has no video stream{covers_only}")
     stream = max(streams, key=_weight)
     if stream.codec_context is None:
-        raise UnreadableError("has a video codec that FFmpeg does not know")
+        name = codec_of(file)
+        told = f" ({name!r})" if name else ""
+        raise UnreadableError(f"has a video codec that FFmpeg does not know{told}")
     return stream
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from videoload.storage.files import VideoFile
 
 _LOOKED_AT = 512  # bytes
+_HEADER = 4096  # bytes in which most AVI files describe their streams
 _TEXT = b"\xef\xbb\xbf \t\r\n"  # what may stand before the first word of a text
 _CONVERT = "; convert it first, for example to MP4 with ffmpeg"
 
@@ -49,3 +50,13 @@ def kind_of(file: VideoFile) -> str | None:
         if begins.startswith(start):
             return f"it is {name}, and that container is not supported{_CONVERT}"
     return next((why for start, why in _OTHERS.items() if text.startswith(start)), None)
+
+
+def codec_of(file: VideoFile) -> str:
+    """The four characters by which an AVI names the codec of its video; "" if there are none.
+    Raises OSError."""
+    with closing(file.open()) as opened:
+        begins = bytes(opened.pread(_HEADER, 0))
+    format_ = begins.find(b"strf", begins.find(b"vids"))
+    is_there = begins[:4] == b"RIFF" and b"vids" in begins and format_ > 0
+    return begins[format_ + 24 : format_ + 28].decode("latin-1") if is_there else ""

@@ -1,0 +1,79 @@
+"""How the index of a file is found."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from videoload.errors import VideoError
+from videoload.index.complete_decode import Report, decode_index
+from videoload.index.containers import SOFTWARE, UnreadableError, Video
+from videoload.index.index import Tick, VideoIndex, find_index
+from videoload.index.index_cache import IndexCache
+from videoload.stopwatch import Stopwatch
+from videoload.storage.files import VideoFile
+
+_log = logging.getLogger(__name__)
+
+_LONG_S = 1.0  # a complete decode that takes longer is worth a warning
+
+
+class Indexes:
+    """The indexes of the videos below one root. An index is taken from memory, or else proven, or
+    else taken from a cache on disk, or else made by a complete decode."""
+
+    def __init__(self, folder: str | None, root: str, watch: Stopwatch) -> None:
+        """``folder``: of the cache on disk."""
+        self._cache = IndexCache(folder, root, SOFTWARE)
+        self._watch = watch
+        self.get = self._cache.get
+        self.forget = self._cache.forget
+
+    def find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
+        """The index of a file, and the file if it is open now. Raises VideoError."""
+        index = self._cache.get(path, file)
+        if index is not None:
+            return index, None
+        with self._watch.phase("index"):
+            try:
+                return self._find(path, file, tick)
+            except (UnreadableError, OSError) as error:
+                raise VideoError(path, str(error)) from None
+
+    def _find(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Video | None]:
+        index, opened = find_index(file, tick, self._watch)
+        file.was_opened()
+        recalled = False
+        if index is None:
+            index = self._cache.recall(path, file)
+            recalled = index is not None
+        if index is None:
+            began = time.perf_counter()
+            index, report = decode_index(file, tick)
+            file.check()
+            seconds = time.perf_counter() - began
+            _log.log(
+                logging.WARNING if seconds > _LONG_S else logging.INFO,
+                "%s (%s) does not prove how many frames it has: all %d were decoded in %.1f s",
+                path, report.codec, report.frames, seconds,
+            )  # fmt: skip
+            self._cache.remember(path, file, index)
+        file.check()
+        self._cache.put(path, file, index, recalled=recalled)
+        return index, opened
+
+    def report(self, path: str, file: VideoFile, tick: Tick) -> tuple[VideoIndex, Report]:
+        """The index of a file, and what a complete decode tells of it. Raises VideoError."""
+        try:
+            index, opened = find_index(file, tick)
+            if opened is not None:
+                opened.close()
+            decoded, report = decode_index(file, tick)
+        except (UnreadableError, OSError) as error:
+            raise VideoError(path, str(error)) from None
+        file.check()
+        if index is None:
+            index = decoded
+            self._cache.remember(path, file, index)
+        self._cache.put(path, file, index)
+        return index, report
