@@ -87,7 +87,7 @@ def test_the_processes_of_a_worker_are_exported_together(
 
 def test_a_worker_whose_loop_stands_still_is_unhealthy_until_it_continues(videos: Videos) -> None:
     endpoint = f"tcp://127.0.0.1:{free_port()}"
-    supervisor = Supervisor(pulse=True)
+    supervisor = Supervisor()
     supervisor.start(1, WorkerSettings([endpoint], root=str(videos.root)))
     (child,) = supervisor.children
     try:

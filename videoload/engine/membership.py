@@ -96,8 +96,6 @@ class Membership:
             if not decision.worker.is_child:  # it was cut off: its connection is to blame
                 self.table.worker_returned(other)
         worker = decision.worker
-        if worker.is_child:
-            self.supervisor.admitted(worker.pid)
         with self._changed:
             self._workers[peer] = worker
             self._changed.notify_all()

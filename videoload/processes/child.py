@@ -78,7 +78,6 @@ class ChildProcess:
             return f"signal {-status}"
 
     def terminate(self) -> None:
-        """Ask the child to end."""
         self._process.terminate()
 
     def kill(self) -> None:

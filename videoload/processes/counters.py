@@ -40,13 +40,10 @@ class Counters:
         self._lease[0] = number
 
     def add(self, name: str, value: float) -> None:
-        """Increase a count."""
         self._counts[COUNTED.index(name)] += value
 
     def set(self, name: str, value: float) -> None:
-        """Replace a count."""
         self._counts[COUNTED.index(name)] = value
 
     def read(self) -> dict[str, float]:
-        """All counts, by name."""
         return dict(zip(COUNTED, self._counts.tolist(), strict=True))

@@ -50,7 +50,6 @@ class Inspector:
         self._tell([root, cache, complete])
 
     def ask(self, path: str) -> None:
-        """Look at this file next."""
         self.path = path
         self._heard = time.monotonic()
         self._tell(path)

@@ -25,7 +25,6 @@ class Restarts:
         self._last = self._next = -math.inf
 
     def worked(self) -> None:
-        """A worker has begun to work."""
         self.failed = 0
 
     def start_failed(self, began: float, now: float) -> None:
@@ -37,7 +36,6 @@ class Restarts:
         self._next = now + min(_MAX_PAUSE_S, _PAUSE_S * 2 ** (self.failed - 1))
 
     def is_due(self, now: float) -> bool:
-        """Whether a worker may be started now."""
         return now >= self._next
 
     def is_hopeless(self, *, killed: bool) -> bool:

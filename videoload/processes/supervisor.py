@@ -58,13 +58,10 @@ class Ended(NamedTuple):
 class WorkerProcess:
     """One worker process. It counts what it does in memory that it shares with this process."""
 
-    def __init__(self, settings: WorkerSettings, *, pulse: bool = False) -> None:
-        """``pulse``: the shared counts tell when the worker has begun to work. Otherwise `admitted`
-        does. Raises WorkerError."""
-        self._pulse = pulse
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Start it. Raises WorkerError."""
         self.worked_before = False  # its supervisor knows that it has worked
         self.leaving = False  # it was asked to end, and nobody takes its place
-        self._admitted = False
         self._last = b""
         self._checks = 0
         memory = None
@@ -89,13 +86,10 @@ class WorkerProcess:
 
     @property
     def worked(self) -> bool:
-        """Whether it has begun to work."""
-        counters = self._counters if self._pulse else None
-        return self._admitted or (counters is not None and bool(counters.pulse[0]))
-
-    def admitted(self) -> None:
-        """The trainer has admitted it."""
-        self._admitted = True
+        """Whether it has begun to work: its imports are done, and it has taken a turn."""
+        if self._counters is None:  # it is not known
+            return time.monotonic() - self.process.began > _YOUNG_S
+        return bool(self._counters.pulse[0])
 
     def checks_without_progress(self) -> int:
         """How many checks in a row, including this one, found no progress. Checks are counted, and
@@ -112,7 +106,6 @@ class WorkerProcess:
         return max(0, self._checks - 1) * _CHECK_S
 
     def counted(self) -> dict[str, float]:
-        """Its counts so far."""
         return {} if self._counters is None else self._counters.read()
 
     @property
@@ -124,11 +117,9 @@ class WorkerProcess:
 class Supervisor:
     """Keeps worker processes alive. It has none before `start` and after `stop`."""
 
-    def __init__(self, *, pulse: bool = False) -> None:
-        """``pulse``: see `WorkerProcess`."""
+    def __init__(self) -> None:
         self._count = 0
         self._settings: WorkerSettings | None = None
-        self._pulse = pulse
         self._shares: dict[int, tuple[Share, int | None]] = {}
         self._restarts = Restarts()
         self._gone: Counter[str] = Counter()  # what children that ended had counted
@@ -153,7 +144,6 @@ class Supervisor:
             child.channel.send(message, descriptor)
 
     def unshare(self, arena: int) -> None:
-        """The arena is no longer used."""
         del self._shares[arena]
         for child in self.children:
             child.channel.send(Unshare(arena))
@@ -168,12 +158,6 @@ class Supervisor:
         again."""
         for child in self.children:
             child.channel.flush()
-
-    def admitted(self, pid: int) -> None:
-        """The trainer has admitted a child, so it can work."""
-        for child in self.children:
-            if child.pid == pid:
-                child.admitted()
 
     def pids(self) -> set[int]:
         """The process ids of all children that were not reaped."""
@@ -275,7 +259,7 @@ class Supervisor:
 
     def _start(self) -> None:
         assert self._settings is not None
-        child = WorkerProcess(self._settings, pulse=self._pulse)
+        child = WorkerProcess(self._settings)
         self.children.append(child)
         for message, descriptor in self._shares.values():
             child.channel.send(message, descriptor)
@@ -321,7 +305,7 @@ def watch(
     """Keep ``workers`` worker processes alive while the generator is asked for their state, and
     stop them when it is closed. A worker without progress for ``stall_s`` is killed and replaced.
     Raises WorkerError."""
-    supervisor = Supervisor(pulse=True)
+    supervisor = Supervisor()
     try:
         supervisor.start(workers, settings)
         while True:

@@ -167,7 +167,6 @@ class PixelSender:
     """A worker's end. A thread of its own dials and sends."""
 
     def __init__(self, host: str, offer: DataOffer) -> None:
-        """Begin to dial."""
         self.number = offer.connection
         self._address = host, offer.port
         self._offer = offer

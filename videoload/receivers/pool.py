@@ -115,7 +115,6 @@ class Receivers:
             receiver.channel.send(message, descriptor)
 
     def unshare(self, arena: int) -> None:
-        """The arena is no longer used."""
         del self._shares[arena]
         for receiver in self._receivers:
             receiver.channel.send(Unshare(arena))
@@ -212,7 +211,6 @@ class Receivers:
                 receiver.channel.send(message, descriptor)
 
     def close(self) -> None:
-        """End all receivers."""
         self._ports.close()
         end_all(receiver.process for receiver in self._receivers)
         for receiver in self._receivers:

@@ -99,7 +99,6 @@ class Connections:
         return told, self._next_look if self._inodes else float("inf")
 
     def close(self) -> None:
-        """See no more."""
         self._bound.disable_monitor()
         self.events.close()
         self._look.close()

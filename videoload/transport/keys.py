@@ -139,5 +139,4 @@ class KeyAuthenticator:
         return False
 
     def close(self) -> None:
-        """Stop answering."""
         self._authenticator.stop()

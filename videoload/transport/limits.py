@@ -48,20 +48,16 @@ class Limits:
         return len(self._connections)
 
     def connected(self, number: int, now: float) -> None:
-        """There is a new connection."""
         self._connections[number] = _Connection(now)
 
     def disconnected(self, number: int) -> None:
-        """The connection has ended."""
         self._connections.pop(number, None)
 
     def completed(self, number: int) -> None:
-        """A whole message came on this connection."""
         if (connection := self._connections.get(number)) is not None:
             connection.completed = True
 
     def admitted(self, number: int) -> None:
-        """The connection belongs to a worker."""
         if (connection := self._connections.get(number)) is not None:
             connection.is_worker = True
             connection.max_bytes = max(connection.max_bytes, _WORKER_BYTES)

@@ -37,7 +37,6 @@ class LeaseRuns:
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
     ) -> None:
-        """``tick`` is called between two frames."""
         self._decoder, self._lease, self._out, self._tick = decoder, lease, out, tick
         self.at = 0
         self.frames: list[list[int]] = []
@@ -102,7 +101,6 @@ def runs(lease: Lease) -> Iterator[tuple[int, int]]:
 
 
 def requests(clips: list[Clip]) -> list[Request]:
-    """What a decoder is asked for."""
     return [Request(clip.seed, clip.clip, clip.start, clip.end, clip.crop) for clip in clips]
 
 

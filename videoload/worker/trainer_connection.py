@@ -172,7 +172,6 @@ class TrainerConnection:
         self._warn_at = self._rest_until + UNREACHABLE_S  # it was reached
 
     def close(self, *, drain: bool = False) -> None:
-        """Disconnect."""
         self.leases.clear()
         if self.dealer is not None:
             self.dealer.close(drain=drain)

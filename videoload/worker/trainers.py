@@ -79,12 +79,10 @@ class Trainers:
             self._follow(name, now)
 
     def read(self) -> None:
-        """Read what came."""
         for connection in self:
             connection.read()
 
     def beat(self, now: float, frames: int) -> None:
-        """Send the heartbeats that are due."""
         for connection in self:
             connection.beat(now, frames)
 
@@ -107,7 +105,6 @@ class Trainers:
         return chosen, chosen.leases.popleft()
 
     def served(self, connection: TrainerConnection, seconds: float, now: float) -> None:
-        """A lease of ``connection`` took ``seconds``."""
         connection.used_s += seconds
         self._last, self._served = connection, now
 
@@ -131,7 +128,6 @@ class Trainers:
         return max(0.0, self._served + patience_s - now)
 
     def close(self) -> None:
-        """Disconnect from all."""
         for connection in self:
             connection.close()
 

@@ -48,7 +48,6 @@ class Watchdog:
         self._status = status
 
     def close(self) -> None:
-        """Check no more."""
         self._over.set()
         self._thread.join()
 
