@@ -18,7 +18,6 @@ what is trained on.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import posixpath
@@ -26,8 +25,7 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from queue import SimpleQueue
@@ -35,15 +33,16 @@ from typing import NamedTuple
 
 from videoload.storage.files import LocalFile
 from videoload.storage.keep import Keep, own_folder
+from videoload.storage.room import Room
 
 _log = logging.getLogger(__name__)
 
-_FREE = 0.2  # of the disk that stays free if no limit is given
 _WAITING_BYTES = 32 << 20  # that wait to be written; what comes then is not kept
 _FULL_S = 600.0  # until a process that found no room looks again
 _LEFT_S = 3600.0  # a file that has been coming for longer was left by a process that was killed
 _MAX_SUFFIX = 16
-_COMING, _COUNT = "coming-", "bytes"
+_COMING = "coming-"
+_NOT_KEPT = (_COMING, "bytes")
 
 
 class Version(NamedTuple):
@@ -65,6 +64,7 @@ class KeptFiles:
     def __init__(self, keep: Keep, root: str) -> None:
         self._keep = keep
         self._root = root
+        self._room = Room(Path(keep.folder), keep.max_bytes, self._measure)
         self._asked: SimpleQueue[tuple[str, Version, bytes] | None] = SimpleQueue()
         self._unwritten: set[str] = set()  # names
         self._waiting = 0  # bytes
@@ -154,14 +154,10 @@ class KeptFiles:
         """Returns whether there was room. Raises OSError."""
         if self.find(name, version) is not None:
             return True
-        new, leaf, size = _COMING + secrets.token_hex(8), self._leaf(name), len(data)
-        most = self._keep.max_bytes
-        if most is None and _free(folder) < _FREE:
-            return False
+        new, leaf = _COMING + secrets.token_hex(8), self._leaf(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            written = os.open(
-                new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder
-            )
+            written = os.open(new, flags, 0o600, dir_fd=folder)
             with os.fdopen(written, "wb") as file:
                 file.write(data)
                 file.flush()
@@ -169,19 +165,21 @@ class KeptFiles:
                 os.utime(written, ns=(time.time_ns(), version.mtime_ns))
                 if os.fstat(written).st_mtime_ns != version.mtime_ns:
                     raise OSError("its file system does not keep times to the nanosecond")
-            with _counted(folder) as count:
-                if (old := _find(leaf, folder)) is not None:
-                    size -= old.st_size
-                if most is not None and count[0] + size > most:
-                    count[0] = _sum(folder)  # files may have been deleted
-                    if count[0] + size > most:
-                        return False
-                os.replace(new, leaf, src_dir_fd=folder, dst_dir_fd=folder)
-                count[0] += size
+            old = _find(leaf, folder)
+            with self._room.take(len(data) - (old.st_size if old else 0)) as has_room:
+                if has_room:
+                    os.replace(new, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+            return has_room
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(new, dir_fd=folder)
-        return True
+
+    def _measure(self) -> int:
+        names = os.listdir(self._keep.folder)
+        found = [
+            _find(f"{self._keep.folder}/{name}") for name in names if not name.startswith(_NOT_KEPT)
+        ]
+        return sum(file.st_size for file in found if file is not None)
 
 
 def _find(path: str, folder: int | None = None) -> os.stat_result | None:
@@ -193,27 +191,6 @@ def _find(path: str, folder: int | None = None) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
 
 
-@contextmanager
-def _counted(folder: int) -> Iterator[list[int]]:
-    """The bytes of all files, to be changed. No other process changes them meanwhile."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(_COUNT, flags, 0o600, dir_fd=folder), "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        told = file.read()
-        count = [int(told) if told.isdigit() else _sum(folder)]
-        try:
-            yield count
-        finally:
-            file.seek(0)
-            file.write(b"%d" % max(0, count[0]))
-            file.truncate()
-
-
-def _sum(folder: int) -> int:
-    names = [name for name in os.listdir(folder) if not name.startswith((_COMING, _COUNT))]
-    return sum(found.st_size for name in names if (found := _find(name, folder)) is not None)
-
-
 def _sweep(folder: int) -> None:
     for name in os.listdir(folder):
         if name.startswith(_COMING):
@@ -221,8 +198,3 @@ def _sweep(folder: int) -> None:
                 changed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime
                 if time.time() - changed > _LEFT_S:
                     os.unlink(name, dir_fd=folder)
-
-
-def _free(folder: int) -> float:
-    told = os.statvfs(folder)
-    return told.f_bavail / max(1, told.f_blocks)

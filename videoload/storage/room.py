@@ -1,4 +1,4 @@
-"""How much of a folder is taken, counted by all processes that fill it.
+"""How many bytes a folder holds, counted by all processes that fill it.
 
 FOLDER/bytes    the count, changed under a lock of the file
 """
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_FREE = 0.2  # of the disk that stays free, where no limit is given
+_FREE = 0.2  # of the disk that stays free if no limit is given
 
 
 class Room:
-    """What may be kept in a folder: ``max_bytes``, or with None, until a fifth of the disk is left.
-    ``measure`` counts what is there, which may take long. Methods raise OSError."""
+    """What may be kept in a folder: ``max_bytes``, or if None, until only a fifth of the disk is
+    free. ``measure`` counts the bytes anew, which may take long. Methods raise OSError."""
 
     def __init__(self, folder: Path, max_bytes: int | None, measure: Callable[[], int]) -> None:
         self._folder = folder
@@ -25,16 +25,17 @@ class Room:
 
     @contextmanager
     def take(self, size: int) -> Iterator[bool]:
-        """Reserve ``size`` bytes; the value tells whether there is room for them. What they are for
-        is made inside ``with``: nobody else counts meanwhile."""
+        """Reserve ``size`` bytes. The value tells whether there is room for them. No other process
+        reserves any inside the ``with``, so that what they are for appears there."""
         if self._max_bytes is None:
+            (self._folder / "bytes").unlink(missing_ok=True)  # who has a limit counts anew
             disk = os.statvfs(self._folder)
             left = disk.f_bavail * disk.f_frsize - size
             yield left >= _FREE * disk.f_blocks * disk.f_frsize
             return
         with self._counted() as count:
             if count[0] + size > self._max_bytes:
-                count[0] = self._measure()  # somebody may have deleted some
+                count[0] = self._measure()  # files may have been deleted
             has_room = count[0] + size <= self._max_bytes
             if has_room:
                 count[0] += size
@@ -42,10 +43,9 @@ class Room:
 
     @contextmanager
     def _counted(self) -> Iterator[list[int]]:
-        """The count, which nobody else changes meanwhile, to be changed."""
-        count_file = self._folder / "bytes"
-        count_file.touch()
-        with count_file.open("r+b") as file:
+        """The count, to be changed. No other process changes it meanwhile."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self._folder / "bytes", flags, 0o600), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             told = file.read()
             count = [int(told) if told.isdigit() else self._measure()]

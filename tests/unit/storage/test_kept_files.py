@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import SECOND, wait_until
-from videoload.storage import kept_files
+from videoload.storage import kept_files, room
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles, Version
 
@@ -68,7 +68,7 @@ def test_all_processes_find_a_kept_file_in_its_version_only(tmp_path: Path) -> N
 
 
 def test_another_version_replaces_the_one_before(tmp_path: Path) -> None:
-    files = kept_in(tmp_path)
+    files = kept_in(tmp_path, most=100)
     keep(files, "a.avi", b"before")
     keep(files, "a.avi", b"and now", "2")
     assert files.find("a.avi", version_of(b"and now", "2"))
@@ -127,7 +127,7 @@ def test_a_deleted_file_makes_room(tmp_path: Path) -> None:
 
 def test_a_fifth_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = os.statvfs(tmp_path)
-    monkeypatch.setattr(kept_files, "_FREE", told.f_bavail / told.f_blocks + 0.1)
+    monkeypatch.setattr(room, "_FREE", told.f_bavail / told.f_blocks + 0.1)
     files = kept_in(tmp_path)
     keep(files, "a.avi", b"content")
     assert not files.has_some("a.avi")
@@ -137,9 +137,9 @@ def test_a_fifth_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_count_that_was_deleted_is_made_again(tmp_path: Path) -> None:
-    keep(kept_in(tmp_path), "a.avi", bytes(100))
+    keep(kept_in(tmp_path, most=1000), "a.avi", bytes(100))
     (tmp_path / "bytes").unlink()
-    keep(kept_in(tmp_path), "b.avi", bytes(50))
+    keep(kept_in(tmp_path, most=1000), "b.avi", bytes(50))
     assert (tmp_path / "bytes").read_bytes() == b"150"
 
 
@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_used_is_one_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     (tmp_path / "bytes").mkdir()
-    files = kept_in(tmp_path)
+    files = kept_in(tmp_path, most=100)
     keep(files, "a.avi", b"content")
     keep(files, "b.avi", b"content")
     assert [record.message for record in caplog.records] == [
@@ -193,7 +193,7 @@ def test_no_link_is_read_or_written_through(
     folder, outside = tmp_path / "kept", tmp_path / "outside"
     folder.mkdir()
     outside.write_bytes(b"content")
-    files, told = kept_in(folder), version_of(b"content")
+    files, told = kept_in(folder, most=100), version_of(b"content")
     os.utime(outside, ns=(0, told.mtime_ns))
     Path(files.path("a.avi")).symlink_to(outside)
     assert not files.find("a.avi", told)
@@ -222,7 +222,7 @@ def test_nothing_of_another_user_is_read_or_written(
 
 
 def test_only_the_owner_can_read_what_is_kept(tmp_path: Path) -> None:
-    keep(kept_in(tmp_path / "new"), "a.avi", b"content")
+    keep(kept_in(tmp_path / "new", most=100), "a.avi", b"content")
     made = [tmp_path / "new", *(tmp_path / "new").iterdir()]
     assert len(made) == 3
     assert not any(path.stat().st_mode & 0o077 for path in made)

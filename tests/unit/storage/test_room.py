@@ -54,6 +54,12 @@ def test_all_who_fill_it_at_once_take_no_more_than_there_is(tmp_path: Path) -> N
     assert sum(taken) == 1000
 
 
+def test_files_of_a_process_without_a_limit_are_counted_by_others(tmp_path: Path) -> None:
+    assert take(Room(tmp_path, 100, lambda: 0), 10)
+    take(Room(tmp_path, None, lambda: 0), 60)
+    assert not take(Room(tmp_path, 100, lambda: 70), 40)
+
+
 def test_without_a_limit_a_fifth_of_the_disk_stays_free(tmp_path: Path) -> None:
     room, disk = Room(tmp_path, None, lambda: 0), shutil.disk_usage(tmp_path)
     assert not take(room, disk.free - disk.total // 5 + (1 << 30))
