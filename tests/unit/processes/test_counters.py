@@ -1,4 +1,4 @@
-"""What a worker counts is read by whoever maps the same memory."""
+"""A worker's counts can be read by every process that maps the same memory."""
 
 from __future__ import annotations
 

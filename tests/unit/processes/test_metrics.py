@@ -1,4 +1,4 @@
-"""The figures of a host's worker processes, and when they are ill."""
+"""The figures of a host's worker processes, and when something is wrong with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def told(state: State) -> dict[str, float]:
     return found
 
 
-def test_the_processes_are_told_together() -> None:
+def test_the_figures_of_all_processes_are_added_up() -> None:
     state = State(0.0, {7: counts(10), 8: counts(30, trainers=2)}, {}, {"clips": 5.0}, 1)
     assert told(state) == {
         "clips_total": 45, "failures_total": 2, "decode_seconds_total": 4, "restarts_total": 1,
@@ -28,7 +28,7 @@ def test_the_processes_are_told_together() -> None:
     }  # fmt: skip
 
 
-def test_a_process_that_is_replaced_takes_no_count_with_it() -> None:
+def test_the_counts_of_a_replaced_process_stay() -> None:
     before = told(State(0.0, {7: counts(10), 8: counts(30)}))
     after = told(State(0.0, {8: counts(30), 9: counts(0)}, {}, counts(10), 1))
     assert after["clips_total"] == before["clips_total"]
@@ -38,14 +38,14 @@ def test_before_there_is_a_process_nothing_is_counted() -> None:
     assert told(State(0.0))["processes"] == 0
 
 
-def test_what_hangs_is_an_ailment_and_what_waits_is_none() -> None:
+def test_a_process_that_hangs_is_an_ailment_and_one_that_waits_is_not() -> None:
     state = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S - 0.1})
     assert ailment(state, 100.2) == ""
     hanging = State(100.0, {7: counts(1), 8: counts(1)}, {7: 0.0, 8: HANGS_S + 2})
     assert ailment(hanging, 100.2) == "worker process 8 has done nothing for 12 s"
 
 
-def test_a_supervisor_that_stands_still_is_an_ailment() -> None:
+def test_a_supervisor_that_hangs_is_an_ailment() -> None:
     state = State(100.0, {7: counts(1)}, {7: 0.0})
     assert ailment(state, 111.0) == "nobody has looked after the worker processes for 11 s"
     assert ailment(State(100.0), 100.0) == "no worker process"

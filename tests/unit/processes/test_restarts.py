@@ -1,4 +1,4 @@
-"""Pauses between starts that fail: how long, and how often until it is given up."""
+"""Failed starts: how long the pauses are, and when restarts are given up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from videoload.processes.restarts import Restarts
 
 
 def pauses(count: int) -> list[float]:
-    """Of so many starts that fail at once, each made as soon as it may be."""
+    """The pauses after ``count`` starts that fail at once. Each start is made as soon as it may."""
     starts, now, found = Restarts(), 100.0, []
     for _ in range(count):
         starts.start_failed(now, now)
@@ -37,7 +37,7 @@ def test_workers_that_were_started_together_and_fail_together_count_once() -> No
     assert starts.failed == 2
 
 
-def test_who_gives_up_is_believed_sooner_than_who_is_killed() -> None:
+def test_workers_that_give_up_end_the_restarts_sooner_than_killed_ones() -> None:
     starts = Restarts()
     hopeless = []
     for number in range(1, 8):
@@ -47,7 +47,7 @@ def test_who_gives_up_is_believed_sooner_than_who_is_killed() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=40))
-def test_only_starts_that_failed_since_a_worker_worked_count(history: list[bool]) -> None:
+def test_only_failed_starts_since_a_worker_last_worked_count(history: list[bool]) -> None:
     starts = Restarts()
     for now, failed in enumerate(history):
         if failed:

@@ -1,4 +1,4 @@
-"""Data connections: what is sent lands where it was told to, and nothing else does."""
+"""Data connections: an answer lands where the trainer said, and nothing else lands."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def connected(key: bytes, key_of_sender: bytes | None = None) -> Iterator[Ends]:
 
 
 def read_all(reader: PixelReader, answers: int) -> list[int]:
-    """Read until so many answers have landed; returns their leases."""
+    """Read until ``answers`` answers have landed; returns their leases."""
     landed: list[int] = []
 
     def more() -> bool:
@@ -67,7 +67,7 @@ def noise(size: int, seed: int = 0) -> np.ndarray[tuple[int], np.dtype[np.uint8]
     st.lists(st.sampled_from([0, 1, 100, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7]), max_size=5)
 )
 @settings(max_examples=15, deadline=None)
-def test_answers_land_whole_and_in_their_order(key: bytes, sizes: list[int]) -> None:
+def test_answers_land_complete_and_in_order(key: bytes, sizes: list[int]) -> None:
     with connected(key) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         sent = [noise(size, seed) for seed, size in enumerate(sizes)]
@@ -82,7 +82,7 @@ def test_answers_land_whole_and_in_their_order(key: bytes, sizes: list[int]) -> 
 
 
 @pytest.mark.parametrize(("cache_kb", "kb"), [(0, 64), (512, 64), (1024, 102.4), (2048, 204.8)])
-def test_what_is_on_the_way_fits_into_a_core_s_cache(
+def test_the_send_buffer_fits_into_a_cores_cache(
     cache_kb: int, kb: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data_connection, "own_cache_bytes", lambda: cache_kb << 10)
@@ -91,7 +91,7 @@ def test_what_is_on_the_way_fits_into_a_core_s_cache(
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="TCP_INFO is Linux's")
 @pytest.mark.parametrize("is_near", [True, False])
-def test_a_near_trainer_has_little_on_its_way_and_no_answer_stalls(
+def test_a_near_trainer_gets_a_small_send_buffer_and_no_answer_stalls(
     is_near: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data_connection, "_NEAR_S", 1.0 if is_near else -1.0)
@@ -109,7 +109,7 @@ def test_a_near_trainer_has_little_on_its_way_and_no_answer_stalls(
 
 
 @KEYS
-def test_a_void_answer_goes_nowhere_and_the_next_one_lands(key: bytes) -> None:
+def test_a_void_answer_is_dropped_and_the_next_one_lands(key: bytes) -> None:
     with connected(key) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         pixels, place = noise(PIECE + 5), np.zeros(PIECE + 5, np.uint8)
@@ -122,7 +122,7 @@ def test_a_void_answer_goes_nowhere_and_the_next_one_lands(key: bytes) -> None:
 
 
 @KEYS
-def test_nothing_is_read_before_it_is_told_where_it_goes(key: bytes) -> None:
+def test_nothing_is_read_before_the_trainer_says_where_it_goes(key: bytes) -> None:
     with connected(key) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         sender.send(1, noise(1000))
@@ -132,7 +132,7 @@ def test_nothing_is_read_before_it_is_told_where_it_goes(key: bytes) -> None:
 
 @KEYS
 @pytest.mark.parametrize(("lease", "size"), [(2, 100), (1, 99), (1, 101)])
-def test_another_answer_than_was_said_ends_the_connection(
+def test_an_answer_that_was_not_announced_ends_the_connection(
     key: bytes, lease: int, size: int
 ) -> None:
     with connected(key) as (sender, reader):
@@ -145,7 +145,7 @@ def test_another_answer_than_was_said_ends_the_connection(
         assert not place.any()
 
 
-def test_what_was_sealed_with_another_key_ends_the_connection() -> None:
+def test_a_piece_sealed_with_another_key_ends_the_connection() -> None:
     with connected(KEY) as (sender, reader):
         wait_until(lambda: sender.is_open, 5 * SECOND)
         reader._cipher._aes = type(reader._cipher._aes)(b"x" * 16)  # type: ignore[union-attr]
@@ -157,7 +157,9 @@ def test_what_was_sealed_with_another_key_ends_the_connection() -> None:
         assert not place.any()
 
 
-def test_a_worker_sends_nothing_to_who_has_not_its_key(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_sends_nothing_to_a_receiver_without_its_key(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING)
     with connected(KEY, key_of_sender=b"x" * 16) as (sender, _):
         wait_until(lambda: caplog.records, 5 * SECOND)
@@ -187,7 +189,7 @@ def test_a_receiver_that_hangs_up_is_noticed() -> None:
         wait_until(noticed, 5 * SECOND)
 
 
-def test_a_port_that_nobody_listens_at_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_port_without_a_listener_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -199,7 +201,7 @@ def test_a_port_that_nobody_listens_at_is_named_once(caplog: pytest.LogCaptureFi
     assert "pixels go by ZeroMQ" in record.getMessage()
 
 
-def test_a_port_of_somebody_else_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_port_of_another_program_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         sender = PixelSender("127.0.0.1", DataOffer(1, listening.getsockname()[1], TICKET))

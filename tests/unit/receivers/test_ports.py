@@ -1,4 +1,4 @@
-"""Data ports: who shows a ticket is handed over, and nobody else stays."""
+"""Data ports: a connection that shows a ticket is handed over, others are closed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def dial(ports: DataPorts) -> socket.socket:
 
 
 def look(ports: DataPorts, expected: int = 0) -> list[tuple[bytes, socket.socket]]:
-    """What has arrived by now."""
+    """The tickets that have arrived by now."""
     ready, *_ = select.select(ports.watched(), [], [], 0.05)
     return list(ports.arrived({end.fileno() for end in ready}, expected))
 
 
 def take(ports: DataPorts, expected: int = 0) -> tuple[bytes, socket.socket]:
-    """Who arrives next."""
+    """The next ticket."""
     deadline = time.monotonic() + 5 * SECOND
     while not (got := look(ports, expected)):
         assert time.monotonic() < deadline
@@ -55,7 +55,7 @@ def hung_up(end: socket.socket) -> bool:
         return True
 
 
-def test_who_shows_a_ticket_is_handed_over_with_what_it_sends_next(ports: DataPorts) -> None:
+def test_a_connection_with_a_ticket_is_handed_over_with_its_next_bytes(ports: DataPorts) -> None:
     with dial(ports) as worker:
         worker.sendall(TICKET + b"more")
         ticket, end = take(ports)
@@ -76,12 +76,12 @@ def test_a_ticket_may_come_in_pieces(ports: DataPorts) -> None:
         assert ticket == TICKET
 
 
-def test_who_hangs_up_before_is_forgotten(ports: DataPorts) -> None:
+def test_a_connection_that_ends_without_a_ticket_is_forgotten(ports: DataPorts) -> None:
     dial(ports).close()
     wait_until(lambda: look(ports) == [] and len(ports.watched()) == 1, 5 * SECOND)
 
 
-def test_who_shows_none_in_time_is_hung_up_on(ports: DataPorts) -> None:
+def test_a_connection_without_a_ticket_is_closed_after_five_seconds(ports: DataPorts) -> None:
     with dial(ports) as worker:
         wait_until(lambda: look(ports) == [] and len(ports.watched()) == 2, 5 * SECOND)
         ports.keep(time.monotonic() + 4)
@@ -91,7 +91,7 @@ def test_who_shows_none_in_time_is_hung_up_on(ports: DataPorts) -> None:
         assert hung_up(worker)
 
 
-def test_of_too_many_the_first_make_room(ports: DataPorts) -> None:
+def test_the_oldest_connections_make_room(ports: DataPorts) -> None:
     dialled = [dial(ports) for _ in range(80)]
     wait_until(lambda: look(ports, expected=10) == [] and len(ports.watched()) == 75, 5 * SECOND)
     assert all(hung_up(worker) for worker in dialled[:6])
@@ -101,7 +101,7 @@ def test_of_too_many_the_first_make_room(ports: DataPorts) -> None:
         worker.close()
 
 
-def test_many_at_once_are_never_more_than_there_is_room_for(ports: DataPorts) -> None:
+def test_a_flood_is_accepted_a_bounded_number_at_a_time(ports: DataPorts) -> None:
     dialled = [dial(ports) for _ in range(200)]
     before = len(os.listdir("/proc/self/fd"))
     [listening] = ports.watched()
@@ -124,7 +124,7 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_without_a_descriptor_nobody_is_asked_again_at_once(ports: DataPorts) -> None:
+def test_a_port_is_not_watched_while_no_descriptor_is_left(ports: DataPorts) -> None:
     with dial(ports) as worker:
         listening = ports.watched()
         with no_descriptor_left():
@@ -136,7 +136,7 @@ def test_without_a_descriptor_nobody_is_asked_again_at_once(ports: DataPorts) ->
         take(ports)[1].close()
 
 
-def test_it_is_the_next_port_where_one_was_named() -> None:
+def test_the_data_port_is_the_one_after_a_named_port() -> None:
     port = free_pair()
     endpoint = f"tcp://127.0.0.1:{port}"
     ports = DataPorts({endpoint: endpoint, "ipc://@somewhere": "ipc://@somewhere"})
@@ -148,13 +148,13 @@ def test_it_is_the_next_port_where_one_was_named() -> None:
         ports.close()
 
 
-def test_after_the_last_port_there_is_none() -> None:
+def test_there_is_no_data_port_after_the_last_port() -> None:
     with pytest.raises(TransportError, match="port 65536"):
         DataPorts({"tcp://127.0.0.1:65535": "tcp://127.0.0.1:65535"})
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this host has no IPv6")
-def test_all_addresses_are_those_of_both_families() -> None:
+def test_all_addresses_means_both_families() -> None:
     ports = DataPorts({"tcp://[::]:1": "tcp://*:*"})
     number = ports.numbers["tcp://[::]:1"]
     for host in ("127.0.0.1", "::1"):

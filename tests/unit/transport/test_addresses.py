@@ -1,4 +1,4 @@
-"""Addresses: what is one, who can reach it, and what a name stands for."""
+"""Addresses: which ones are valid, who can reach them, and what a name resolves to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
     return answer
 
 
-def test_what_is_a_name_and_what_it_stands_for() -> None:
+def test_a_host_name_is_told_from_an_address_and_resolved() -> None:
     assert is_name("tcp://trainer:5555")
     assert is_name("tcp://trainers.jobs.svc.cluster.local:5555")
     for literal in ("tcp://10.0.0.1:5555", "tcp://[::1]:5555", "ipc://@videoload-1"):
@@ -52,21 +52,21 @@ def test_what_is_a_name_and_what_it_stands_for() -> None:
 
 
 @given(st.ip_addresses(v=4) | st.ip_addresses(v=6).map(lambda address: f"[{address}]"))
-def test_no_address_is_a_name(address: object) -> None:
+def test_an_address_is_not_a_name(address: object) -> None:
     assert not is_name(f"tcp://{address}:5555")
 
 
-def test_a_name_stands_for_all_its_addresses_each_once(found: list[tuple[int, str]]) -> None:
+def test_a_name_resolves_to_each_of_its_addresses_once(found: list[tuple[int, str]]) -> None:
     found += [(V4, "10.0.0.2"), (V4, "10.0.0.1"), (V4, "10.0.0.2")]
     assert resolve("tcp://trainers.jobs:5555") == ["tcp://10.0.0.2:5555", "tcp://10.0.0.1:5555"]
 
 
-def test_a_host_of_both_families_is_one_trainer(found: list[tuple[int, str]]) -> None:
+def test_a_host_with_ipv4_and_ipv6_is_one_trainer(found: list[tuple[int, str]]) -> None:
     found += [(V6, "fd00::1"), (V4, "10.0.0.1")]
     assert resolve("tcp://trainers.jobs:5555") == ["tcp://10.0.0.1:5555"]
 
 
-def test_where_there_is_ipv6_alone_it_counts(found: list[tuple[int, str]]) -> None:
+def test_a_host_with_ipv6_alone_is_dialled_by_it(found: list[tuple[int, str]]) -> None:
     found += [(V6, "fd00::1"), (V6, "fd00::2")]
     assert resolve("tcp://trainers.jobs:5555") == ["tcp://[fd00::1]:5555", "tcp://[fd00::2]:5555"]
 
@@ -104,13 +104,13 @@ ELSEWHERE = (
 
 
 @pytest.mark.parametrize("endpoint", HERE)
-def test_what_this_host_alone_can_reach_needs_no_keys(endpoint: str) -> None:
+def test_an_address_that_only_this_host_can_reach_needs_no_keys(endpoint: str) -> None:
     assert is_local(endpoint)
     check_address(endpoint, None, insecure=False)
 
 
 @pytest.mark.parametrize("endpoint", ELSEWHERE)
-def test_what_other_hosts_can_reach_needs_keys_or_the_users_word(endpoint: str) -> None:
+def test_an_address_that_other_hosts_can_reach_needs_keys_or_insecure(endpoint: str) -> None:
     assert not is_local(endpoint)
     with pytest.raises(TransportError, match=r"needs keys.*videoload keygen DIR"):
         check_address(endpoint, None, insecure=False)
@@ -128,23 +128,23 @@ def test_what_other_hosts_can_reach_needs_keys_or_the_users_word(endpoint: str) 
         "tcp://h:05555555", "ipc:///tmp/a\0b", "ipc:///tmp/\udcff", "tcp://\udcff:5555",
     ],
 )  # fmt: skip
-def test_what_is_no_address_is_refused_whatever_is_allowed(endpoint: str) -> None:
+def test_an_invalid_address_is_always_refused(endpoint: str) -> None:
     with pytest.raises(TransportError, match=r"is not an address: tcp://HOST:PORT is"):
         check_address(endpoint, "keys", insecure=True)
 
 
-def test_an_address_of_ipv6_stands_in_brackets() -> None:
+def test_an_ipv6_address_needs_brackets() -> None:
     for host in ("[::1]", "[fe80::1%eth0]", "[::ffff:10.0.0.1]"):
         check_address(f"tcp://{host}:5555", "keys", insecure=False)
 
 
-def test_the_path_of_a_unix_socket_is_short() -> None:
+def test_a_long_path_of_a_unix_socket_is_refused() -> None:
     check_address("ipc:///" + "ä" * 53, None, insecure=False)
     with pytest.raises(TransportError, match="the path of a Unix socket has 107 bytes at most"):
         check_address("ipc:///" + "ä" * 54, None, insecure=False)
 
 
-def test_a_socket_file_takes_no_other_file_s_place_and_no_other_trainer_s(tmp_path: Path) -> None:
+def test_a_socket_file_replaces_no_other_file_and_no_other_trainers_socket(tmp_path: Path) -> None:
     claim_socket_file(f"ipc://{tmp_path}/none")
     (tmp_path / "kept").write_text("data")
     with pytest.raises(TransportError, match="kept is there, and is no socket"):
@@ -159,7 +159,7 @@ def test_a_socket_file_takes_no_other_file_s_place_and_no_other_trainer_s(tmp_pa
     claim_socket_file(f"ipc://{tmp_path}/taken")  # who was killed left it
 
 
-def test_the_address_for_the_own_workers_cannot_be_guessed_and_is_local() -> None:
+def test_the_address_for_own_workers_is_local_and_cannot_be_guessed() -> None:
     endpoints = {private_endpoint() for _ in range(100)}
     assert len(endpoints) == 100
     assert all(is_local(endpoint) for endpoint in endpoints)

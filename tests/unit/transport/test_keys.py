@@ -1,4 +1,4 @@
-"""CURVE keys: each side has its own and no other's, and nobody else is let in."""
+"""CURVE keys: each side has its own secret key, and only admitted keys are let in."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_each_side_has_its_own_secret_and_the_others_public_key(keys: tuple[Path
     assert secret not in b"".join(p.read_bytes() for p in trainer.rglob("*") if p.is_file())
 
 
-def test_secrets_are_their_owners_alone(keys: tuple[Path, Path]) -> None:
+def test_only_the_owner_can_read_secret_keys(keys: tuple[Path, Path]) -> None:
     for folder, role in zip(keys, (TRAINER, WORKER), strict=True):
         assert stat.S_IMODE((folder / f"{role}.key_secret").stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
 
 
-def test_a_secret_is_its_owners_alone_from_the_moment_when_it_is_there(
+def test_a_secret_key_is_private_from_the_moment_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for change in ("os.chmod", "pathlib.Path.chmod"):
@@ -87,7 +87,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         make_keys(tmp_path / "file")
 
 
-def test_where_the_disk_is_full_no_half_of_the_keys_is_left(
+def test_a_full_disk_leaves_no_half_made_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").touch()
@@ -106,16 +106,14 @@ def _refuse_secrets(file: Path, public: bytes, secret: bytes | None = None) -> N
 
 
 @pytest.mark.parametrize("content", [None, "", "no key at all", "metadata\ncurve\n"])
-def test_a_key_that_cannot_be_used_is_named_with_what_to_do(
-    content: str | None, tmp_path: Path
-) -> None:
+def test_an_unusable_key_is_reported_with_what_to_do(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "worker.key_secret").write_text(content)
     with pytest.raises(TransportError, match=r"worker\.key_secret .*: videoload keygen DIR"):
         own_keys(tmp_path, WORKER)
 
 
-def test_a_public_key_alone_is_not_an_own_one(keys: tuple[Path, Path]) -> None:
+def test_a_public_key_alone_is_not_enough(keys: tuple[Path, Path]) -> None:
     trainer, worker = keys
     (worker / "worker.key_secret").write_bytes((trainer / "admitted/worker.key").read_bytes())
     with pytest.raises(TransportError, match="holds no secret key"):
@@ -165,7 +163,7 @@ def door(context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]) -> It
 
 
 @pytest.mark.parametrize("admitted", [True, False])
-def test_whoever_has_an_admitted_key_is_let_in_and_nobody_else(
+def test_only_admitted_keys_are_let_in(
     admitted: bool, door: Door, keys: tuple[Path, Path], tmp_path: Path,
     context: zmq.Context[zmq.Socket[bytes]],
 ) -> None:  # fmt: skip
@@ -184,14 +182,14 @@ def test_whoever_has_an_admitted_key_is_let_in_and_nobody_else(
         knocking.close()
 
 
-def test_a_folder_without_admitted_keys_is_no_trainers(
+def test_a_folder_without_admitted_keys_is_refused(
     context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
 ) -> None:
     with pytest.raises(TransportError, match=r"no folder .*admitted: it holds the public keys"):
         KeyAuthenticator(context, keys[1])
 
 
-def test_an_admitted_key_that_is_none_is_named(
+def test_an_invalid_admitted_key_is_named(
     context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path]
 ) -> None:
     (keys[0] / "admitted/broken.key").write_text("no key at all")

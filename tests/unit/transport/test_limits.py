@@ -1,4 +1,4 @@
-"""What a connection may cost: bytes between two messages, time until HELLO, and their number."""
+"""Limits of connections: bytes between two messages, time until HELLO, and their number."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_stranger_may_send_a_hello_and_not_much_more() -> None:
     assert strangers.judge(received, 1.0) == {2: f"65537 {UNFINISHED}"}
 
 
-def test_who_was_hung_up_on_is_not_told_again_and_may_come_back() -> None:
+def test_a_closed_connection_is_reported_once_and_its_number_may_come_back() -> None:
     stranger = limits(1)
     assert 1 in stranger.judge({1: MB}, 1.0)
     assert stranger.judge({1: 2 * MB}, 1.1) == {}
@@ -37,7 +37,7 @@ def test_who_was_hung_up_on_is_not_told_again_and_may_come_back() -> None:
     assert stranger.judge({1: 64 * KB}, 1.3) == {}
 
 
-def test_what_counts_is_what_came_since_the_last_message() -> None:
+def test_only_bytes_since_the_last_message_count() -> None:
     stranger = limits(1)
     for received in range(0, 10 * MB, 60 * KB):
         stranger.completed(1)
@@ -45,7 +45,7 @@ def test_what_counts_is_what_came_since_the_last_message() -> None:
     assert 1 in stranger.judge({1: received + 65 * KB}, 1.0)
 
 
-def test_a_worker_may_send_the_answers_to_its_leases_and_a_stranger_none() -> None:
+def test_a_worker_may_send_the_answers_to_its_leases() -> None:
     workers = limits(1, 2)
     workers.admitted(1)
     workers.granted(1, 40 * MB, leases=2)
@@ -56,17 +56,17 @@ def test_a_worker_may_send_the_answers_to_its_leases_and_a_stranger_none() -> No
     assert workers.judge({1: 121 * MB + 1, 2: 0}, 1.0) == {1: f"{121 * MB + 1} {UNFINISHED}"}
 
 
-def test_a_part_of_an_answer_is_a_sign_of_life_and_nothing_is_none() -> None:
+def test_a_part_of_an_answer_is_a_sign_of_life() -> None:
     workers = limits(1, 2)
     workers.judge({1: 0, 2: 100}, 1.0)
     assert workers.growing() == [2]
-    assert workers.growing() == [], "that was told"
+    assert workers.growing() == [], "it was reported before"
     workers.judge({1: 1, 2: 100}, 1.1)
     workers.judge({1: 1, 2: 100}, 1.2)
-    assert workers.growing() == [1], "since it was asked, not since the last look"
+    assert workers.growing() == [1], "since the last call, not since the last look"
 
 
-def test_who_says_no_hello_makes_room_and_a_worker_need_not_say_it_again() -> None:
+def test_a_connection_without_hello_is_closed_and_a_worker_says_it_once() -> None:
     connected = limits(1, 2)
     connected.admitted(1)
     assert connected.judge(NOTHING, 15.0) == {}
@@ -76,14 +76,14 @@ def test_who_says_no_hello_makes_room_and_a_worker_need_not_say_it_again() -> No
     assert connected.judge(NOTHING, 35.1) == {1: "no HELLO came within 15 s"}
 
 
-def test_of_too_many_those_strangers_go_that_have_been_here_longest() -> None:
+def test_the_oldest_strangers_make_room() -> None:
     crowd = Limits(3)
     for number in range(5):
         crowd.connected(number, float(number))
     crowd.admitted(0)
     why = "5 connections are more than there is room for"
     assert crowd.judge({}, 5.0) == {1: why, 2: why}
-    assert crowd.judge({}, 5.0) == {}, "they count no more"
+    assert crowd.judge({}, 5.0) == {}, "closed connections do not count"
 
 
 def test_connections_that_were_not_looked_at_keep_their_counts() -> None:
@@ -96,7 +96,7 @@ def test_connections_that_were_not_looked_at_keep_their_counts() -> None:
     assert workers.judge({1: 100 + 64 * KB, 2: 200}, 1.2) == {}, "its message counts at its look"
 
 
-def test_workers_are_never_hung_up_on_for_their_number() -> None:
+def test_workers_are_never_closed_for_their_number() -> None:
     crowd = limits(*range(9), most=3)
     for number in range(9):
         crowd.admitted(number)
@@ -104,7 +104,7 @@ def test_workers_are_never_hung_up_on_for_their_number() -> None:
 
 
 @pytest.mark.parametrize("what", ["completed", "admitted", "disconnected"])
-def test_a_connection_that_has_ended_is_nobody(what: str) -> None:
+def test_an_unknown_connection_is_ignored(what: str) -> None:
     nobody = limits()
     getattr(nobody, what)(7)
     nobody.left(7, 1.0)
@@ -115,8 +115,10 @@ def test_a_connection_that_has_ended_is_nobody(what: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 200 * KB), st.booleans())))
-def test_a_stranger_never_has_more_than_its_share_in_memory(turns: list[tuple[int, bool]]) -> None:
-    # Of what came between two looks, that which was there at the first one is all that is kept.
+def test_a_stranger_never_holds_more_than_its_share_of_memory(
+    turns: list[tuple[int, bool]],
+) -> None:
+    # Bytes that came between two looks are kept only if they were there at the first look.
     stranger, received, unfinished = limits(1), 0, 0
     for more, completed in turns:
         received += more

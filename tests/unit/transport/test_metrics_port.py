@@ -1,4 +1,4 @@
-"""A scrape gets the figures of its moment, and a probe one clear line."""
+"""The metrics port: scrapes, health probes, and peers that waste its time."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def port(told: Told) -> Iterator[MetricsPort]:
     made.close()
 
 
-def test_a_scrape_gets_what_there_is(port: MetricsPort, told: Told) -> None:
-    assert told.scrapes == 0, "nothing is worked out before it is asked for"
+def test_a_scrape_gets_the_figures_of_its_moment(port: MetricsPort, told: Told) -> None:
+    assert told.scrapes == 0, "nothing is computed before a scrape"
     status, text = get(port.port, "/metrics")
     assert (status, told.scrapes) == (200, 1)
     assert "# TYPE x_clips_total counter\n" in text
@@ -55,7 +55,7 @@ def test_a_scrape_gets_what_there_is(port: MetricsPort, told: Told) -> None:
     assert "# TYPE x_wait_ratio gauge\nx_wait_ratio 0.25\n" in text
 
 
-def test_a_probe_hears_what_is_wrong(port: MetricsPort, told: Told) -> None:
+def test_a_probe_learns_what_is_wrong(port: MetricsPort, told: Told) -> None:
     assert get(port.port, "/healthz") == (200, "ok\n")
     told.wrong = "worker process 7 has done nothing for 12 s"
     assert get(port.port, "/healthz") == (503, "worker process 7 has done nothing for 12 s\n")

@@ -72,14 +72,14 @@ def file_of(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def test_messages_arrive_in_their_order(ends: Ends) -> None:
+def test_messages_arrive_in_order(ends: Ends) -> None:
     for message in MESSAGES:
         ends[0].send(message)
     assert [ends[1].receive(SECOND) for _ in MESSAGES] == [(message, None) for message in MESSAGES]
     assert ends[1].receive(0) is None
 
 
-def test_both_ends_may_speak(ends: Ends) -> None:
+def test_both_ends_can_send(ends: Ends) -> None:
     ends[1].send(Unshare(7))
     assert ends[0].receive(SECOND) == (Unshare(7), None)
 
@@ -107,7 +107,7 @@ def test_a_message_larger_than_the_sockets_buffer_arrives(ends: Ends) -> None:
     assert receive_all(ends) == [(message, None)]
 
 
-def test_each_share_of_memory_brings_its_own_descriptor(ends: Ends) -> None:
+def test_each_share_brings_its_own_descriptor(ends: Ends) -> None:
     files = [os.memfd_create("one"), os.memfd_create("other")]
     try:
         ends[0].send(Share(1, "/", memory=True), files[0])
@@ -133,7 +133,7 @@ def test_each_share_of_memory_brings_its_own_descriptor(ends: Ends) -> None:
             os.close(file)
 
 
-def test_what_does_not_come_in_time_is_none(ends: Ends) -> None:
+def test_receive_returns_none_if_nothing_comes_in_time(ends: Ends) -> None:
     ends[0].socket.sendall(framed(Unshare(1))[:-1])
     assert ends[1].receive(0) is None
     assert ends[1].receive(0.01) is None
@@ -141,24 +141,26 @@ def test_what_does_not_come_in_time_is_none(ends: Ends) -> None:
     assert ends[1].receive(SECOND) == (Unshare(1), None)
 
 
-def test_the_end_of_the_other_process_is_the_end_of_the_channel(ends: Ends) -> None:
+def test_the_channel_ends_with_the_other_process(ends: Ends) -> None:
     ends[0].send(Unshare(1))
     ends[0].close()
-    assert ends[1].receive(SECOND) == (Unshare(1), None), "what was said before is heard"
+    assert ends[1].receive(SECOND) == (Unshare(1), None), "earlier messages arrive"
     with pytest.raises(EOFError):
         ends[1].receive(SECOND)
     ends[1].send(Unshare(2))
     assert not ends[1].is_full, "it is dropped"
 
 
-def test_a_reset_is_the_end_as_well(ends: Ends) -> None:
+def test_a_reset_ends_the_channel(ends: Ends) -> None:
     ends[1].send(Unshare(1))  # which is never read
     ends[0].close()
     with pytest.raises(EOFError):
         ends[1].receive(SECOND)
 
 
-def test_who_does_not_read_holds_nobody_up_and_gets_all_of_it_later(ends: Ends) -> None:
+def test_nobody_waits_for_a_process_that_does_not_read_and_it_gets_everything_later(
+    ends: Ends,
+) -> None:
     with memory() as file:
         sent: list[tuple[Private, int | None]] = []
         for arena in range(MANY):
@@ -176,7 +178,7 @@ def test_who_does_not_read_holds_nobody_up_and_gets_all_of_it_later(ends: Ends) 
     assert not ends[0].is_full
 
 
-def test_memory_that_is_no_longer_used_before_it_was_heard_of_is_never_sent(ends: Ends) -> None:
+def test_an_arena_that_is_dropped_before_it_was_sent_is_never_sent(ends: Ends) -> None:
     with memory() as first:
         for arena in range(MANY):
             ends[0].send(Share(arena, "/", memory=True), first)
@@ -188,7 +190,7 @@ def test_memory_that_is_no_longer_used_before_it_was_heard_of_is_never_sent(ends
         got = receive_all(ends)
         expected = file_of(later)
     *shared, (last, descriptor) = [found for found in got if isinstance(found[0], Share)]
-    assert 0 < len(shared) < MANY / 4, "those that had been sent"
+    assert 0 < len(shared) < MANY / 4, "only the ones that were sent"
     assert last == Share(MANY, "/", memory=True)
     assert descriptor is not None
     assert file_of(descriptor) == expected
@@ -199,7 +201,7 @@ def test_memory_that_is_no_longer_used_before_it_was_heard_of_is_never_sent(ends
         os.close(theirs)
 
 
-def test_no_more_descriptors_are_on_the_way_than_a_few(ends: Ends) -> None:
+def test_only_a_few_descriptors_are_on_the_way_at_once(ends: Ends) -> None:
     with memory() as file:
         for arena in range(MANY):
             ends[0].send(Share(arena, "/", memory=True), file)
@@ -211,13 +213,13 @@ def test_no_more_descriptors_are_on_the_way_than_a_few(ends: Ends) -> None:
     assert 0 < on_the_way < 64, "of the 1024, it may be, that all processes of a user may have"
 
 
-def test_what_is_no_message_is_an_error(ends: Ends) -> None:
+def test_bytes_that_are_no_message_are_an_error(ends: Ends) -> None:
     ends[0].socket.sendall((3).to_bytes(4, "big") + b"\xc1\xc1\xc1")
     with pytest.raises(ProtocolError, match="not a message of this protocol"):
         ends[1].receive(SECOND)
 
 
-def test_the_ends_are_nobody_elses(ends: Ends) -> None:
+def test_nobody_else_can_connect_to_the_channel(ends: Ends) -> None:
     for end in ends:
         assert end.socket.family == socket.AF_UNIX
         assert end.socket.getsockname() in ("", b""), "it has no name to connect to"

@@ -1,4 +1,4 @@
-"""Batch memory: where it lies, who may look into it, and when a slot comes back."""
+"""Batch memory: its layout, who can map it, and when a slot comes back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def arena() -> Iterator[Arena]:
 
 @contextlib.contextmanager
 def limited_files(most_bytes: int) -> Iterator[None]:
-    """No file may grow beyond so many bytes."""
+    """No file can grow beyond ``most_bytes``."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
     try:
@@ -220,7 +220,7 @@ def test_a_closed_arena_holds_no_descriptor() -> None:
 
 
 @shared
-def test_an_arena_that_nobody_closed_takes_its_descriptor_along() -> None:
+def test_the_descriptor_of_an_arena_that_nobody_closed_is_closed() -> None:
     arena = Arena(2, 100)
     view, fd = arena.view(1, 0, (100,)), arena.fd
     del arena
@@ -230,7 +230,7 @@ def test_an_arena_that_nobody_closed_takes_its_descriptor_along() -> None:
 
 
 @shared
-def test_memory_that_is_not_there_is_missed_at_once_and_named() -> None:
+def test_missing_memory_is_reported_at_once() -> None:
     before = descriptors()
     with limited_files(1 << 20), pytest.raises(MemoryError) as caught:
         Arena(4, 1 << 20)
@@ -240,7 +240,7 @@ def test_memory_that_is_not_there_is_missed_at_once_and_named() -> None:
 
 @shared
 @pytest.mark.parametrize("free", [0, 1])
-def test_where_no_descriptor_is_left_it_says_so(free: int) -> None:
+def test_a_missing_descriptor_is_reported(free: int) -> None:
     before = descriptors()
     with limited_descriptors(free), pytest.raises(MemoryError) as caught:
         Arena(4, 1 << 20)
@@ -257,7 +257,7 @@ def lent(arena: Arena, slot: int = 0) -> tuple[np.ndarray[Any, Any], list[int]]:
     return arena.lend(slot, SHAPE, lambda: back.append(slot)), back
 
 
-def test_a_lent_slot_is_the_slot(arena: Arena) -> None:
+def test_a_lent_array_is_the_slots_memory(arena: Arena) -> None:
     arena.view(2, 0, SHAPE)[:] = 6
     array, _ = lent(arena, 2)
     assert array.shape == SHAPE
@@ -296,7 +296,7 @@ CUTS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=list(CUTS))
-def test_a_slot_stays_lent_while_anything_cut_from_it_lives(
+def test_a_slot_stays_lent_while_a_view_of_it_lives(
     arena: Arena, cut: Callable[[Any], Any]
 ) -> None:
     array, back = lent(arena)
@@ -317,7 +317,7 @@ def test_a_copy_does_not_keep_a_slot(arena: Arena) -> None:
     assert len(copies) == 4
 
 
-def test_each_lending_comes_back_for_itself(arena: Arena) -> None:
+def test_each_loan_comes_back_separately(arena: Arena) -> None:
     (first, first_back), (second, second_back) = lent(arena), lent(arena)
     other, other_back = lent(arena, 1)
     del first

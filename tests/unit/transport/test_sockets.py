@@ -1,4 +1,4 @@
-"""A trainer's socket: what is too large is hung up on, or refused before it is read."""
+"""A trainer's socket: the sender of a message that is too large is disconnected or refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:
             made.send_multipart([*pack(Heartbeat(1)), bytes(60 << 20)])
             assert get() == Heartbeat(1)
             made.send_multipart([VERSION, bytes((64 << 20) + 1)])
-            # It dials again, and what it says then is heard: the large one has never come.
+            # It dials again, and the next message arrives. The large one never did.
             made.send_multipart(pack(Heartbeat(2)))
             wait_until(lambda: _said_again(made, router, 3), 10 * SECOND, "it is back")
     finally:
@@ -42,7 +42,7 @@ def test_a_frame_larger_than_any_lease_hangs_up_on_its_sender() -> None:
 
 
 def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
-    """Whether a message comes through."""
+    """Whether a message arrives."""
     with suppress(zmq.Again):
         made.send_multipart(pack(Heartbeat(number)), zmq.DONTWAIT)
     got = router.receive()
@@ -53,7 +53,7 @@ def _said_again(made: zmq.Socket[bytes], router: Router, number: int) -> bool:
     return True
 
 
-def test_a_socket_file_goes_with_its_trainer(tmp_path: Path) -> None:
+def test_a_socket_file_is_deleted_with_its_trainer(tmp_path: Path) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
         for _ in range(2):
@@ -67,7 +67,7 @@ def test_a_socket_file_goes_with_its_trainer(tmp_path: Path) -> None:
         context.term()
 
 
-def test_what_cannot_be_dialled_leaves_nothing_behind() -> None:
+def test_a_failed_dial_leaves_nothing_behind() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with pytest.raises(TransportError, match=r"cannot dial tcp://\*:5555"):
         Dealer(context, "tcp://*:5555", insecure=True)
@@ -91,7 +91,7 @@ def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
 
 
 @pytest.mark.skipif(not WATCHED, reason="the kernel tells only on Linux")
-def test_a_worker_is_known_to_send_before_its_message_is_taken() -> None:
+def test_a_worker_that_is_sending_is_known_before_its_message_is_read() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, "tcp://127.0.0.1:*")
     try:

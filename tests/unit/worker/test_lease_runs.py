@@ -1,4 +1,4 @@
-"""A lease's clips, by their videos."""
+"""The clips of a lease are grouped by their videos, and failures are named."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def lease(paths: str, which: list[int] | None = None) -> Lease:
     return Lease.of(1, SPEC, clips, None, [OTHER] if which else [], which or [])
 
 
-def test_clips_in_a_row_of_one_video_are_one_run() -> None:
+def test_consecutive_clips_of_one_video_are_one_run() -> None:
     assert list(runs(lease("aabcca"))) == [(0, 2), (2, 3), (3, 5), (5, 6)]
 
 
-def test_clips_that_are_cut_by_other_specs_are_another_run() -> None:
+def test_clips_with_another_spec_are_another_run() -> None:
     assert list(runs(lease("aaaa", [0, 0, 1, 0]))) == [(0, 2), (2, 3), (3, 4)]
 
 
-def test_a_request_has_all_that_a_clip_says_but_its_path() -> None:
+def test_a_request_holds_everything_of_a_clip_except_its_path() -> None:
     assert requests([Clip("a.avi", 5, 1, 10, 40, 2)]) == [Request(5, 1, 10, 40, 2)]
 
 
@@ -43,12 +43,12 @@ def test_a_request_has_all_that_a_clip_says_but_its_path() -> None:
         (KeyError("x"), Failed(1, 0, "KeyError: 'x'")),
     ],
 )
-def test_a_clip_that_cannot_be_decoded_has_a_reason(error: Exception, said: Failed) -> None:
+def test_a_failure_says_why_the_clip_cannot_be_decoded(error: Exception, said: Failed) -> None:
     assert failure(lease("a"), 0, error) == said
 
 
 class Expecting:
-    """Notes what it is asked to expect, in the place of a decoder of remote files."""
+    """Stands for a decoder of remote files, and notes what it is told to expect."""
 
     def __init__(self, *, fetches: bool = True) -> None:
         self.fetches = fetches
@@ -58,7 +58,7 @@ class Expecting:
         self.asked.append(asked)
 
 
-def test_a_waiting_lease_is_looked_at_once_and_each_clip_by_its_own_spec() -> None:
+def test_a_waiting_lease_is_expected_once_and_each_clip_by_its_own_spec() -> None:
     decoder: Any = Expecting()
     trainer: Any = SimpleNamespace(leases=[lease("aab", [0, 1, 0])], expected=-1)
     look_ahead([trainer], lambda _: decoder)
@@ -68,7 +68,7 @@ def test_a_waiting_lease_is_looked_at_once_and_each_clip_by_its_own_spec() -> No
     ]  # fmt: skip
 
 
-def test_of_local_files_nothing_is_expected() -> None:
+def test_nothing_is_expected_of_local_files() -> None:
     decoder: Any = Expecting(fetches=False)
     trainer: Any = SimpleNamespace(leases=[lease("a")], expected=-1)
     look_ahead([trainer], lambda _: decoder)

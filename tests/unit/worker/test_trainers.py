@@ -1,5 +1,5 @@
-"""Whose lease a worker takes next: by decoding time, and nothing is saved up in a pause. The clock
-is the test's; the addresses are dialled, and nobody is there."""
+"""Which trainer's lease a worker takes next. Decoding time decides, and a pause saves up nothing.
+The test has its own clock, and nobody listens at the addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEASE = Lease(1, ClipSpec(frames=1, size=(32, 32)), [Clip("a.avi", 1)])
 
 
 class Shop:
-    """A worker without a decoder: trainers ask, and are served for so many seconds."""
+    """A worker without a decoder. Trainers ask, and each is served for some seconds."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         addresses = ["ipc://@videoload-test-links-a", "ipc://@videoload-test-links-b"]
@@ -56,7 +56,7 @@ def shop() -> Iterator[Shop]:
     context.term()
 
 
-def test_decoding_time_is_shared_and_not_the_number_of_leases(shop: Shop) -> None:
+def test_trainers_share_decoding_time_and_not_the_number_of_leases(shop: Shop) -> None:
     served = {shop.a: 0, shop.b: 0}
     for _ in range(1100):
         shop.ask(shop.a, shop.b)
@@ -69,7 +69,7 @@ def test_decoding_time_is_shared_and_not_the_number_of_leases(shop: Shop) -> Non
     assert served[shop.b] == pytest.approx(100 * served[shop.a], rel=0.1)
 
 
-def test_a_lone_trainer_has_it_all(shop: Shop) -> None:
+def test_a_lone_trainer_gets_every_turn(shop: Shop) -> None:
     for _ in range(10):
         shop.ask(shop.a)
         assert shop.links.wait_ms(shop.now) == 0
@@ -77,7 +77,7 @@ def test_a_lone_trainer_has_it_all(shop: Shop) -> None:
     assert shop.serve(1.0) is None
 
 
-def test_who_idles_wakes_up_for_its_next_beat(shop: Shop) -> None:
+def test_an_idle_worker_wakes_up_for_its_next_heartbeat(shop: Shop) -> None:
     for link in shop.links:
         link._said = shop.now
     assert shop.links.wait_ms(shop.now) == 200
@@ -85,7 +85,7 @@ def test_who_idles_wakes_up_for_its_next_beat(shop: Shop) -> None:
     assert shop.links.wait_ms(shop.now + 1) == 0
 
 
-def test_nothing_is_saved_up_in_a_pause(shop: Shop) -> None:
+def test_a_trainer_saves_up_no_time_in_a_pause(shop: Shop) -> None:
     for _ in range(100):
         shop.ask(shop.a)
         assert shop.serve(1.0) is shop.a
@@ -93,14 +93,16 @@ def test_nothing_is_saved_up_in_a_pause(shop: Shop) -> None:
     for _ in range(40):
         shop.ask(shop.a, shop.b)
         turns.append(shop.serve(0.1))
-    # One lease of a's and a quarter of a second are owed to b; then they take turns.
+    # b is owed one lease of a and a quarter of a second. Then they take turns.
     owed = turns.index(shop.a)
     assert owed <= 13
     rest = turns[owed:]
     assert abs(rest.count(shop.a) - rest.count(shop.b)) <= 1
 
 
-def test_the_next_lease_of_one_that_is_owed_is_waited_for_but_not_long(shop: Shop) -> None:
+def test_a_worker_waits_a_moment_for_a_trainer_that_is_owed_time(
+    shop: Shop,
+) -> None:
     shop.ask(shop.a, shop.b)
     assert shop.serve(0.1) is shop.a
     shop.ask(shop.a)
@@ -116,7 +118,7 @@ def test_the_next_lease_of_one_that_is_owed_is_waited_for_but_not_long(shop: Sho
     assert shop.serve(0.1) is shop.a, "it did not come in time"
 
 
-def test_who_is_owed_nothing_or_is_gone_is_not_waited_for(shop: Shop) -> None:
+def test_a_worker_does_not_wait_for_a_trainer_that_is_owed_nothing_or_is_gone(shop: Shop) -> None:
     shop.ask(shop.a, shop.b)
     assert shop.serve(0.1) is shop.a
     assert shop.links.wait_ms(shop.now) == 0
@@ -126,7 +128,7 @@ def test_who_is_owed_nothing_or_is_gone_is_not_waited_for(shop: Shop) -> None:
     assert shop.serve(0.1) is shop.a
 
 
-def test_who_is_refused_again_and_again_rests_ever_longer(
+def test_a_worker_that_is_refused_again_and_again_rests_longer_each_time(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("time.monotonic", lambda: shop.now)
@@ -142,7 +144,7 @@ def test_who_is_refused_again_and_again_rests_ever_longer(
     assert shop.b.welcomed
 
 
-def test_who_is_hung_up_on_before_its_welcome_rests_and_says_hello_again() -> None:
+def test_a_worker_that_is_disconnected_before_its_welcome_rests_and_says_hello_again() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     router = Router(context, "tcp://127.0.0.1:*", most=0)  # there is no room for anybody
     links = Trainers(context, WorkerSettings([router.endpoint]), lambda name: [])

@@ -1,4 +1,4 @@
-"""A worker that has nothing to do waits."""
+"""A worker without work waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from videoload.transport.private_messages import WorkerSettings
 from videoload.worker.worker import Stopped, Worker
 
 
-def test_a_worker_whose_trainers_name_stands_for_nothing_yet_takes_a_turn_now_and_then() -> None:
+def test_a_worker_takes_a_turn_now_and_then_while_its_trainers_name_has_no_address() -> None:
     worker = Worker(WorkerSettings(["tcp://trainer:5555"], insecure=True), resolve=lambda name: [])
     began = time.monotonic()
     for _ in range(2):
