@@ -1,7 +1,8 @@
 """Where a frame may be cut before it is scaled, so that what is left out is never scaled.
 
 The pixels must come out as they would of the whole frame, so a cut is made only at edges that begin
-at the same place before and after scaling, with a margin for the filter's width.
+at the same place before and after scaling, with a margin for the filter's width. Where a random
+crop is, was decided before: see `clips.clip_params`.
 """
 
 from __future__ import annotations

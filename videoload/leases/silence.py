@@ -1,7 +1,8 @@
 """When a silent local worker is killed, and whether its clip is to blame. Pure.
 
 A worker that hangs burns CPU, or sleeps although the storage answers. A worker that waits for its
-storage does neither. If no local worker is heard of, it is the storage or the host.
+storage does neither. If no local worker is heard of, it is the storage or the host. The leases of
+silent workers expire in `WorkerPool.tick`.
 """
 
 from __future__ import annotations

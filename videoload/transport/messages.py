@@ -24,7 +24,8 @@ the pixels of the lease's clips, one after the other. It has none if the worker 
 the trainer, or sends pixels over a connection of their own (`receivers.connection`).
 
 No message holds code, and a worker looks up every path under its own root. Anything that is not
-exactly one of these messages is a ProtocolError. Words that people will see, such as host names and
+exactly one of these messages is a ProtocolError: the types below bound every length and number, and
+`limits` bounds the bytes of a connection. Words that people will see, such as host names and
 reasons, have no control characters left once they are in a message.
 """
 
