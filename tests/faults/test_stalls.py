@@ -155,7 +155,7 @@ NAMES = [str(number) if number != 17 else "bad" for number in range(40)]
 @pytest.mark.timeout(120 * SECOND)
 @pytest.mark.parametrize(("hosts", "workers"), [(1, 2), (2, 2), (1, 5)])
 @pytest.mark.parametrize("how", ["hangs_at_a_name", "crashes_at_a_name"])
-def test_an_item_that_takes_dialled_in_workers_down_is_named_and_the_others_come_once(
+def test_an_item_that_kills_dialled_in_workers_is_named_and_the_others_come_once(
     how: str,
     hosts: int,
     workers: int,
@@ -184,7 +184,7 @@ def test_an_item_that_takes_dialled_in_workers_down_is_named_and_the_others_come
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["hang_on_white", "crash_on_white"])
-def test_a_video_that_takes_dialled_in_and_local_workers_down_is_named(
+def test_a_video_that_kills_dialled_in_and_local_workers_is_named(
     how: str, tmp_path: Path, programs: Programs
 ) -> None:
     stall_s = 2 * SECOND

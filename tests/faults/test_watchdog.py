@@ -83,7 +83,7 @@ def test_a_worker_whose_function_hangs_says_where_and_ends(
     assert isinstance(read.exception(), ClosedError)
 
 
-def test_a_worker_that_was_stopped_or_is_slow_goes_on(videos: Videos, programs: Programs) -> None:
+def test_a_worker_that_was_stopped_or_is_slow_continues(videos: Videos, programs: Programs) -> None:
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
@@ -92,7 +92,7 @@ def test_a_worker_that_was_stopped_or_is_slow_goes_on(videos: Videos, programs: 
         batches = client.stream(videos.catalog, clip, 4).batches(info=True)
         got = digests(islice(batches, 2))
         alone.signal(signal.SIGSTOP)
-        time.sleep(2 * SECOND)  # more than its watchdog would allow
+        time.sleep(2 * SECOND)  # more than its watchdog allows
         alone.signal(signal.SIGCONT)
         got += digests(batches)
         assert got == expected

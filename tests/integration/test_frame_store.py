@@ -1,4 +1,4 @@
-"""With a frame store, in whatever state, a stream has the bytes that it has without."""
+"""With a frame store in any state, a stream has the same bytes as without it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def stream_of(
 
 
 def filled(videos: Videos, folder: Path) -> list[str]:
-    """Fill a store; returns the digests of the batches, as they are without it."""
+    """Fill a store. Returns the digests of the batches, which are the same as without it."""
     expected = stream_of(videos.catalog, CLIP, None)
     assert stream_of(videos.catalog, CLIP, folder) == expected
     return expected
@@ -101,7 +101,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
     assert np.array_equal(out, again)
 
 
-def test_in_the_end_all_clips_come_from_the_store(videos: Videos, tmp_path: Path) -> None:
+def test_after_some_epochs_all_clips_come_from_the_store(videos: Videos, tmp_path: Path) -> None:
     decoder = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
     draw, kept = random.Random(0), 0
     for turn in range(60):
@@ -181,7 +181,7 @@ def test_a_store_may_be_deleted_while_it_is_read(videos: Videos, tmp_path: Path)
         thread.join()
 
 
-def test_a_video_that_changes_is_decoded_anew(videos: Videos, tmp_path: Path) -> None:
+def test_a_video_that_changes_is_decoded_again(videos: Videos, tmp_path: Path) -> None:
     root = tmp_path / "videos"
     shutil.copytree(videos.root, root)
     folders = Folders(frame_store=Keep(str(tmp_path / "frames"), None))
@@ -244,7 +244,7 @@ for _ in decode_serially(
 """
 
 
-def test_what_a_killed_process_has_half_written_was_never_there(
+def test_the_half_written_frames_of_a_killed_process_are_ignored(
     videos: Videos, tmp_path: Path
 ) -> None:
     draw = random.Random(4)
@@ -265,7 +265,7 @@ def test_what_a_killed_process_has_half_written_was_never_there(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
-def test_a_disk_that_is_full_is_said_once_and_changes_nothing(
+def test_a_full_disk_is_reported_once_and_changes_nothing(
     videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = tmp_path / "disk"

@@ -239,7 +239,7 @@ def test_a_chunk_after_the_index_belongs_to_the_video(plain: bytes, tmp_path: Pa
         pytest.param(lambda data, at: data[:at] + b"\0" * 6 + data[at:], id="zeros"),
     ],
 )
-def test_a_file_without_an_index_is_read_at_the_places_that_a_pass_has_found(
+def test_a_file_without_an_index_is_read_at_the_places_that_one_pass_found(
     change: Callable[[bytes, int], bytes], plain: bytes, tmp_path: Path
 ) -> None:
     path = tmp_path / "cut.avi"

@@ -61,7 +61,7 @@ def test_local_workers_read_from_a_server_and_a_fault_is_a_stall(
         assert stream.quarantine == []
 
 
-def test_a_file_that_is_refused_alone_is_quarantined_and_the_training_goes_on(
+def test_a_file_that_alone_is_refused_is_quarantined_and_the_training_continues(
     videos: Videos, server: ObjectServer
 ) -> None:
     catalog = at(videos, server.url)
@@ -76,7 +76,7 @@ def test_a_file_that_is_refused_alone_is_quarantined_and_the_training_goes_on(
         server.statuses.clear()
 
 
-def test_a_url_without_the_extra_is_an_error_of_the_stream_at_once(
+def test_a_url_without_the_extra_is_refused_when_the_stream_is_made(
     videos: Videos, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)

@@ -1,4 +1,4 @@
-"""Frames in every kind of pixels."""
+"""Frames in every pixel format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from av.video.frame import VideoFrame
 
 from videoload.decoding.scaling import Buffer
 
-# What AVI files decode to.
+# The formats that AVI files decode to.
 FORMATS = (
     "yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "yuv444p", "yuv410p", "yuv411p", "yuv420p10le",
     "yuv422p10le", "yuva420p", "gray", "gray10le", "rgb24", "bgr24", "bgra", "bgr0", "gbrp",
@@ -24,7 +24,7 @@ def picture(width: int, height: int) -> Buffer:
 
 
 def frame_of(pixels: Buffer, name: str, matrix: int = 2, range_: int = 0) -> VideoFrame:
-    """A frame in the format ``name`` that says so of its matrix (AVCOL_SPC_*) and range."""
+    """A frame in the format ``name``, with this matrix (AVCOL_SPC_*) and range."""
     full = name.startswith("yuvj") or range_ == 2
     frame = VideoFrame.from_ndarray(pixels, "rgb24").reformat(
         format=name, dst_colorspace=1 if matrix == 1 else 5, dst_color_range=2 if full else 1
