@@ -5,8 +5,7 @@ import sys
 
 
 def main() -> None:
-    """The console entry point. All that a command imports is imported here, since Ctrl-C may come
-    before there is a command."""
+    """The console entry point. It imports the commands, because Ctrl-C may come meanwhile."""
     try:
         from videoload.commands.cli import main as run
 

@@ -1,6 +1,6 @@
-"""What a caller may give as a number: taken where it makes sense, refused in one line where not.
+"""Checks of numbers that a caller gives. Errors come at the call, not at the first batch.
 
-A NumPy integer is a whole number; True is none. Errors come at the call, not at the first batch.
+A NumPy integer is a whole number, and True is not.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import operator
 
 from videoload.errors import SpecError
 
-MAX_PROCESSES = 1024  # on one host: more are a mistake
+MAX_PROCESSES = 1024  # on one host; a larger number is a mistake
 
 
 def whole(name: str, value: object, least: int | None = 1, most: int | None = None) -> int:
-    """``value`` as an int. Raises SpecError if it is no whole number, below ``least`` or above
-    ``most``."""
+    """``value`` as an int. Raises SpecError if it is not whole, or not in ``least``..``most``."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -29,7 +28,7 @@ def whole(name: str, value: object, least: int | None = 1, most: int | None = No
 
 
 def real(name: str, value: object, low: float, high: float = math.inf, *, what: str = "") -> float:
-    """``value`` as a float. Raises SpecError if it is no number, or not in ``low``..``high``."""
+    """``value`` as a float. Raises SpecError if it is not a number from ``low`` to ``high``."""
     try:
         number = math.nan if isinstance(value, str | bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What goes into ``fit(callbacks=[...])``: `Position` resumes, `StreamMonitor` logs.
+"""Callbacks for ``fit(callbacks=[...])``: `Position` resumes, `StreamMonitor` logs.
 
 from videoload.keras import Position, StreamMonitor
 """

@@ -1,4 +1,4 @@
-"""What a caller may give as a number."""
+"""Numbers that a caller gives."""
 
 from __future__ import annotations
 

@@ -19,24 +19,24 @@ def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Cgroups:
-    """A made tree of cgroups, and where in it this process is said to be."""
+    """A tree of cgroups, and the place of this process in it."""
 
     def __init__(self, folder: Path) -> None:
         self._top, self._own = folder / "cgroup", folder / "own"
         self._top.mkdir()
 
     def file(self, path: str, content: str) -> None:
-        """One of the tree's files."""
+        """Write a file of the tree."""
         (self._top / path).parent.mkdir(parents=True, exist_ok=True)
         (self._top / path).write_text(content)
 
     def cores(self, *lines: str) -> int:
-        """What is found by a process with these lines in its /proc/self/cgroup."""
+        """The cores of a process with these lines in its /proc/self/cgroup."""
         self._own.write_text("".join(f"{line}\n" for line in lines))
         return host.cores(self._top, self._own)
 
     def memory_left(self, *lines: str, available_kb: int | None = None) -> int | None:
-        """The same of memory; ``available_kb`` is what the host says of itself."""
+        """The same for memory; ``available_kb`` is the host's available memory."""
         self._own.write_text("".join(f"{line}\n" for line in lines))
         meminfo = self._own.with_name("meminfo")
         if available_kb is not None:

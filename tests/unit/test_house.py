@@ -1,4 +1,4 @@
-"""The rules of the house: who imports whom, and what is alone in one room."""
+"""The rules of the packages: who imports whom, and which libraries stay in one place."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ HOUSE = Path(videoload.__file__).parent
 TESTS = Path(__file__).parents[1]
 SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 
-# Who imports whom stands in pyproject.toml, for import-linter.
+# pyproject.toml says for import-linter which package may import which.
 MAX_FILES, MAX_PACKAGE_LINES, MAX_FILE_LINES = 15, 2_500, 400
 LONG_FILES = ("leases.table", "engine.engine")  # they may be longer
 DOORS = ("__init__", "__main__", "keras")  # they lead to all rooms
 
-# Each module has its tests in tests/unit, in the same place under the same name; these are tried
-# with real files and real processes instead.
+# Each module has its tests in tests/unit, in the same place with the same name. These modules are
+# tested with real files and real processes instead.
 TRIED_ELSEWHERE = {
     "commands.cli": "integration/test_cli.py",
     "commands.cli_workers": "integration/test_cli.py",
@@ -86,7 +86,7 @@ TRIED_ELSEWHERE = {
     "worker.watchdog": "faults/test_watchdog.py",
 }
 
-# Quick tests (`pytest -m "not slow"`) start real processes as well, in all these ways.
+# Quick tests (`pytest -m "not slow"`) also start real processes, in all these ways.
 QUICK = {
     "worker processes": "integration/test_stream.py::"
     "test_every_stream_equals_the_serial_one_whichever_workers_decode",
@@ -100,7 +100,7 @@ QUICK = {
     "test_the_probe_distinguishes_a_hanging_worker_from_a_waiting_one",
 }
 
-# Who may import what is heavy, wherever in the module.
+# The modules that may import a heavy library, anywhere in the module.
 HOMES = {
     "msgspec": {"transport.messages", "transport.private_messages"},
     "ray": {"processes.ray_fleet"},
@@ -171,7 +171,7 @@ WITHOUT_NUMPY = {
     "commands.cli_workers", "commands.verbosity", "plan.permutation",
 }  # fmt: skip
 
-# The correctness lives in these: no clock, no files, no sockets, no threads.
+# These decide what is correct: they use no clock, no files, no sockets, no threads.
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.clip_spec",
     "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",

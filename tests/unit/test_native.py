@@ -1,4 +1,4 @@
-"""Each reach below Python is made, or left out where it is switched off."""
+"""Each process setting is made, unless it is switched off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_unknown_setting_is_refused_and_nothing_is_switched_off() -> None:
     assert native.switched_off() == []
 
 
-# All that shows in a process of its own: for some of it there is no way back.
+# Runs in its own process, because some settings cannot be undone.
 REACHING = """
     import ctypes
     import json
@@ -96,7 +96,7 @@ REACHING = """
 
 
 def found_after(*without: str) -> dict[str, Any]:
-    """What a process finds that has made all reaches but those that are named."""
+    """What a process finds after all settings were made, without the named ones."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(REACHING), *without],
         cwd=PROJECT, capture_output=True, text=True, check=True, timeout=30,

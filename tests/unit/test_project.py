@@ -1,4 +1,4 @@
-"""The project's own files: one version, one set of checks, wherever they are started from."""
+"""The project's own files: one version, and the same checks everywhere."""
 
 from __future__ import annotations
 

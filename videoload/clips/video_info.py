@@ -1,4 +1,4 @@
-"""What is known of a video that decides its clips, apart from its pixels."""
+"""The properties of a video that decide its clips."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class VideoInfo(NamedTuple):
         return (self.height, width) if spec.rotate and self.turns % 2 else (width, self.height)
 
     def to_bytes(self) -> bytes:
-        """This as bytes, to be kept on disk."""
+        """The properties as bytes, for the disk."""
         turned, times = self.turns | self.mirrored << 2, self.times or array("d")
         head = _PACKED.pack(
             self.frames, self.fps.numerator, self.fps.denominator, self.width, self.height, turned,
@@ -59,7 +59,7 @@ class VideoInfo(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoInfo:
-        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
+        """The reverse of `to_bytes`. Raises ValueError if `to_bytes` did not make ``data``."""
         try:
             frames, rate, scale, width, height, turned, across, down, timed = _PACKED.unpack_from(
                 data

@@ -1,4 +1,4 @@
-"""The catalog: which videos, which labels, and what is refused in one clear line."""
+"""The catalog: which videos, which labels. Mistakes are refused in one line."""
 
 from __future__ import annotations
 
@@ -409,7 +409,7 @@ def files_by_class(catalog: Iterable[Video]) -> dict[int, set[str]]:
 
 @st.composite
 def splittable(draw: st.DrawFn) -> Catalog:
-    """Classes of 1 to 9 files, one of them with two files at least; 1 to 3 segments a file."""
+    """Classes of 1 to 9 files, at least one class with two files; 1 to 3 segments per file."""
     counts = draw(st.lists(st.integers(1, 9), min_size=1, max_size=5).filter(lambda c: max(c) > 1))
     rows = [
         (f"{label}/{file}.avi", label, segment)

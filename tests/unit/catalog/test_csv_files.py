@@ -1,4 +1,4 @@
-"""Catalogs from tables: what is read, and what is refused in one clear line."""
+"""Catalogs from tables. Mistakes are refused in one line."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_target_that_float32_cannot_hold_is_refused(tmp_path: Path) -> None:
             read(tmp_path, f"path,x\na.avi,{number}\n", targets="x")
 
 
-# What stands in a table
+# The contents of a table
 
 
 def test_a_table_of_names_is_a_catalog(tmp_path: Path) -> None:

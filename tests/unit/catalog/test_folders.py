@@ -1,4 +1,4 @@
-"""Catalogs from folders: what is read, and what is refused in one clear line."""
+"""Catalogs from folders. Mistakes are refused in one line."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_ranks_of_a_mixture_share_a_pass_and_have_the_same_shares(
             mine = sum(video < a for video in videos[first : first + 10])
             assert abs(mine - share) <= 2 + 2 * 2 * share / 10
     seen = Counter(every)
-    # Ranks are a place or two apart in a part's passes, and so are its videos' counts.
+    # Ranks differ by a place or two in a part's passes, and so do the counts of its videos.
     for part in (range(a), range(a, a + b)):
         counts = [seen[video] for video in part]
         assert not every or max(counts) - min(counts) <= 2 + 4 * world / len(part) + 1

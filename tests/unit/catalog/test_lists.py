@@ -1,4 +1,4 @@
-"""Catalogs from lists: what is read, and what is refused in one clear line."""
+"""Catalogs from lists. Mistakes are refused in one line."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_catalog_written_as_a_list_reads_back_the_same(
 
 
 def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
-    # A worker would refuse the lease that names it, and be sent it again and again.
+    # A worker refuses a lease with this path, so it would get the lease again and again.
     list_of = tmp_path / "list.txt"
     list_of.write_text(f"a/good.avi\na/{'x' * 5000}.avi\n")
     with pytest.raises(CatalogError, match=r"xxx\.\.\.' has 5006 characters, more than the 4096"):

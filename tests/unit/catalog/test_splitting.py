@@ -1,4 +1,4 @@
-"""Groups: what belongs together goes to one side."""
+"""All videos of a group go to one side of a split."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_split_by_groups_is_a_partition_whatever_their_order(
 ) -> None:
     catalog = Catalog([f"{i}.avi" for i in range(len(rows))], [c for c, _ in rows], list("abc"))
     group = [g for _, g in rows]
-    groups_of: dict[int, set[int]] = {}  # each group in the class that is the rarest of its own
+    groups_of: dict[int, set[int]] = {}  # each group counts for its rarest class
     rarity = Counter(label for label, _ in rows)
     for g in set(group):
         rarest = min((rarity[label], label) for label, other in rows if other == g)

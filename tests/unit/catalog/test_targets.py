@@ -1,4 +1,4 @@
-"""Targets: of any kind, taken along by whatever makes a catalog of another, looked up by batch."""
+"""Targets have any kind, follow their videos into other catalogs, and are looked up by batch."""
 
 from __future__ import annotations
 

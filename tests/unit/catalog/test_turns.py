@@ -1,4 +1,4 @@
-"""Whose turn it is: shares hold in every stretch, by random access."""
+"""Turns of several parts: shares hold in every stretch, with random access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keyword arguments on a command line are those of the script, and nothing else."""
+"""Keyword arguments on a command line are read as in a script. Nothing else is allowed."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def ordinals(made: ClipSpec, facts: VideoInfo, seed: int = 0, **where: Any) -> l
 
 
 def shown_at(time_s: Fraction, fps: Fraction) -> int:
-    """The frame that a player shows: the last one whose time has come, counted one by one."""
+    """The frame that a player shows: the last one whose time has come."""
     frame = int(time_s * fps) + 3
     while Fraction(frame) / fps > time_s:
         frame -= 1
@@ -63,7 +63,7 @@ def counted(draw: Callable[[int], Any], keys: int) -> Counter[Any]:
 
 
 def chi_square(counts: Counter[Any], kinds: int) -> float:
-    """How far from equally often; ``kinds`` are expected."""
+    """The distance from equal counts of ``kinds`` expected values."""
     assert len(counts) == kinds
     expected = counts.total() / kinds
     return sum((count - expected) ** 2 / expected for count in counts.values())
@@ -394,11 +394,11 @@ def test_a_resized_crop_has_an_area_and_a_shape_in_the_usual_ranges() -> None:
     assert 0.9 < areas.max() <= 1
     assert 0.74 < ratios.min() < 0.78
     assert 1.28 < ratios.max() < 1.34
-    # as many wide ones as tall ones: the shape is drawn from a logarithmic scale
+    # as many wide regions as tall ones: the shape is drawn on a logarithmic scale
     small = ratios[areas < 0.5]
     assert 0.42 < (small > 1).mean() < 0.58
     assert 0.40 < (small > (4 / 3) ** 0.5).mean() / (small > 1).mean() < 0.60
-    # areas of regions that fit whatever their shape are equally likely
+    # areas that fit in every shape are equally likely
     assert 0.42 < (areas[areas < 0.7] < 0.39).mean() < 0.58
 
 
@@ -508,8 +508,7 @@ def test_choices_are_what_they_were_when_this_was_written(
     assert drawn(seed, crop="resized").region == region
 
 
-# As the field publishes it: the rules of the papers, and of the public configurations that cite
-# them, worked out here once more
+# The rules of papers, and of public configurations that cite them, computed here again
 
 LENGTHS = [*range(1, 140), 250, 300, 1001]
 
@@ -519,7 +518,7 @@ def test_clips_for_testing_start_where_non_local_networks_take_them(
     frames: int, stride: int, clips: int
 ) -> None:
     # Wang et al. 2018: evenly over the video; counted as in mmaction2's SampleFrames(clip_len,
-    # frame_interval, num_clips, test_mode=True), where a clip reaches frames * stride far.
+    # frame_interval, num_clips, test_mode=True), where a clip spans frames * stride.
     made = spec(
         frames=frames, stride=stride, span="strides", sampling="uniform", clips_per_video=clips
     )
@@ -572,7 +571,7 @@ def test_a_random_frame_of_each_part_is_uniform_over_the_part(length: int) -> No
         assert set(seen) <= set(shares)
         distance = sum((seen[f] - keys * p) ** 2 / (keys * p) for f, p in shares.items())
         assert distance < 24.3  # six degrees of freedom at most, eight times: p = 0.004
-    # Each part is drawn for itself.
+    # Each part is drawn separately.
     pairs = Counter((a - 5, b - 10) for a, b in drawn_parts[:, 1:3].tolist())
     if length == 40:
         assert chi_square(pairs, 25) < 51.2  # 24 degrees of freedom: p = 0.001
@@ -671,7 +670,7 @@ def test_views_of_the_same_window_differ_in_all_but_their_frames(span: str) -> N
         assert len({view.region for view in views}) == 4
 
 
-# Frames that are shown otherwise than they are stored
+# Frames that are shown differently than they are stored
 
 
 def test_the_crop_of_a_turned_frame_is_cut_as_shown() -> None:
@@ -747,7 +746,7 @@ def test_a_region_of_square_pixels_covers_the_same_stored_width() -> None:
 def test_the_crop_of_a_mirrored_frame_is_cut_as_shown(
     turns: int, crop: str, seed: int, number: int
 ) -> None:
-    """A picture of its own coordinates: the mirrored video shows the same part of it."""
+    """A picture of its own coordinates. The mirrored video shows the same part of it."""
     resize = None if crop in ("resized", "multiscale") else 24
     made = spec(resize=resize, size=(20, 16), crop=crop)
     size = (64, 48) if turns % 2 else (48, 64)

@@ -1,4 +1,4 @@
-"""What a spec may say of a clip, and what is contradictory."""
+"""Valid specs of a clip, and contradictory ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
     assert made.shape == spec().shape
 
 
-# Specs that are contradictory
+# Contradictory specs
 
 
 @pytest.mark.parametrize(

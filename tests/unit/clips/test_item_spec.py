@@ -1,4 +1,4 @@
-"""What an item is: its arrays in rows of bytes, and what is refused."""
+"""Specs of items: their arrays in rows of bytes, and invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a frame, in numbers."""
+"""Regions of a frame in pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a video, as bytes."""
+"""The properties of a video as bytes."""
 
 from __future__ import annotations
 

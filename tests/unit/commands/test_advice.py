@@ -1,4 +1,4 @@
-"""What a scan advises follows from its rows."""
+"""A scan's advice follows from its rows."""
 
 from __future__ import annotations
 

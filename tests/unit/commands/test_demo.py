@@ -1,4 +1,4 @@
-"""The demo's parts: its catalogs, its model, its stop-watch, and what it refuses."""
+"""The demo's parts: its model, its measurement, and the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from videoload.errors import SpecError, TooManyBadVideos
 
 
 def folder_of(root: Path, *files: str) -> Path:
-    """Files that a catalog lists; it opens none of them."""
+    """Files for a catalog, which opens none of them."""
     for name in files:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
@@ -32,7 +32,7 @@ def test_guessing_is_the_share_of_the_most_frequent_class() -> None:
 
 
 def slow_batches(*seconds: float, clips: int = 3) -> Iterator[tuple[list[int], list[int]]]:
-    """Batches that each take so long to come; the last of the times for ever."""
+    """Batches that each take this long; the last time repeats for ever."""
     i = 0
     while True:
         time.sleep(seconds[min(i, len(seconds) - 1)])

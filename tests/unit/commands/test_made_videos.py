@@ -1,4 +1,4 @@
-"""The made videos: small real AVI files whose class shows in time, and in time only."""
+"""The made videos: small AVI files whose class shows only over time."""
 
 from __future__ import annotations
 

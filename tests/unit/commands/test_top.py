@@ -1,4 +1,4 @@
-"""The screen of ``videoload top``: on any terminal, whatever there is to show."""
+"""The screen of ``videoload top`` on terminals of any size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command has -v; without it, only what is wrong is told."""
+"""Every command has -v. Without it, only warnings are printed."""
 
 from __future__ import annotations
 

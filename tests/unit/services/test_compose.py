@@ -1,4 +1,4 @@
-"""Compose files, image and bake file: valid, true to the code, no wider open than they need be."""
+"""Compose files, image and bake file are valid, match the code, and allow no more than needed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_compose_file_names_the_variables_that_it_needs() -> None:
     assert not bare, "a variable without a default is empty, silently"
 
 
-# What runs, runs
+# Commands and settings
 
 
 @pytest.mark.parametrize("command", list(commands()), ids=" ".join)
@@ -207,7 +207,7 @@ def test_the_volumes_belong_to_the_user_of_the_image() -> None:
     assert mounted == set(made.split()), "Docker would make these folders, for root"
 
 
-# No wider open than it need be
+# Permissions
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -217,7 +217,7 @@ def test_every_container_is_confined(name: str) -> None:
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert "privileged" not in service
-    # Signals: a first process without a handler ignores them, and nobody can kill it from inside.
+    # A first process without a handler ignores signals, and no process inside can kill it.
     assert service["init"] is True
 
 

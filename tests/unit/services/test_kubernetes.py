@@ -1,4 +1,4 @@
-"""services/kubernetes/: valid, true to the code, no wider open than it need be."""
+"""services/kubernetes/ is valid, matches the code, and allows no more than needed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_overlay_of_the_guide_works() -> None:
     assert all(image.endswith(f":{__version__}") for image in ours)
 
 
-# What runs, runs
+# Commands and settings
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -134,7 +134,7 @@ def test_a_probe_has_enough_time() -> None:
         assert container[probe]["periodSeconds"] >= container[probe]["timeoutSeconds"]
 
 
-# No wider open than it need be
+# Permissions
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
