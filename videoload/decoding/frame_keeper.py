@@ -125,15 +125,18 @@ class Keeping:
             return wanted
 
     def also(self, index: VideoIndex) -> list[int]:
-        """Frames to keep beside those that are missing: all others of their groups of pictures.
-        Most of them are decoded anyway."""
-        if not self._name[2].all_frames:
+        """Frames to keep beside those that are missing. When a video is met for the first time,
+        these are the others that are decoded on the way. Later they are all frames of the groups of
+        pictures: that costs more once, and less in all epochs together."""
+        if not self._name[2].all_frames or not self.missing:
             return []
         groups = {index.group_of(ordinal) for ordinal in self.missing} - {-1}
+        last = self.missing[-1] if self._stored is None else index.info.frames
         return [
             ordinal
             for group in groups
             for ordinal in range(index.keyframe(group).ordinal, index.end(group))
+            if ordinal <= last
         ]
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:

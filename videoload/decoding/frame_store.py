@@ -253,8 +253,12 @@ class StoredVideo:
         fixed = (_MAGIC, frames, frame_bytes, len(layout), len(info), *_numbers(version))
         head = _HEAD.pack(*fixed, 0)[:-8] + layout + info
         new = path.parent / f"{path.name}.{secrets.token_hex(4)}"
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        raw = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            raw = os.open(new, flags, 0o600)
+        except FileNotFoundError:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            raw = os.open(new, flags, 0o600)
         try:
             os.pwrite(raw, _HEAD.pack(*fixed, checksum(head)) + layout + info, 0)
             os.ftruncate(raw, cls.file_bytes(frames, frame_bytes, layout, info))

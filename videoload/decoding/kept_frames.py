@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -66,7 +66,7 @@ class KeptForm:
         self.source = source
         self.way, self._crop = way_of(spec, info, params, source)
         self._planes = _planes(self.way.kept, *self.way.cut.scaled)
-        self.frame_bytes = sum(height * across for height, across, _ in self._planes)
+        self.frame_bytes = self._planes[-1].end
 
     def pack(self, frame: VideoFrame, row: Buffer) -> None:
         """The bytes of a kept frame, into ``row`` [frame_bytes]."""
@@ -80,8 +80,8 @@ class KeptForm:
             x, y, *_ = way.cut.shown
             corner = self._crop.corner[0] + x, self._crop.corner[1] + y
             planes = [
-                rows[:, at : at + height * across].reshape(len(rows), height, -1, channels)
-                for at, (height, across, channels) in zip(self._starts, self._planes, strict=True)
+                rows[:, begin:end].reshape(len(rows), lines, -1, channels)
+                for begin, end, lines, channels in self._planes
             ]
             place_planes(planes, self._crop._replace(corner=corner), out)
             return
@@ -102,32 +102,37 @@ class KeptForm:
                 raise cannot_be_scaled(error) from None
             place(made, made.planes[0], crop, out[at : at + together])
 
-    @property
-    def _starts(self) -> list[int]:
-        sizes = [height * across for height, across, _ in self._planes]
-        return [sum(sizes[:i]) for i in range(len(sizes))]
-
     def _copy(self, rows: Buffer, picture: VideoFrame, *, into_frame: bool) -> None:
         """Between bytes of frames [n, frame_bytes] and a picture of them below each other."""
         n = len(rows)
-        for at, (height, across, _), plane in zip(
-            self._starts, self._planes, picture.planes, strict=True
-        ):
-            stride = plane.line_size
-            shape, strides = (n, height, across), (height * stride, stride, 1)
-            lines = np.ndarray(shape, np.uint8, cast(memoryview, plane), 0, strides)
-            flat = rows[:, at : at + height * across].reshape(shape)
-            np.copyto(*((lines, flat) if into_frame else (flat, lines)))
+        for (begin, end, lines, _), plane in zip(self._planes, picture.planes, strict=True):
+            stride, shape = plane.line_size, (n, lines, (end - begin) // lines)
+            pixels = np.ndarray(shape, np.uint8, plane, 0, (lines * stride, stride, 1))
+            flat = rows[:, begin:end].reshape(shape)
+            if into_frame:
+                pixels[...] = flat
+            else:
+                flat[...] = pixels
+
+
+class _Plane(NamedTuple):
+    """Where a plane lies among the bytes of a frame."""
+
+    begin: int
+    end: int
+    lines: int
+    channels: int
 
 
 @lru_cache(64)
-def _planes(pixels: str, width: int, height: int) -> list[tuple[int, int, int]]:
-    """(lines, bytes of a line, bytes of a pixel) of each plane."""
-    if pixels in ("rgb24", "gray"):
-        channels = 3 if pixels == "rgb24" else 1
-        return [(height, width * channels, channels)]
-    half = -(-height // 2), -(-width // 2), 1
-    return [(height, width, 1), half, half]
+def _planes(pixels: str, width: int, height: int) -> list[_Plane]:
+    channels = 3 if pixels == "rgb24" else 1
+    luma = width * height * channels
+    planes = [_Plane(0, luma, height, channels)]
+    if pixels not in ("rgb24", "gray"):
+        lines, half = -(-height // 2), -(-height // 2) * -(-width // 2)
+        planes += [_Plane(luma + i * half, luma + (i + 1) * half, lines, 1) for i in range(2)]
+    return planes
 
 
 def pack_format(source: FrameFormat) -> bytes:
