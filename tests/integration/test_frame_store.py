@@ -22,6 +22,7 @@ from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
 from videoload.decoding import decoder as decoder_module
+from videoload.decoding import indexes
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import KeptClips, Request
 from videoload.errors import VideoError
@@ -93,7 +94,7 @@ def test_a_clip_whose_frames_are_kept_decodes_nothing(
         raise AssertionError("a frame is decoded")
 
     monkeypatch.setattr(decoder_module, "read_frames", read_frames)
-    monkeypatch.setattr(decoder_module, "find_index", read_frames)
+    monkeypatch.setattr(indexes, "find_index", read_frames)
     other = Decoder(videos.root, folders=Folders(frame_store=Keep(str(tmp_path), None)))
     prepared = other.prepare(path, CLIP, [Request(7)], again)
     assert isinstance(prepared, KeptClips)

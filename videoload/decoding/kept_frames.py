@@ -107,7 +107,8 @@ class KeptForm:
         n = len(rows)
         for (begin, end, lines, _), plane in zip(self._planes, picture.planes, strict=True):
             stride, shape = plane.line_size, (n, lines, (end - begin) // lines)
-            pixels = np.ndarray(shape, np.uint8, plane, 0, (lines * stride, stride, 1))
+            strides = lines * stride, stride, 1
+            pixels = np.ndarray(shape, np.uint8, cast(memoryview, plane), 0, strides)
             flat = rows[:, begin:end].reshape(shape)
             if into_frame:
                 pixels[...] = flat
