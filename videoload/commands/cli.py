@@ -116,10 +116,10 @@ def scan(
 ) -> None:
     """Decode every file once and report what it contains.
 
-    Shows codec, size, frame rate, the true number of frames and the header's, key frames and
-    damage. Then it says what that means for a training: hours of video, clips per second to expect,
-    files that are slow to seek in, classes out of balance, duplicates. Trainings on this host use
-    the indexes that it makes.
+    Shows codec, size, frame rate, the true number of frames, key frames and damage. Then it says
+    what that means for a training: hours of video, clips per second to expect, files that are slow
+    to seek in, classes out of balance, duplicates. Trainings on this host use the indexes that it
+    makes.
     """
     from videoload.commands import scan as scanning
     from videoload.commands import sources, tables

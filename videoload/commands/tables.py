@@ -19,7 +19,7 @@ from videoload.errors import printable
 from videoload.host import cores
 
 _FEW = 40  # up to this many files are all listed
-_COLUMNS = 58  # the width of the other columns, about
+_COLUMNS = 48  # the width of the other columns, about
 
 
 def print_scan(
@@ -51,7 +51,7 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("file", overflow="fold", ratio=1)
     table.add_column("codec, size, fps", no_wrap=True)
-    for name in ("frames", "header", "key every"):
+    for name in ("frames", "key every"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in shown:
         file = Text(printable(row.path))
@@ -61,7 +61,6 @@ def scan_table(rows: Sequence[Row], *, every: bool) -> Table | None:
             file,
             f"{row.codec} {row.width}x{row.height} {row.fps:.5g}" if row.good else "",
             str(row.frames),
-            Text(str(row.header_frames), style="" if _header_is_right(row) else "yellow"),
             f"{row.key_distance:.0f}" if row.key_frames else "",
         )
     return table
@@ -75,7 +74,6 @@ def scan_summary(
     good = [row for row in rows if row.good]
     bad = len(rows) - len(good)
     damaged = sum(bool(row.damage) for row in good)
-    wrong = sum(not _header_is_right(row) for row in good)
     kinds = Counter(f"{row.codec} {row.width}x{row.height}" for row in good)
     lines = [
         f"{len(good)} of {len(rows)} files can be decoded, {sum(row.frames for row in good)} "
@@ -91,8 +89,6 @@ def scan_summary(
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
-    if wrong:
-        lines.append(f"{wrong} with a wrong frame count in the header: it is not used")
     lines += advice.long_groups(rows, root)
     lines.append(advice.balance(rows))
     if root is not None:
@@ -111,10 +107,4 @@ def _remarks(row: Row) -> list[str]:
     remarks = [row.damage] if row.damage else []
     if row.good and not row.key_frames:
         remarks.append("has no key frame to seek to")
-    if row.good and row.packets != row.frames:
-        remarks.append(f"{row.packets} packets for {row.frames} frames")
     return remarks
-
-
-def _header_is_right(row: Row) -> bool:
-    return row.header_frames == row.frames
