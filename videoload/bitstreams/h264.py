@@ -34,12 +34,12 @@ _HIGH_PROFILES = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 
 
 def prove_h264(packets: Packets) -> Pictures | None:
-    """Each packet a picture, where there are no fields and no gaps. Which one is an IDR is looked
-    up, since containers flag others as well."""
+    """Each packet is a picture, if there are no fields and no gaps. IDR pictures are found in the
+    packets, because containers flag others as key frames too."""
     length_bytes, units = _avc_configuration(packets.extradata)
     told = frozenset(unit for kind, unit in units if kind in _SETTINGS)
     heads = packets.heads()
-    begin = np.full(len(heads), length_bytes or 3)  # of the first unit
+    begin = np.full(len(heads), length_bytes or 3)  # where the first unit begins
     if not length_bytes:
         begin += heads[:, 2] == 0  # start codes have three bytes or four
         if heads[:, :2].any() or (heads[np.arange(len(heads)), begin - 1] != 1).any():
@@ -64,8 +64,8 @@ def prove_h264(packets: Packets) -> Pictures | None:
     sequences = [_sequence(unit) for unit in units_told if unit[0] & 31 == _SPS]
     if not sequences or not all(sequence.frames_only for sequence in sequences):
         return None
-    # Where nobody says how far pictures are reordered, a decoder finds out as it goes on, and drops
-    # those for which it finds out too late.
+    # If nothing says how far pictures are reordered, a decoder finds out while it decodes, and
+    # drops the pictures for which it finds out too late.
     if not all(sequence.tells_order for sequence in sequences) and _is_b(slices).any():
         return None
     if starts[:1].tolist() != [0] or not are_settings_known(settings, told, starts.tolist()):
@@ -76,15 +76,15 @@ def prove_h264(packets: Packets) -> Pictures | None:
 
 
 def _is_b(slices: Bytes) -> npt.NDArray[np.bool_]:
-    """Whether slices are B-slices, by the byte behind their header: a 1 bit for macroblock 0, and
-    010 or 00111."""
+    """Whether slices are B-slices, from the byte after their header: a 1 for macroblock 0, then 010
+    or 00111."""
     found: npt.NDArray[np.bool_] = (slices & 0x70 == 0x20) | (slices & 0x7C == 0x1C)
     return found
 
 
 def _with_encoder(packets: Packets, starts: Ints) -> Ints:
-    """Those starts at which a decoder is told what encoder it was, where that matters: pictures of
-    an old x264 without loss are decoded in another way. Most say it in the first packet alone."""
+    """The starts that name the encoder, if that matters: a decoder treats lossless pictures of an
+    old x264 differently. Most files name it in the first packet only."""
     said = _X264.search(packets.data(0, DATA_BYTES))
     if said is None or int(said[1]) >= _X264_AS_SPECIFIED:
         return starts
@@ -93,7 +93,7 @@ def _with_encoder(packets: Packets, starts: Ints) -> Ints:
 
 
 def _avc_configuration(extradata: bytes) -> tuple[int, list[tuple[int, bytes]]]:
-    """How long the length in front of a NAL unit is (0: start codes), and the units told there."""
+    """How many bytes the length before a NAL unit has (0: start codes), and the units in it."""
     if extradata[:1] != b"\1" or len(extradata) < 8:
         return 0, list(_nal_units(extradata, 0))
     units, at = [], 5
@@ -109,7 +109,7 @@ def _avc_configuration(extradata: bytes) -> tuple[int, list[tuple[int, bytes]]]:
 
 
 def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Type and bytes of each NAL unit, as far as ``data`` goes."""
+    """Type and bytes of each NAL unit in ``data``."""
     at = 0
     while length_bytes and at + length_bytes < len(data):
         begin = at + length_bytes
@@ -123,8 +123,8 @@ def _nal_units(data: bytes, length_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 
 class _Sequence(NamedTuple):
-    """Of a sequence parameter set: whether all are frames without gaps in between, and whether it
-    tells how far they are reordered, if they are. Of one that is cut off, nothing is known."""
+    """A sequence parameter set. ``frames_only``: all pictures are frames, without gaps between
+    them. ``tells_order``: it says how far they are reordered. Both are False if it is cut off."""
 
     profile: int = 0
     frames_only: bool = False
@@ -172,7 +172,7 @@ def _sequence(sps: bytes) -> _Sequence:
 
 
 def _is_restricted(bits: Bits) -> bool:
-    """Whether the rest of a set for frames only has restrictions of the bitstream at its end."""
+    """Whether the rest of a set has restrictions of the bitstream at its end."""
     with suppress(EOFError):
         bits.take(1)
         if bits.take(1):  # cropping
@@ -202,7 +202,7 @@ def _is_restricted(bits: Bits) -> bool:
 
 
 def _skip_decoder_model(bits: Bits) -> None:
-    """Of a hypothetical reference decoder."""
+    """Skip the parameters of a hypothetical reference decoder."""
     count = bits.golomb() + 1
     if count > _MAX_BUFFERS:
         raise EOFError

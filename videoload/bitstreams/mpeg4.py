@@ -1,7 +1,7 @@
 """What the headers of MPEG-4 pictures (VOPs) prove. Pure.
 
-B-VOPs, VOPs that are not coded, two VOPs in a packet ("packed") and the placeholders that follow:
-as FFmpeg takes them.
+B-VOPs, VOPs that are not coded, and two VOPs in a packet ("packed") with the placeholder that
+follows are understood as FFmpeg understands them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from videoload.bitstreams.pictures import (
     by_types,
 )
 
-_LAYER_BYTES = 24  # of a layer's header, as far as it is read
-_VOP_BYTES = 64  # of a picture's header, at most
-_USUAL_VOP_BYTES = 16  # of nearly all of them
+_LAYER_BYTES = 24  # the part of a layer's header that is read
+_VOP_BYTES = 64  # a picture's header is not longer
+_USUAL_VOP_BYTES = 16  # nearly all are not longer than this
 _PLACEHOLDER_BYTES = 19  # FFmpeg's MAX_NVOP_SIZE
 _VOP = b"\0\0\1\xb6"
 _VOP_NUMBER = int.from_bytes(_VOP, "little")
 _VOL = re.compile(b"\0\0\1[\x20-\x2f]")
-_TIME_CODE_BEGINS = b"\0\0\1\xb3"  # of a group of VOPs
+_TIME_CODE_BEGINS = b"\0\0\1\xb3"  # a group of VOPs begins with one
 _TIME_CODE = re.compile(_TIME_CODE_BEGINS + b"(.*?)(?=\0\0\1|$)", re.DOTALL)
 _DIVX = re.compile(b"\0\0\1\xb2DivX[0-9]+(?:Build|b)[0-9]+(.)?", re.DOTALL)
 _TYPES = (INTRA, INTER, B, INTER)  # I, P, B, S (a sprite, or global motion)
@@ -44,7 +44,7 @@ _VOP_TYPES = np.repeat(_TYPES, 64)  # by the byte behind the start code
 
 
 def prove_mpeg4(packets: Packets) -> Pictures | None:
-    """Each VOP that is coded a picture, if all that FFmpeg makes of them is understood."""
+    """Each coded VOP is a picture, if all that FFmpeg does with the VOPs is understood."""
     first = packets.data(0, DATA_BYTES)
     first = first[: first.find(_VOP) + len(_VOP)]
     divx, layer, before = _settings(first, packets.extradata)
@@ -52,7 +52,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     heads = packets.heads()
     types = _VOP_TYPES.take(heads[:, 4])
-    closed: npt.NDArray[np.bool_] | None = None  # not followed by a B-VOP that is kept
+    closed: npt.NDArray[np.bool_] | None = None  # no B-VOP is kept after the packet
     settings: dict[int, bytes] = {}
     if divx is not None and divx[1] == b"p":
         closed = np.full(len(heads), True)
@@ -71,7 +71,7 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
     is_skipped = False
     for i, data in looked_at.items():
         if len(data) == 1 and divx is not None:
-            types[i] = NONE  # as FFmpeg takes it
+            types[i] = NONE  # FFmpeg skips it
             continue
         at, vop = data.find(_VOP), _vop(data, layer)
         if vop is None:
@@ -87,16 +87,16 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
         return None
     if (types != B).all():
         return pictures
-    # FFmpeg goes by the distance of the fields of the first B-VOP that it meets with.
+    # FFmpeg uses the distance between the fields of the first B-VOP that it meets.
     if layer.is_interlaced:
         return None
-    # Told of no B-VOPs, a decoder holds nothing back until it meets with one.
+    # If nothing announces B-VOPs, a decoder holds no picture back until it meets the first.
     unsaid = layer.type in (1, 17) or (layer.type == 0 and divx is None)
     if is_skipped or (unsaid if layer.low_delay is None else layer.low_delay):
         return None
     every = (looked_at.get(i) or heads[i].tobytes() for i in range(len(types)))
     vops = [_vop(data, layer) for data in every if len(data) > 1]
-    # What is kept is not taken at a start, and so the placeholder is, for a picture without time.
+    # A decoder that starts after a kept B-VOP lacks it, and takes the placeholder for a picture.
     if closed is not None:
         closed[0] = True
         pictures = pictures._replace(starts=pictures.starts[closed[pictures.starts]])
@@ -105,8 +105,8 @@ def prove_mpeg4(packets: Packets) -> Pictures | None:
 
 @lru_cache(256)  # the files of a data set are made by few encoders
 def _settings(first: bytes, extradata: bytes) -> tuple[re.Match[bytes] | None, Layer | None, bytes]:
-    """What DivX's encoder says of itself, and the layer, before the first picture or apart; and all
-    that stands before that picture, but for a time code."""
+    """What DivX's encoder says of itself; the layer; and all that stands before the first picture,
+    except for a time code."""
     divx = _DIVX.search(first) or _DIVX.search(extradata)
     layer = video_object_layer(first) or video_object_layer(extradata)
     return divx, layer, _TIME_CODE.sub(b"", first[: -len(_VOP)])
@@ -139,9 +139,9 @@ def _like_first(
 
 
 def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes] | None:
-    """What FFmpeg decodes upon each packet, where one with a reference picture may hold a B-VOP as
-    well: FFmpeg keeps that, and decodes it in the place of the next packet, which is a placeholder,
-    or another B-VOP that is kept in its turn."""
+    """What FFmpeg decodes for each packet. A packet with a reference picture may hold a B-VOP as
+    well. FFmpeg keeps the B-VOP and decodes it in the place of the next packet, which is a
+    placeholder or brings another B-VOP to keep."""
     pictures: dict[int, bytes] = {}
     kept = b""
     for i in range(len(packets.sizes)):
@@ -158,13 +158,13 @@ def _unpack(packets: Packets, closed: npt.NDArray[np.bool_]) -> dict[int, bytes]
             return None  # one of two pictures is lost
         kept = data[following:] if is_kept else b""
         closed[i] = not kept
-    return pictures  # what is kept at the end is never shown
+    return pictures  # a B-VOP that is kept at the end is never shown
 
 
 class Layer(NamedTuple):
-    """Of the header of a video object layer: its type, whether it says that no B-VOPs come (None:
-    nothing), how many units of time a second has, whether there may be fields; width and height,
-    and whether pixels are square, or nothing is said of that."""
+    """The header of a video object layer. ``low_delay``: whether no B-VOPs come; None if it does
+    not say. ``resolution``: units of time in a second. ``is_interlaced``: there may be fields.
+    ``size``: width, height. ``is_square``: pixels are square, or it does not say."""
 
     type: int
     low_delay: bool | None
@@ -175,7 +175,7 @@ class Layer(NamedTuple):
 
 
 def video_object_layer(data: bytes) -> Layer | None:
-    """The first such header in the beginning of a packet, if it is understood."""
+    """The first header of a layer in the beginning of a packet, if it is understood."""
     found = _VOL.search(data)
     return None if found is None else _layer(data[found.end() : found.end() + _LAYER_BYTES])
 
@@ -222,8 +222,8 @@ def _unit_bits(resolution: int) -> int:
 
 
 class _Vop(NamedTuple):
-    """The type of a VOP; its time in whole seconds after the last ones, and units; the seconds that
-    a time code before it sets, if there is one."""
+    """The header of a VOP. Its time is so many whole ``seconds`` after the last VOPs, and
+    ``units``. ``time_code``: the seconds that a time code before it sets, if there is one."""
 
     type: int
     seconds: int
@@ -240,8 +240,8 @@ def _vop(data: bytes, layer: Layer) -> _Vop | None:
     for code in _TIME_CODE.finditer(data[:at]) if at else ():
         hours, minutes, _, seconds = map(Bits(code[1][:3].ljust(3, b"\0")).take, (5, 6, 1, 6))
         time_code = seconds + 60 * (minutes + 60 * hours)
-    # Numbers in place of `Bits`: of a file with B-VOPs there is one of these for each packet. The
-    # type, a 1 for each second and a 0, a marker, units, a marker, whether it is coded.
+    # The type, a 1 for each second and a 0, a marker, units, a marker, whether it is coded. (This
+    # is quicker than `Bits`; a file with B-VOPs needs it for each packet.)
     head = data[at + 4 : at + _VOP_BYTES]
     value, length = int.from_bytes(head, "big"), 8 * len(head) - 2
     zeros = ~value & (1 << max(0, length)) - 1  # ones where there are zeros, behind the type
@@ -252,14 +252,14 @@ def _vop(data: bytes, layer: Layer) -> _Vop | None:
         return None
     units, marker, coded = (value >> end + 2) & (1 << unit_bits) - 1, value >> end + 1, value >> end
     if not marker & 1:
-        return None  # FFmpeg takes that for another resolution
+        return None  # FFmpeg would try another resolution
     return _Vop(_TYPES[value >> length], length - left - 1, units, bool(coded & 1), time_code)
 
 
 def _are_times_right(vops: Iterable[_Vop | None], layer: Layer) -> bool:
-    """Whether each B-VOP is between its references in time; FFmpeg passes over others."""
-    second = before = references = 0  # `second` that of the last reference, `before` of that before
-    last = distance = 0  # time of the last reference, and to the one before it
+    """Whether the time of each B-VOP is between its references. FFmpeg skips other B-VOPs."""
+    second = before = references = 0  # seconds of the last reference, and of the one before
+    last = distance = 0  # the time of the last reference, and its distance to the one before
     for vop in vops:
         if vop is None:
             return False

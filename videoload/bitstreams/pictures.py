@@ -1,7 +1,7 @@
 """Coded packets, and what their picture types prove. Pure.
 
-B-pictures are shown before the reference picture that they follow in the file; those that follow
-the first reference picture of a file are not shown, since a decoder has nothing to make them of.
+B-pictures are shown before the reference picture that they follow in the file. After the first
+reference picture of a file they are not shown, because the decoder lacks their other reference.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-HEAD_BYTES = 72  # of a packet, enough for a picture header, and mostly for what stands before it
-DATA_BYTES = 8192  # of a packet, enough for what stands before its picture
+HEAD_BYTES = 72  # the first bytes of a packet mostly have the whole header of its picture
+DATA_BYTES = 8192  # the first bytes of a packet have all that stands before its picture
 
 
 class Packets(NamedTuple):
     """The coded packets of a video, in the order of the file.
 
-    ``sizes`` int64 [n] in bytes; ``heads()`` uint8 [n, HEAD_BYTES], zeros where a packet is
-    shorter; ``data(i, n)`` the first n bytes of packet i, DATA_BYTES at most; ``whole(i)`` all of
-    it, or None where that would take reading too much.
+    ``sizes``: int64 [n] in bytes. ``heads()``: uint8 [n, HEAD_BYTES], filled with zeros if a packet
+    is shorter. ``data(i, n)``: the first n bytes of packet i, at most DATA_BYTES. ``whole(i)``: all
+    of it, or None if that is too much to read.
     """
 
     codec: str
@@ -38,11 +38,13 @@ class Packets(NamedTuple):
 
 
 class Pictures(NamedTuple):
-    """What is proven: ``frames`` in all; ``starts``, the packets where decoding can begin, rising:
-    what is shown from such a picture on needs nothing before it. ``ordinals`` int64 [packets] is
-    the frame that each packet gives, -1 for none. Where it is None, packet i gives frame i, or, if
-    ``reordered``, that is so of the starts, and the frames in between come in an order that only
-    the decoder knows."""
+    """What is proven.
+
+    ``frames``: how many there are. ``starts``: the packets where decoding can begin, rising; what
+    is shown from there on needs nothing before. ``ordinals``: the frame that each packet gives, -1
+    for none, int64 [packets]. None: packet i gives frame i; if ``reordered``, only starts do, and
+    the decoder alone knows the order of the frames between them.
+    """
 
     frames: int
     starts: Ints
@@ -51,8 +53,8 @@ class Pictures(NamedTuple):
 
 
 class KeyFrame(NamedTuple):
-    """Where decoding can start: the frame that comes out first, the number, dts and position (-1:
-    it cannot be sought) of its packet."""
+    """Where decoding can start: the frame that comes out first; the number, dts and position of its
+    packet. A position of -1 means that the packet cannot be sought."""
 
     ordinal: int
     packet: int
@@ -60,13 +62,13 @@ class KeyFrame(NamedTuple):
     position: int
 
 
-# Picture types, as codes: a reference picture that needs none, one that needs some, one that is no
+# Types: a reference picture that needs no other, one that needs others, a picture that is no
 # reference, and a packet that gives no frame.
 INTRA, INTER, B, NONE = range(4)
 
 
 def by_types(types: Ints) -> Pictures | None:
-    """Pictures of these types, one for each packet, in the order of decoding."""
+    """What pictures of these types prove, one for each packet, in the order of decoding."""
     if types[0] != INTRA:
         return None
     starts = (types == INTRA).nonzero()[0]
@@ -90,9 +92,9 @@ def by_types(types: Ints) -> Pictures | None:
 
 
 def are_settings_known(found: Mapping[int, object], told: object, starts: Iterable[int]) -> bool:
-    """Whether a decoder knows the same settings of a codec wherever it begins: those that are
-    ``found`` in packets are all the same, and each start has them, or the container ``told`` them.
-    """
+    """Whether a decoder knows the same settings of a codec wherever it begins. The settings
+    ``found`` in packets must all be the same, and each start must have them, unless the container
+    ``told`` them."""
     settings = set(found.values())
     return not settings or (
         len(settings) == 1 and (told in settings or all(start in found for start in starts))
@@ -100,7 +102,7 @@ def are_settings_known(found: Mapping[int, object], told: object, starts: Iterab
 
 
 class Bits:
-    """Bits from the most significant one on. Raises EOFError behind the last."""
+    """Reads bits from the most significant one on. Raises EOFError after the last."""
 
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "big")

@@ -1,18 +1,17 @@
 """Frames of a video by their numbers.
 
-**Strictly first.** Decoding begins at the last key frame at or before the frame wanted (the packet
-that is found there must be the one meant, and a key frame must come out of it), and counts on. The
-decoder is told to refuse whatever is not as it should be. As long as it complains of nothing, all
-ways to a frame give the same pixels.
+**First strictly.** Decoding begins at the last key frame at or before the wanted frame, and counts
+on. The packet found there must be the right one, and a key frame must come out of it. The decoder
+refuses everything that is not as it should be. While it has no complaint, all ways to a frame give
+the same pixels.
 
-**Where it complains, one canonical route**: a fresh, tolerant decoder that begins at that key
-frame, or at the beginning of a file that proves nothing. It skips what it cannot take and keeps
-what it repairs. A picture that it refuses keeps its number and shows the one before it. Each key
-frame gets a decoder of its own, since one that has met with damage decodes sound pictures wrongly
-after it.
+**After a complaint, one canonical route**: a fresh, tolerant decoder begins at that key frame, or
+at the beginning of a file that proves nothing. It skips what it refuses and keeps what it repairs.
+A picture that it refuses keeps its number and shows the picture before it. Each key frame gets its
+own decoder, because a decoder that has met damage may decode sound pictures wrongly after it.
 
-So what comes out depends on the bytes of the file alone: not on what was decoded before, nor by
-whom. Everything runs in one thread, and no frame is kept beyond the call that it is given to.
+So what comes out depends on the bytes of the file alone, and not on what was decoded before or by
+which worker. Everything runs in one thread, and no frame is kept after the call that uses it.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ if TYPE_CHECKING:
 
 Use = Callable[[int, VideoFrame], None]
 
-# Decoders that say nothing where some pictures are damaged, and leave in them what their memory
-# held before, or go on with what the pictures before a key frame left behind.
+# Decoders that do not complain of some damaged pictures, and show in them what their memory held
+# before, or go on with what the pictures before a key frame left behind.
 _CARRY_OVER = {
     "ffv1", "ffvhuff", "huffyuv", "magicyuv", "msmpeg4", "msmpeg4v1", "msmpeg4v2", "utvideo", "vp8",
 }  # fmt: skip
-_MAX_GROUPS = 64  # that are looked through for a picture in the place of one that is refused
+_MAX_GROUPS = 64  # are searched for a picture in the place of one that is refused
 
 
 class StaleIndexError(Exception):
@@ -53,7 +52,7 @@ class StaleIndexError(Exception):
 
 
 class _ComplaintError(Exception):
-    """Something is not as index and strict decoder would have it."""
+    """The index or the strict decoder has a complaint."""
 
 
 def read_frames(
@@ -64,10 +63,9 @@ def read_frames(
     tick: Tick,
     also: Collection[int] = (),
 ) -> bool:
-    """Call ``use`` with each of the frames of these ordinals (rising), in one pass over the file;
-    once more with all of them where the first pass met with a complaint. Returns whether none was
-    met, so that ``opened`` may be used again. ``also``: further frames, used only if
-    there is no complaint.
+    """Call ``use`` with each frame of these ordinals (rising), in one pass over the file. After a
+    complaint, call it again with all of them. Returns whether there was no complaint, so that
+    ``opened`` may be used again. ``also``: further frames, used only if there is no complaint.
 
     Raises UnreadableError if no frame comes out, StaleIndexError if it is not the file indexed.
     """
@@ -83,7 +81,7 @@ def read_frames(
 def read_canonically(
     file: VideoFile, index: VideoIndex, wanted: list[int], use: Use, tick: Tick
 ) -> None:
-    """As `read_frames`, by the canonical route."""
+    """Do what `read_frames` does, by the canonical route."""
     if index.is_proven:
         _read_groups(file, index, wanted, use, tick)
     else:
@@ -93,22 +91,20 @@ def read_canonically(
 def _read_strictly(
     opened: Video, index: VideoIndex, left: deque[int], use: Use, tick: Tick
 ) -> None:
-    """Raises _ComplaintError, or one of `REFUSALS`.
-
-    What lies between a wanted frame and the key frame before the next wanted one is not decoded.
-    """
+    """Skips what lies between a wanted frame and the key frame before the next wanted one. Raises
+    _ComplaintError, or one of `REFUSALS`."""
     anew = index.is_proven and opened.decoder.context.name in _CARRY_OVER  # at each key frame
-    began = 0  # at which frame
-    at = -1 if opened.used else 0  # ordinal of the next frame; -1: who knows
+    began = 0  # the frame at which the decoder began
+    at = -1 if opened.used else 0  # ordinal of the next frame; -1: unknown
     number = 0  # of the next packet
-    held = 0  # packets that the decoder holds back, since a later picture may be shown earlier
+    held = 0  # packets in the decoder, which a later packet may precede in display order
     frames: list[VideoFrame] = []
     a_frame_a_packet = index.gives_a_frame_a_packet
     may_hold = int(opened.decoder.context.has_b_frames)  # packets, until the first frame comes out
     while left:
         target = left[0]
         start = index.keyframe_before(target)
-        # The decoder has done those already; after a seek it would have to take as many anew.
+        # The decoder holds some packets already; after a seek it would have to decode them again.
         if start is not None and (
             at < 0 or start.ordinal > at + held or (anew and start.ordinal > began)
         ):
@@ -123,7 +119,7 @@ def _read_strictly(
             number += taken
             may_hold = int(opened.decoder.context.has_b_frames)  # as the decoder knows by now
             if a_frame_a_packet and held > may_hold:
-                raise _ComplaintError  # it has dropped one without a word
+                raise _ComplaintError  # it has dropped a picture silently
         elif at < 0:
             raise _ComplaintError
         while at <= target:
@@ -154,7 +150,7 @@ def _read_strictly(
 
 
 def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
-    """Whether a frame is the one that should come now, as far as its packet's number tells."""
+    """Whether this frame should come now, as far as the number of its packet tells."""
     packet = frame.opaque
     if not isinstance(packet, int):
         return False
@@ -166,15 +162,15 @@ def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
 def _begin(
     opened: Video, index: VideoIndex, packet: VideoPacket, number: int, tick: Tick
 ) -> tuple[list[VideoFrame], int, int]:
-    """Decode from a key frame's packet on until it comes out: the frames from it on, how many
-    packets that took, and how many of them the decoder holds back then."""
+    """Decode from a key frame's packet until the key frame comes out. Returns the frames from it
+    on, how many packets that took, and how many of them the decoder still holds."""
     dropped = 0
     for taken, following in enumerate(chain((packet,), opened.packets), 1):
         if not index.gives_a_frame_a_packet and following.size:
             following.opaque = number + taken - 1
         frames = opened.decoder.decode(following)
         tick()
-        # What is shown before the key frame, and refers to what was not decoded.
+        # Pictures that are shown before the key frame refer to pictures that were not decoded.
         while frames and not frames[0].key_frame:
             if index.gives_a_frame_a_packet:
                 raise _ComplaintError
@@ -188,7 +184,7 @@ def _begin(
 def _read_from_the_beginning(
     file: VideoFile, index: VideoIndex, left: deque[int], use: Use, tick: Tick
 ) -> None:
-    """As the index was made. Raises StaleIndexError, UnreadableError."""
+    """Decode as when the index was made. Raises StaleIndexError, UnreadableError."""
     fresh = OpenedVideo(file, strict=False)
     at = 0
     try:
@@ -209,7 +205,8 @@ def _read_from_the_beginning(
 def _read_groups(
     file: VideoFile, index: VideoIndex, wanted: list[int], use: Use, tick: Tick
 ) -> None:
-    """Each group of pictures, from one key frame to the next, by itself. Raises UnreadableError."""
+    """Decode each group of pictures, from one key frame to the next, by itself. Raises
+    UnreadableError."""
     for group, members in groupby(wanted, index.group_of):
         ordinals = list(members)
         came = _show(file, index, group, {ordinal: [ordinal] for ordinal in ordinals}, use, tick)
@@ -223,24 +220,24 @@ def _read_groups(
 
 
 def _near(file: VideoFile, index: VideoIndex, group: int, tick: Tick) -> tuple[int, int]:
-    """Group and ordinal of the last picture before a group, or the first one from it on. Raises
+    """Group and ordinal of the last picture before a group, or else of the first from it on. Raises
     UnreadableError."""
     for other in range(group - 1, max(-1, group - 1 - _MAX_GROUPS), -1):
-        if came := _salvage(file, index, other, tick):
+        if came := _decodable(file, index, other, tick):
             return other, came[-1]
     for other in range(group, min(len(index.keyframes), group + _MAX_GROUPS)):
-        if came := _salvage(file, index, other, tick):
+        if came := _decodable(file, index, other, tick):
             return other, came[0]
     raise UnreadableError("has no frame that can be decoded")
 
 
-def _salvage(file: VideoFile, index: VideoIndex, group: int, tick: Tick) -> list[int]:
-    """The first and the last frame that come out of a group, or none. It takes long, and is asked
-    again for every clip of a damaged part."""
-    if group not in index.salvaged:
+def _decodable(file: VideoFile, index: VideoIndex, group: int, tick: Tick) -> list[int]:
+    """The first and the last frame that come out of a group, or none. The answer is kept: it takes
+    long, and each clip of a damaged part needs it."""
+    if group not in index.decodable:
         came = _show(file, index, group, {}, _ignore, tick)
-        index.salvaged[group] = [*came[:1], *came[-1:]]
-    return index.salvaged[group]
+        index.decodable[group] = [*came[:1], *came[-1:]]
+    return index.decodable[group]
 
 
 def _ignore(ordinal: int, frame: VideoFrame) -> None:
@@ -255,8 +252,8 @@ def _show(
     use: Use,
     tick: Tick,
 ) -> list[int]:
-    """Decode a group of pictures, and have the frames that are keys of ``places`` used in the
-    places that are its values; returns the ordinals that came out until that was done, rising."""
+    """Decode a group of pictures. Call ``use`` for each frame in ``places`` with the ordinals that
+    it stands for. Returns the ordinals that came out, rising."""
     start, end = index.keyframe(group), index.end(group)
     last = max(places, default=end - 1)
     came: list[int] = []

@@ -1,4 +1,4 @@
-"""Where indexes are kept. Apart from `index_cache`, since a trainer asks and needs no FFmpeg."""
+"""Where indexes are kept. A trainer asks, and `index_cache` would import FFmpeg."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 
 def cache_folder(asked: str | os.PathLike[str] | Literal[False] | None) -> str | None:
-    """The folder that a caller means; None: nothing is kept.
+    """The folder for a caller's argument; None: nothing is kept.
 
     Args:
         asked: A folder; None: ``$VIDEOLOAD_CACHE`` (empty: none), else ``videoload`` in

@@ -1,18 +1,19 @@
 """One complete decode of a file that does not prove its frames: how many there are, and what each
 looks like.
 
-It takes as long as it takes, so what would be longer than a second is split: at packets that the
-container flags as key frames, decoded by as many threads as there are cores (FFmpeg holds no lock).
-Whether one can begin at such a packet is not taken for granted: each part is decoded a little
-beyond its end, and what comes out there must be what the next part begins with. Where it is not, or
-a decoder complains of anything, the file is decoded again in one go. So the result is that of a
-sequential decode in any case.
+If this would take longer than a second, the file is split at packets that the container flags as
+key frames, and as many threads as there are cores decode the parts (FFmpeg holds no lock). The
+flags may be wrong. So each part is decoded a little beyond its end, and the next part must begin
+with the same frames. If it does not, or if a decoder complains, the file is decoded again in one
+piece. The result is always that of a sequential decode.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
+from threading import Event
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -44,15 +45,15 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
-_LONG_S = 1.0  # what takes longer is split
-_TRIAL_S = 0.2  # so long it is decoded before that is known
-_OVERLAP = 3  # frames, the key frame among them, that two parts must agree in
+_LONG_S = 1.0  # a decode that takes longer is split
+_TRIAL_S = 0.2  # of decoding show how long all of it takes
+_OVERLAP = 3  # frames, with the key frame, that must be the same in two parts
 _POLL_S = 0.05
 
 
 class Report(NamedTuple):
-    """What a complete decode of a file told about it, for people: ``frames`` that came out,
-    ``refused`` packets that the decoder did not take, ``repaired`` frames that it had to mend."""
+    """What a complete decode tells people about a file: ``frames`` that came out, ``refused``
+    packets, ``repaired`` frames. ``kinds``: the first frame of each kind to be scaled."""
 
     container: str
     codec: str
@@ -66,14 +67,13 @@ class Report(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A frame that came out: its packet, where decoding can start if its position is not -1; and
-    its checksum."""
+    """A frame that came out, and its packet. Decoding can start there if ``position`` is not -1."""
 
     packet: int
     time: int
     position: int
     checksum: int
-    kind: tuple[object, ...]  # what scaling it depends on
+    kind: tuple[object, ...]  # whether it can be scaled depends on this
 
     @classmethod
     def of(cls, mark: PacketMark, frame: VideoFrame) -> _Frame:
@@ -92,15 +92,15 @@ class _SplitError(Exception):
 def decode_index(
     file: VideoFile, tick: Tick, *, threads: int | None = None
 ) -> tuple[VideoIndex, Report]:
-    """Decode the whole file once; ``threads``: at most so many, by default one per core.
+    """Decode the whole file once, with at most ``threads`` (by default one per core).
 
-    Raises UnreadableError if no frame comes out of it.
+    Raises UnreadableError if no frame comes out.
     """
     threads = host.cores() if threads is None else threads
     opened = OpenedVideo(file, strict=False)
     size, turned, pixels = (0, 0), (0, False), ""
     frames: list[_Frame] = []
-    shown: list[int | None] = []  # when each packet is
+    shown: list[int | None] = []  # when each packet is shown
     repaired = 0
     began = time.monotonic()
     try:
@@ -114,7 +114,7 @@ def decode_index(
             if threads > 1 and time.monotonic() - began > _TRIAL_S:
                 sound = not (repaired or opened.refused)
                 in_parts = _in_parts(opened, threads, tick) if sound else None
-                threads = 1  # there is one try
+                threads = 1  # it is tried once
                 if in_parts is not None:
                     frames, shown = in_parts
                     opened.taken = len(shown)
@@ -142,8 +142,8 @@ def decode_index(
 
 
 class _Packets(NamedTuple):
-    """Of each packet of a file its position (-1: unknown), its dts, whether it is flagged as a key
-    frame, and when it is shown."""
+    """The packets of a file: positions (-1: unknown), decoding times, flags of key frames, and when
+    each is shown."""
 
     positions: Ints
     times: Ints
@@ -151,8 +151,8 @@ class _Packets(NamedTuple):
     shown: list[int | None]
 
     def mark(self, number: int) -> PacketMark:
-        """As `PacketMark.of` makes it in a pass over the file: after a seek, dts may be others, or
-        missing. Raises _SplitError where there is no such packet."""
+        """The mark of a packet, as in a pass over the file: after a seek its dts may differ or be
+        missing. Raises _SplitError if there is no such packet."""
         if number >= len(self.positions):
             raise _SplitError
         position = self.positions.item(number) if self.keys[number] else -1
@@ -164,11 +164,10 @@ def _read_packets(file: VideoFile, tick: Tick) -> _Packets:
     rows: list[tuple[int, int, bool]] = []
     shown: list[int | None] = []
     try:
-        for packet in opened.packets:
+        for packet in _noted(opened, shown):
             if packet.size:
                 position = -1 if packet.pos is None or packet.dts is None else packet.pos
                 rows.append((position, packet.dts or 0, packet.is_keyframe))
-                shown.append(opened.display_time(packet))
                 tick()
     finally:
         opened.close()
@@ -177,7 +176,7 @@ def _read_packets(file: VideoFile, tick: Tick) -> _Packets:
 
 
 def _noted(opened: OpenedVideo, shown: list[int | None]) -> Iterator[VideoPacket]:
-    """The packets of a file, after a note when each is shown."""
+    """The packets of a file. Notes when each is ``shown``."""
     for packet in opened.packets:
         if packet.size:
             shown.append(opened.display_time(packet))
@@ -199,20 +198,22 @@ def _in_parts(
     if len(starts) < 2:
         return None
     ends = [*starts[1:], packets]
-    counted = _Counted()
+    counted: deque[None] = deque()  # one for each packet that a thread has decoded
+    stopped = Event()
     with ThreadPoolExecutor(len(starts), "videoload-decode") as pool:
         parts = [
-            pool.submit(_decode_part, opened.file, table, start, end, counted)
+            pool.submit(_decode_part, opened.file, table, start, end, counted, stopped)
             for start, end in zip(starts, ends, strict=True)
         ]
         try:
             done = False
             while not done:
                 done = _are_done(parts)
-                for _ in range(counted.take()):
+                while counted:
+                    counted.popleft()
                     tick()
         finally:
-            counted.stopped = True
+            stopped.set()
     frames: list[_Frame] = []
     for part in parts:
         if part.exception() is not None:
@@ -225,26 +226,6 @@ def _in_parts(
     return frames, table.shown
 
 
-class _Counted:
-    """Packets that all parts have decoded since the last look; ``stopped``: they need not go on."""
-
-    def __init__(self) -> None:
-        self.stopped = False
-        self._packets: list[None] = []
-
-    def add(self) -> None:
-        """One more, by any thread."""
-        if self.stopped:
-            raise _SplitError
-        self._packets.append(None)
-
-    def take(self) -> int:
-        """How many."""
-        taken = len(self._packets)
-        del self._packets[:taken]
-        return taken
-
-
 def _are_done(parts: list[Future[list[_Frame]]]) -> bool:
     from concurrent.futures import FIRST_EXCEPTION, wait
 
@@ -254,8 +235,7 @@ def _are_done(parts: list[Future[list[_Frame]]]) -> bool:
 
 
 def _split(table: _Packets, parts: int) -> list[int]:
-    """Packets to begin at: the first, and those flagged as key frames that are nearest behind what
-    would be equal parts."""
+    """The packets to begin at: the first, and flagged key frames that make nearly equal parts."""
     keys = np.flatnonzero(table.keys & (table.positions >= 0))
     wanted = np.arange(1, parts) * len(table.positions) // parts
     at = keys[np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)] if len(keys) else keys
@@ -263,13 +243,13 @@ def _split(table: _Packets, parts: int) -> list[int]:
 
 
 def _decode_part(
-    file: VideoFile, table: _Packets, start: int, end: int, counted: _Counted
+    file: VideoFile, table: _Packets, start: int, end: int, counted: deque[None], stopped: Event
 ) -> list[_Frame]:
-    """The frames from packet ``start``'s on to packet ``end``'s, and `_OVERLAP` more. Raises
-    _SplitError where anything is not as it should be."""
+    """The frames from the one of packet ``start`` to the one of packet ``end``, and `_OVERLAP`
+    more. Raises _SplitError if anything is not as it should be."""
     opened = OpenedVideo(file)
     try:
-        return list(_frames_of_part(opened, table, start, end, counted))
+        return list(_frames_of_part(opened, table, start, end, counted, stopped))
     except REFUSALS as error:
         raise _SplitError from error
     finally:
@@ -277,7 +257,7 @@ def _decode_part(
 
 
 def _frames_of_part(
-    opened: OpenedVideo, table: _Packets, start: int, end: int, counted: _Counted
+    opened: OpenedVideo, table: _Packets, start: int, end: int, counted: deque[None], stopped: Event
 ) -> Iterator[_Frame]:
     if start:
         opened.seek(int(table.times[start]))
@@ -290,7 +270,9 @@ def _frames_of_part(
             packet.opaque = table.mark(number)
             number += 1
         frames = opened.decoder.decode(packet)
-        counted.add()
+        counted.append(None)
+        if stopped.is_set():
+            raise _SplitError
         while frames:
             frame = frames.pop(0)
             mark = cast("PacketMark | None", frame.opaque)

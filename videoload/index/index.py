@@ -1,13 +1,12 @@
 """What is known of a video file: how many frames, in which order, and where decoding can start.
 
 **Frame i is the i-th picture in display order: the i-th frame that a complete sequential decode
-outputs.** Headers lie about it, and so do time stamps. Where container index, packet sizes and
-picture headers prove that every coded picture gives one frame (`picture_headers`), they tell, and
-nothing is decoded: an index takes a fraction of a millisecond, and whoever opens a file makes it.
-Where they prove nothing, one complete decode tells, and a checksum of every frame is kept with it:
-whatever comes out later has to have it.
+outputs.** Headers and time stamps can be wrong about it. If container index, packet sizes and
+picture headers prove which frames the packets give (see `bitstreams.proofs`), nothing is decoded,
+and an index takes a fraction of a millisecond. If they do not, one complete decode tells. It keeps
+a checksum of every frame, and each frame that comes out later must have that checksum.
 
-An index is a function of the file's bytes alone.
+An index depends only on the bytes of the file.
 """
 
 from __future__ import annotations
@@ -44,20 +43,18 @@ Tick = Callable[[], None]
 Ints = npt.NDArray[np.int64]
 
 _HEADER = struct.Struct("<QQ")
-_TURNS = ("mov", "matroska")  # containers that tell how frames are to be turned
-_SQUARE = Fraction(1)
-_SLACK_BYTES = 4096  # before and behind a group of pictures: headers, a few packets of sound
+_TURNS = ("mov", "matroska")  # only these containers can have a display matrix
+_SLACK_BYTES = 4096  # around a group of pictures: headers, a few packets of sound
 
 
 class VideoIndex:
-    """``info`` of a video and where decoding can start: ``keyframes`` int64 rows of `KeyFrame`.
+    """The index of a video.
 
-    Of a video whose pictures are proven, ``ordinals`` and ``reordered`` are as in `Pictures`. Of
-    one that had to be decoded, ``sums`` is a checksum for each frame, int64 [frames]. ``avi``: what
-    it takes to read a plain AVI file.
-
-    ``salvaged`` has, by groups of pictures, what whoever looked for sound frames near damage found
-    in them: the ordinals of the first and the last one, or nothing.
+    ``keyframes``: where decoding can start, int64 rows of `KeyFrame`. ``ordinals`` and
+    ``reordered``: as in `Pictures`, if the pictures are proven. ``sums``: a checksum for each
+    frame, int64 [frames], if the file had to be decoded. ``avi``: where the packets of an AVI are.
+    ``decodable`` caches, per group of pictures, the first and last frame that still decode; it is
+    empty if none do.
     """
 
     def __init__(
@@ -76,22 +73,22 @@ class VideoIndex:
         self.reordered = reordered
         self.sums = sums
         self.avi = avi
-        self.salvaged: dict[int, list[int]] = {}
+        self.decodable: dict[int, list[int]] = {}
         self._starts: list[int] = keyframes[:, 0].tolist()  # of a proven one, from 0 on
         self._last: tuple[int, KeyFrame] | None = None
 
     @property
     def is_proven(self) -> bool:
-        """Whether nothing was decoded for this index."""
+        """Whether this index was made without decoding."""
         return self.sums is None
 
     @property
     def gives_a_frame_a_packet(self) -> bool:
-        """Whether each packet brings one frame, that of its own picture."""
+        """Whether each packet brings one frame, its own picture."""
         return self.is_proven and self.ordinals is None and not self.reordered
 
     def keyframe_before(self, ordinal: int) -> KeyFrame | None:
-        """The last place to start at, at or before a frame."""
+        """The last place at or before a frame where decoding can start."""
         group = self.group_of(ordinal)
         return None if group < 0 else self.keyframe(group)
 
@@ -103,26 +100,26 @@ class VideoIndex:
         return last[1]
 
     def group_of(self, ordinal: int) -> int:
-        """The number of the group of pictures that a frame is in; -1: before the first one."""
+        """The number of the group of pictures that a frame is in; -1 before the first group."""
         return bisect_right(self._starts, ordinal) - 1
 
     def end(self, group: int) -> int:
-        """The ordinal after the last one of a group."""
+        """The ordinal after the last frame of a group."""
         return [*self._starts[group + 1 : group + 2], self.info.frames][0]
 
     def ordinal(self, packet: int, group: int, shown: int) -> int:
-        """Of the frame that comes of a packet of a proven video, after so many of its group; what
-        is of no group at or after this one has none (-1)."""
+        """The ordinal of the frame that a packet of a proven video gives, if ``shown`` frames of
+        its group came before; -1 for a packet before this group."""
         if self.ordinals is not None:
             return int(self.ordinals[packet]) if packet < len(self.ordinals) else -1
         if not self.reordered or packet >= self.end(group):
             return packet
-        # If some are refused, the last numbers of the group are those that are missing.
+        # If some pictures are refused, the last ordinals of the group are missing.
         return self._starts[group] + shown if packet >= self._starts[group] else -1
 
     def byte_ranges(self, frames: Iterable[int], size: int) -> list[Range]:
-        """Where the groups of pictures lie that hold these frames, in a file of ``size`` bytes, as
-        far as the index tells."""
+        """Where the groups of pictures with these frames are, as far as the index tells, in a file
+        of ``size`` bytes."""
         found = []
         for group in {self.group_of(ordinal) for ordinal in frames} - {-1}:
             begin = self.keyframe(group).position
@@ -134,7 +131,7 @@ class VideoIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """What it costs to keep, with what Python adds."""
+        """The memory that it takes, with what Python adds."""
         times = None if self.info.times is None else np.frombuffer(self.info.times)
         places = () if self.avi is None else (self.avi.positions, self.avi.sizes)
         arrays: tuple[npt.NDArray[Any] | None, ...]
@@ -142,7 +139,7 @@ class VideoIndex:
         return 1000 + 8 * len(self._starts) + sum(a.nbytes for a in arrays if a is not None)
 
     def to_bytes(self) -> bytes:
-        """An index that a complete decode made, to be kept. Raises ValueError for another."""
+        """An index that a complete decode made, as bytes. Raises ValueError for any other."""
         if self.sums is None:
             raise ValueError("a proven index is made again, not kept")
         info = self.info.to_bytes()
@@ -151,7 +148,7 @@ class VideoIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VideoIndex:
-        """Raises ValueError for what `to_bytes` cannot have made."""
+        """The reverse of `to_bytes`. Raises ValueError for what it cannot have made."""
         try:
             length, count = _HEADER.unpack_from(data)
             starts = _HEADER.size + length
@@ -169,7 +166,7 @@ class VideoIndex:
 def open_video(
     file: VideoFile, index: VideoIndex, *, strict: bool = True, watch: Stopwatch | None = None
 ) -> Video:
-    """The file that an index is of, for decoding. ``watch``: notes what seeking takes. Raises
+    """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
     UnreadableError."""
     if index.avi is not None:
         return AviVideo(file, index.avi, strict=strict)
@@ -228,15 +225,13 @@ def _index(table: PacketTable, info: VideoInfo) -> VideoIndex:
 
 
 def pixel_aspect(opened: OpenedVideo) -> Fraction:
-    """Width of a pixel divided by its height, as container or codec says; 1 if they do not."""
+    """Width of a pixel divided by its height, as container or codec says, else 1."""
     return _aspect(opened.stream.sample_aspect_ratio)
 
 
 def _aspect(told: Fraction | None) -> Fraction:
-    if not told or told == 1:
-        return _SQUARE
-    aspect = Fraction(told)
-    return aspect if 1 <= max(aspect, 1 / aspect) <= MAX_STRETCHED else _SQUARE
+    aspect = Fraction(told or 1)
+    return aspect if max(aspect, 1 / aspect) <= MAX_STRETCHED else Fraction(1)
 
 
 def orientation_of(opened: OpenedVideo, frame: VideoFrame) -> tuple[int, bool]:
@@ -249,12 +244,12 @@ def orientation_of(opened: OpenedVideo, frame: VideoFrame) -> tuple[int, bool]:
         return 0, False
     a, b, _, c, d, *_ = np.frombuffer(matrix, np.int32).astype(float)
     turns = round(math.degrees(math.atan2(b, a)) / 90)
-    mirrored = a * d < b * c
+    mirrored = bool(a * d < b * c)
     return (2 - turns if mirrored else turns) % 4, mirrored
 
 
 def _orientation(opened: OpenedVideo, tick: Tick) -> tuple[int, bool]:
-    """The same of the first frame, since only frames tell it."""
+    """The orientation of the first frame: only frames tell it."""
     if opened.container.format.name.startswith(_TURNS):
         fresh = OpenedVideo(opened.file, strict=False)
         with closing(fresh):
@@ -264,7 +259,7 @@ def _orientation(opened: OpenedVideo, tick: Tick) -> tuple[int, bool]:
 
 
 def checksum(frame: VideoFrame) -> int:
-    """The CRC of all that is seen of a frame, its size and format."""
+    """The CRC of the visible pixels of a frame, its size and format."""
     pixels = frame.format.name
     total = crc32(f"{pixels} {frame.width} {frame.height}".encode())
     for i, pixel_bits in enumerate(_plane_bits(pixels)):

@@ -1,11 +1,10 @@
-"""Indexes at hand: the last ones in memory, and those that took a complete decode on disk.
+"""Indexes that are kept: the last ones in memory, and those that took a complete decode on disk.
 
-Most files prove their frames without decoding, and are looked at again rather than remembered. For
-the others a complete decode is kept from one training to the next, in a SQLite file that all
-decoders of this root on this host share. Nothing rests on that file: it may be deleted at any time,
-and where there is none, or none can be written, a temporary one takes its place. An index counts
-only for the size and the time of change that the video had, and a frame that is not as its index
-says is never handed out.
+Most files prove their frames without decoding; their indexes are made again, not kept on disk. For
+the others a complete decode is kept from one training to the next, in an SQLite file that all
+decoders of this root on this host share. That file may be deleted at any time. If there is none, or
+it cannot be written, a temporary one takes its place. An index is valid only for the size and the
+time of change that the video had, and a frame that differs from its index is never returned.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MEMORY_BYTES = 16 << 20  # some 10 000 videos like UCF-101's; each of them is proven in 0.2 ms
-_UNUSED_S = 90 * 86400  # a file that nobody opened for so long goes
+_MEMORY_BYTES = 16 << 20  # some 5 000 videos like UCF-101's; each is proven in 0.2 ms
+_UNUSED_S = 90 * 86400  # a cache file that was not opened for so long is deleted
 _BUSY_S = 5.0  # another process is writing
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS indexes "
@@ -46,7 +45,7 @@ class _Known(NamedTuple):
 
 
 class IndexCache:
-    """Indexes by path, of the videos under one root; ``folder`` None keeps none on disk."""
+    """Indexes of the videos under one root, by path. ``folder`` None keeps none on disk."""
 
     def __init__(self, folder: str | None, root: str, software: str) -> None:
         self._folder = None if folder is None else Path(folder)
@@ -57,7 +56,7 @@ class IndexCache:
         self._store: sqlite3.Connection | None = None
 
     def get(self, path: str, file: VideoFile) -> VideoIndex | None:
-        """The index of a file that has not changed since; only of those in memory."""
+        """The index of a file, if it is in memory and the file has not changed."""
         known = self._known.get(path)
         if known is None:
             return None
@@ -68,12 +67,12 @@ class IndexCache:
         return known.found
 
     def put(self, path: str, file: VideoFile, index: VideoIndex, *, recalled: bool = False) -> None:
-        """Keep an index in memory, as far as there is room."""
+        """Keep an index in memory, if there is room."""
         if index.memory_bytes <= _MEMORY_BYTES:
             self._known[path] = _Known(file.identity, index, recalled)
 
     def recall(self, path: str, file: VideoFile) -> VideoIndex | None:
-        """What a complete decode told, in this process or an earlier one."""
+        """The index that a complete decode made, in this process or an earlier one."""
         found = self._execute(
             "SELECT packed FROM indexes WHERE path = ? AND bytes = ? AND modified_ns = ?",
             (os.fsencode(path), file.size, file.mtime_ns),
@@ -83,15 +82,15 @@ class IndexCache:
         return None
 
     def remember(self, path: str, file: VideoFile, index: VideoIndex) -> None:
-        """Keep what a complete decode told."""
+        """Keep an index that a complete decode made."""
         self._execute(
             "INSERT OR REPLACE INTO indexes VALUES (?, ?, ?, ?)",
             (os.fsencode(path), file.size, file.mtime_ns, index.to_bytes()),
         )
 
     def forget(self, path: str, wrong: VideoIndex) -> bool:
-        """``wrong`` has turned out wrong. Whether another try may be right: it came from an earlier
-        process, or has been replaced since."""
+        """Forget an index that has turned out wrong. Returns whether another try may be right: the
+        index came from an earlier process, or has been replaced since."""
         known = self._known.get(path)
         if known is not None and known.found is not wrong:
             return True
@@ -117,19 +116,19 @@ class IndexCache:
         import sqlite3
 
         if self._store is None:
-            file = ""  # a temporary one, without a name
+            file = ""  # a temporary file without a name
             if self._folder is not None:
                 file = str(self._folder / f"{self._name.hexdigest()[:32]}.sqlite")
                 with suppress(OSError):
                     self._folder.mkdir(parents=True, exist_ok=True)
-                    Path(file).touch()  # it is in use
+                    Path(file).touch()  # `_tidy` sees that it is in use
                     _tidy(self._folder)
             self._store = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None,
-                check_same_thread=False,  # any thread may be the last to know of this cache
+                check_same_thread=False,  # any thread may drop the last reference
             )  # fmt: skip
             self._close = weakref.finalize(self, self._store.close)
-            self._store.execute("PRAGMA synchronous = OFF")  # nothing rests on it
+            self._store.execute("PRAGMA synchronous = OFF")  # it may be lost
             self._store.execute(_TABLE)
         return self._store
 
