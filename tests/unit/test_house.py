@@ -156,6 +156,7 @@ HOMES = {
         "commands.cli",
         "commands.verbosity",
         "commands.demo",
+        "commands.store",
         "commands.tables",
         "commands.top",
     },
@@ -166,7 +167,8 @@ WITHOUT_NUMPY = {
     "frameworks.interrupts", "engine.call_queue", "engine.local_workers", "engine.membership",
     "leases.paces", "leases.silence", "stats.waiting", "stats.work", "stats.verdict",
     "engine.auto_workers", "stopwatch", "commands.scan", "commands.tables",
-    "commands.journal", "commands.sources", "commands.healthy", "commands.top", "commands.cli",
+    "commands.journal", "commands.sources", "commands.healthy", "commands.store", "commands.top",
+    "commands.cli",
     "commands.cli_batches",
     "commands.cli_workers", "commands.verbosity", "plan.permutation",
 }  # fmt: skip

@@ -115,6 +115,8 @@ class FrameStore:
             while True:
                 with self._room.take(size) as has_room:
                     if has_room:
+                        if not (self._set(scaling) / "set.json").exists():  # somebody deleted it
+                            self._describe(self._set(scaling), scaling)
                         return StoredVideo.create(
                             place, version, frames=frames, frame_bytes=frame_bytes, layout=layout,
                             info=info,
