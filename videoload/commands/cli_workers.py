@@ -75,8 +75,8 @@ FrameStoreFolder = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder on this host that keeps scaled frames, so that no frame is decoded twice. All "
-        "trainings of the host may share it.",
+        help="Folder on this host that keeps scaled frames, so that no frame is decoded twice. "
+        "Several trainings can share it.",
         show_default="each epoch decodes them again",
     ),
 ]
@@ -87,6 +87,7 @@ FrameStoreGb = Annotated[
         min=0,
         help="Limit of --frame-store.",
         show_default="a fifth of the disk stays free",
+        show_envvar=False,  # too long for a terminal of 80 columns
     ),
 ]
 
