@@ -36,7 +36,6 @@ from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
-from videoload.storage.roots import is_url
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import SHARED, Arena
@@ -131,7 +130,7 @@ class OpenStreams:
             clip_frames=2 * math.prod(stream.spec.frames_shape),  # and their times
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
-            fetched=stream.catalog.root is not None and is_url(stream.catalog.root),
+            fetched=stream.storage is not None and stream.storage.fetches,
         )  # fmt: skip
         shared = stream.arena.fd if SHARED else None
         root = str(stream.catalog.root or NO_FOLDER)

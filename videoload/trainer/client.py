@@ -36,7 +36,6 @@ from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
-from videoload.storage.roots import is_url
 from videoload.trainer.ranks import check_ranks
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -257,7 +256,7 @@ class Client:
             raise SpecError(f"a clip of {frames} frames: no more than {MAX_FRAMES} are taken")
         batch_bytes = options.batch_size * clip.clip_bytes
         workers = max(self._workers, self._engine.wait_for_workers(0, timeout_s=0))
-        ahead = _FETCHED_CLIPS if catalog.root and is_url(catalog.root) else _CLIPS
+        ahead = _FETCHED_CLIPS if storage is not None and storage.fetches else _CLIPS
         wanted = _SLOTS + ahead * workers // options.batch_size
         held = _slots(slots, wanted, batch_bytes, host.memory_left())
         source = OpenStream(
