@@ -50,7 +50,7 @@ from tests.support.processes import children_of, descriptors, resident_mb
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, Client, ClipSpec, Stream, VideoloadError, decode_serially
-from videoload.engine import engine
+from videoload.engine import listener
 from videoload.transport.keys import make_keys
 from videoload.transport.sockets import Router
 
@@ -226,7 +226,7 @@ def keys_at(address: str) -> Iterator[None]:
     def router(context: Any, endpoint: str, *, keys: Any = None, **options: Any) -> Router:
         return Router(context, endpoint, keys=keys if endpoint == address else None, **options)
 
-    with mock.patch.object(engine, "Router", router):
+    with mock.patch.object(listener, "Router", router):
         yield
 
 

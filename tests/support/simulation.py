@@ -107,7 +107,7 @@ class Simulation:
     def read(self, reader: int = 0, steps: int = 10_000) -> None:
         """A consumer begins to read a stream of its own."""
         options = StreamOptions(
-            self._batch, False, 0, (0, 1), False, self._ordered, "substitute", 0.01
+            self._batch, False, 0, (0, 1), False, self._ordered, "substitute", 0.1
         )
         plan = Plan(self._videos, 1, options)
         paths = [f"{i}.avi" for i in range(self._videos)]

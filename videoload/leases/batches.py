@@ -107,22 +107,9 @@ class Batches:
     @property
     def open_chunks(self) -> Iterator[Chunk]:
         """The chunks that are not done."""
-        return (chunk for batch in self._open_batches for chunk in batch.chunks)
-
-    @property
-    def are_mostly_missing(self) -> bool:
-        """Whether more than two chunks, and most clips of the open batches, are missing. If most
-        are there, it is the missing ones that do not come."""
-        batches = list(self._open_batches)
-        clips = sum(len(batch.samples) for batch in batches)
-        missing = sum(batch.missing for batch in batches)
-        return sum(len(batch.chunks) for batch in batches) > 2 and 2 * missing > clips
-
-    @property
-    def _open_batches(self) -> Iterator[Batch]:
         for reader in self._readers.values():
-            yield from reader.filling.values()
-            yield from reader.complete.values()
+            for batch in reader.filling.values():
+                yield from batch.chunks
 
     # From opened to delivered
 

@@ -22,11 +22,12 @@ clip's video is bad. It does not matter where the workers run, or who else holds
     it was given the chunk before the last was noted     as before: one worker at a time is tried
     it is remote, nobody answers a lease that was
       granted since the last was noted, and most of
-      what is open is missing: storage or line is down   it is the only one
+      what is open is missing: storage or line is down   it is the only remote one
 
 Workers may also die for a reason of their own, again and again. So a noted chunk goes to a worker
 that is here for long, in comparison with the others. A worker that has answered nothing yet gets
-other chunks first, if there are any.
+other chunks first, if there are any. If a remote worker dies, its last answer may be lost too, and
+the wrong chunk be noted. So a worker gets nothing else while it has a noted chunk.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Blame:
         if chunk is None or worker in chunk.unanswered or lease.granted < chunk.noted:
             return []
         if self._stands_still(chunk) and not worker.local:
-            chunk.unanswered.clear()
+            chunk.unanswered = {noted: None for noted in chunk.unanswered if noted.local}
         chunk.note(worker, self._pool.now)
         if chunk.size > 1:
             chunk.requeue_one_by_one()
@@ -139,8 +140,8 @@ class Blame:
                 chunk.take_back(noted)
 
     def _stands_still(self, chunk: Chunk) -> bool:
-        """Whether nobody makes progress since the last worker was noted."""
-        return self._pool.answered < chunk.noted and self._batches.are_mostly_missing
+        """Whether no worker has made progress since the last one was noted."""
+        return self._pool.answered < chunk.noted and chunk.batch.reader.stands_still
 
     # Who may be asked
 

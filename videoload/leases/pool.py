@@ -150,6 +150,7 @@ class WorkerPool:
         if not worker.leases:
             worker.pace.begins(self.now)
         worker.leases[lease.id] = lease
+        worker.tries = bool(chunk.unanswered)
         self._file(worker)
         chunk.holders[lease] = None
         stream.granted = lease.id
@@ -216,7 +217,7 @@ class WorkerPool:
         held = len(worker.leases)
         # A slow worker takes one lease at a time: the next one would only wait.
         next_door = 1 if self.is_slow(worker) else self.credit
-        if held >= next_door + worker.pace.on_the_way:
+        if held >= next_door + worker.pace.on_the_way or (held and worker.tries):
             return self._full
         while held >= len(self._by_leases):
             self._by_leases.append({})

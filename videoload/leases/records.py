@@ -84,10 +84,10 @@ class Reader:
     again: list[int] = field(default_factory=list)  # heap of steps to open again
     filling: dict[int, Batch] = field(default_factory=dict)
     complete: dict[int, Batch] = field(default_factory=dict)
-    # Chunks to be granted again, by step and the order in which they came to it. The accused ones
-    # left workers without an answer.
-    orphans: list[tuple[int, int, Chunk]] = field(default_factory=list)
-    accused: list[tuple[int, int, Chunk]] = field(default_factory=list)
+    # Chunks to be granted again, by step. The accused ones left workers without an answer, and the
+    # one that was tried longest ago is the first.
+    orphans: Heap = field(default_factory=list)
+    accused: Heap = field(default_factory=list)
     orphaned: Iterator[int] = field(default_factory=count)  # numbers them
     splitting: Batch | None = None
     waiting: bool = False
@@ -97,6 +97,15 @@ class Reader:
     def unfinished(self) -> bool:
         """Whether batches are still to come."""
         return bool(self.opened < self.stop or self.again or self.filling)
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether more than two chunks, and more than half of what the slots hold, are missing. If
+        fewer are missing, it is these that do not come, and not all."""
+        filling = self.filling.values()
+        missing = sum(batch.missing for batch in filling)
+        is_most = 2 * missing > self.stream.slots * self.stream.batch_clips
+        return is_most and sum(len(batch.chunks) for batch in filling) > 2
 
 
 @dataclass(eq=False, slots=True)
@@ -164,7 +173,7 @@ class Chunk:
         return self.batch.samples[self.first : self.first + self.size]
 
     @property
-    def waits_in(self) -> list[tuple[int, int, Chunk]]:
+    def waits_in(self) -> Heap:
         """The heap that it waits in to be granted again."""
         reader = self.batch.reader
         return reader.accused if self.unanswered else reader.orphans
@@ -235,13 +244,17 @@ class Chunk:
         self.state = ChunkState.DONE
 
     def _push(self) -> None:
-        """Put it into its heap. What it leaves in the other one is passed over there."""
-        heappush(self.waits_in, (self.batch.step, next(self.batch.reader.orphaned), self))
+        """Put it into its heap. An entry that it leaves in the other heap is passed over there."""
+        order = self.noted if self.unanswered else self.batch.step
+        heappush(self.waits_in, (order, next(self.batch.reader.orphaned), self))
 
     def _tries(self, lease: Lease) -> bool:
         """Whether this worker, if silent, is given time to answer, and the others wait for that."""
         is_new = lease.granted >= self.noted and lease.worker not in self.unanswered
         return bool(self.unanswered) and is_new and lease is lease.worker.at
+
+
+Heap = list[tuple[float, int, Chunk]]  # order, number, and what is to be granted again
 
 
 @dataclass(eq=False, slots=True)
@@ -289,6 +302,7 @@ class Worker:
     among: dict[Worker, None] | None = None  # its row in the pool; None if it takes no leases
     suspect: bool = False  # it is silent, or has left
     evicted: bool = False  # it is being removed
+    tries: bool = False  # it has a chunk that others never answered, and gets nothing else
     is_noted: bool = False  # since it was last heard, a chunk noted that it never answers
     progress: int = -1  # packets that it had decoded at its last heartbeat
     idle_beat: bool = False  # between its last two heartbeats it decoded nothing

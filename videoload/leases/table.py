@@ -36,7 +36,17 @@ from videoload.leases.batches import Batches
 from videoload.leases.blame import Blame
 from videoload.leases.commands import Command, Grant, WorkerId
 from videoload.leases.pool import AMENDS, WorkerPool
-from videoload.leases.records import Batch, Chunk, ChunkState, Doubt, Lease, Reader, Stream, Worker
+from videoload.leases.records import (
+    Batch,
+    Chunk,
+    ChunkState,
+    Doubt,
+    Heap,
+    Lease,
+    Reader,
+    Stream,
+    Worker,
+)
 from videoload.leases.silence import Look
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
@@ -413,15 +423,23 @@ class LeaseTable:
     def _next_chunk(self, worker: Worker) -> Chunk | None:
         readers = self._batches.by_need
         may_try = any(reader.accused for reader in readers) and worker in self._pool.reliable
+        accused = [reader.accused for reader in readers] if may_try else []
+        chunk = self._next_to_try(accused, worker) if worker.answered else None
+        if chunk is not None and worker.leases:
+            chunk.requeue()  # until this worker has nothing else to do
+            return None
+        if chunk is not None:
+            return chunk
         for reader in readers:
-            accused = reader.accused if may_try and worker.answered else []
-            chunk = self._next_of(accused, worker) or self._next_of(reader.orphans, worker)
-            if (chunk := chunk or self._split(reader, worker)) is not None:
+            chunk = self._next_of(reader.orphans, worker) or self._split(reader, worker)
+            if chunk is not None:
                 return chunk
-        for reader in readers if may_try else ():  # nothing else is left
-            if (chunk := self._next_of(reader.accused, worker)) is not None:
-                return chunk
-        return None
+        return None if worker.leases else self._next_to_try(accused, worker)  # nothing else is left
+
+    def _next_to_try(self, accused: list[Heap], worker: Worker) -> Chunk | None:
+        """A chunk that left other workers without an answer."""
+        chunks = (self._next_of(heap, worker) for heap in accused)
+        return next((chunk for chunk in chunks if chunk is not None), None)
 
     def _split(self, reader: Reader, worker: Worker) -> Chunk | None:
         """The next clips of a reader that no worker was granted yet."""
@@ -437,9 +455,9 @@ class LeaseTable:
         reader.splitting = batch if batch.next_row < len(batch.samples) else None
         return chunk
 
-    def _next_of(self, heap: list[tuple[int, int, Chunk]], worker: Worker) -> Chunk | None:
+    def _next_of(self, heap: Heap, worker: Worker) -> Chunk | None:
         """A chunk that was granted before, and may be granted to this worker."""
-        kept: list[tuple[int, int, Chunk]] = []
+        kept: Heap = []
         found = None
         while heap and found is None and len(kept) < _TRIED_ORPHANS:
             orphan = heappop(heap)

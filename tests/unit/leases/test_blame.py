@@ -475,9 +475,13 @@ def test_workers_that_say_bye_blame_nothing() -> None:
 def test_a_worker_that_says_what_it_was_at_may_have_lost_the_answer_before_that() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(2))
-    for worker in "ABC":
-        [second] = [g for g in grants(desk.join(worker)) if g.samples[0].video == 1]
-        desk.table.worker_left(worker, died=True, at_work=second.lease)
+    _, second = grants(desk.join("A"))
+    desk.table.worker_left("A", died=True, at_work=second.lease)
+    [first] = grants(desk.join("B"))
+    assert first.samples[0].video == 0, "it is not to blame, and goes first"
+    [second] = grants(desk.answer(first))
+    desk.table.worker_left("B", died=True, at_work=second.lease)
+    kill(desk, "C")
     assert named(desk) == ["v1.avi"]
 
 
@@ -518,8 +522,24 @@ def test_a_worker_that_has_answered_nothing_begins_with_other_clips() -> None:
     desk.die("A")
     first, second = grants(desk.join("B"))
     assert [lease.samples[0].video for lease in (first, second)] == [1, 2]
-    [third] = grants(desk.answer(first))
+    assert grants(desk.answer(first)) == []
+    [third] = grants(desk.answer(second))
     assert third.samples[0].video == 0, "it has answered by now"
+
+
+def test_a_worker_has_nothing_else_while_it_has_a_clip_over_which_one_died() -> None:
+    """If it dies as well, it was this clip, and not one whose answer was lost."""
+    desk = Desk("a", batch=1, credit=3)
+    desk.start(steps=range(9))
+    desk.die("a")
+    held = grants(desk.join("b"))
+    seen = []
+    while held:
+        seen.append([lease.samples[0].video for lease in held])
+        held += grants(desk.answer(held.pop(0)))
+    assert seen[0] == [1, 2, 3]
+    assert [0] in seen
+    assert all(videos == [0] for videos in seen if 0 in videos)
 
 
 def test_a_clip_over_which_one_died_goes_to_a_worker_that_is_here_for_long() -> None:

@@ -4,6 +4,8 @@ The workers and the clock are simulated."""
 
 from __future__ import annotations
 
+import random
+from functools import partial
 from itertools import count
 
 import pytest
@@ -83,6 +85,42 @@ def test_it_costs_no_more_than_five_workers_though_others_replace_none(workers: 
     simulation.read(steps=50)
     finish(simulation, 50, at_most_s=100, bad={37})
     assert sum(worker.hangs is not None for worker in simulation.workers.values()) <= 5
+
+
+@pytest.mark.parametrize("first", rest_slow(range(0, 400, 100)))
+def test_whatever_else_happens_these_clips_are_named_and_no_others(first: int) -> None:
+    """Hosts that sleep, lines that break, lost answers, slots, and workers, all at random."""
+    for seed in range(first, first + 100):
+        draw = random.Random(seed)
+        batch, videos = draw.choice([1, 3, 8, 32]), draw.choice([40, 160])
+        simulation = Simulation(
+            batch=batch, videos=videos, slots=draw.choice([4, 8, 16]),
+            ordered=draw.random() < 0.7, kill_s=draw.choice([STALL_S, 30.0]),
+        )  # fmt: skip
+        hows: list[How] = ["sleeps", "crashes", "endless"]
+        bad = draw.sample(range(videos), draw.choice([0, 1, 1, 2]))
+        simulation.bad = {video: draw.choice(hows) for video in bad}
+        clip_s, local = draw.choice([0.01, 0.1, 0.5]), draw.choice([0.0, 0.0, 0.5, 1.0])
+        for number in range(draw.choice([1, 2, 3, 4, 6, 8, 12])):
+            name, away_s = f"w{number}", draw.choice([0.0, 0.02])
+            if draw.random() < local:
+                simulation.add_worker(name, clip_s, local=True)
+            else:
+                simulation.add_worker(
+                    name, clip_s, local=False, copy=f"host{number % 3}", away_s=away_s
+                )
+
+        def cut(simulation: Simulation, draw: random.Random) -> None:
+            host, away_s = f"host{draw.randrange(3)}", draw.choice([0.5, 3.0, 12.0, 40.0])
+            for worker in simulation.workers.values():
+                if worker.copy == host:
+                    worker.cut_until = simulation.now + away_s
+            simulation.after(draw.uniform(20.0, 60.0), partial(cut, simulation, draw))
+
+        if draw.random() < 0.5:
+            simulation.after(draw.uniform(1.0, 30.0), partial(cut, simulation, draw))
+        simulation.read(steps=-(-videos // batch))
+        finish(simulation, -(-videos // batch), at_most_s=600, bad=set(bad))
 
 
 # In all that follows, no video is at fault

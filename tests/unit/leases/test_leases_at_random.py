@@ -449,7 +449,7 @@ class World:
             if worker.suspect:
                 assert (listed, full) == ([], False)
             elif full:
-                assert held > worker.pace.on_the_way
+                assert held > worker.pace.on_the_way or (held and worker.tries)
             else:
                 assert listed == [held]
                 assert held < self.credit + worker.pace.on_the_way
@@ -464,6 +464,15 @@ class World:
             if worker.among is not None and worker.among is not full
             if not self.table._pool.is_slow(worker)
         ]
+        accused = [
+            chunk
+            for stream in self.table._streams.values()
+            for reader in ([stream.owner] if stream.owner else [])
+            for _, _, chunk in reader.accused
+            if chunk.state is ChunkState.WAITING
+        ]
+        # Who may try one of these is given nothing else before.
+        room = [worker for worker in room if not (accused and worker.leases)]
         if self.back_again or not room:
             return
         for stream in self.table._streams.values():
@@ -475,7 +484,8 @@ class World:
                 for _, _, chunk in [*reader.orphans, *reader.accused]
                 if chunk.state is ChunkState.WAITING
                 for worker in room
-                if not chunk.unanswered or worker in self.table._pool.reliable
+                if not chunk.unanswered
+                or (worker in self.table._pool.reliable and not worker.leases)
             )
             assert reader.splitting is None
             assert not stream.free or not (reader.again or reader.opened < reader.stop)
