@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 _ROUNDING_S = 0.002  # many containers round times to milliseconds, some to 1/600 s
-_ROUNDING = 1 / 8  # of the distance between two frames, at most
+_ROUNDING = 1 / 8  # of the distance between two frames
+_BASES = 1.001  # units of time by which rounding moves a time between two rounded ones
 
 
 class Timing(NamedTuple):
@@ -40,7 +41,7 @@ def timing_of(
     ticks -= ticks[0]
     times = ticks * base.numerator / base.denominator
     lasts = ticks.item(-1) * base
-    allowed = min(_ROUNDING_S, _ROUNDING * float(lasts) / last)
+    allowed = min(_ROUNDING_S, _ROUNDING * float(lasts) / last, _BASES * float(base))
     if np.abs(times - np.linspace(0, times[-1], len(times))).max() > allowed:
         return Timing(last / lasts, array("d", times.tobytes()))
     agreeing = (rate for rate in rates if abs(last / rate - lasts) <= allowed)
