@@ -230,6 +230,7 @@ class Worker:
                 asked = trainer.comparisons.popleft()
                 files = dict.fromkeys(asked.paths, 0)
                 for video, path in asked.paths.items():
+                    self._tick()
                     if self._decoders.dial_in is not None:
                         with suppress(VideoError, StorageError):
                             files[video] = self._decoders.dial_in.fingerprint(path)
