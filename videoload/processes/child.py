@@ -4,8 +4,8 @@ Workers, receivers and the processes that look at files are all started here.
 
 A child is ``python -m MODULE DESCRIPTORS SWITCHED_OFF``. It inherits one end of a socket pair, and
 further descriptors; secrets and paths travel over the socket pair, not over the command line. It
-ignores Ctrl-C, because whoever started it ends it, and Linux kills it when the thread that started
-it ends (`inherited`).
+ignores Ctrl-C, because the process that started it ends it. Linux kills a child when the thread
+that started it ends (`inherited`).
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ class State:
 
 
 def families(state: State) -> Iterable[Metric]:
-    """The figures of all processes of one ``videoload worker``, including those that were
-    replaced."""
+    """The figures of all processes of one ``videoload worker``, replaced ones included."""
     total = {
         name: state.gone.get(name, 0.0) + sum(each[name] for each in state.counted.values())
         for name in ("clips", "failures", "decode_seconds")

@@ -1,7 +1,7 @@
 """Worker processes as actors of a Ray cluster.
 
 Ray places each actor on a CPU of its own, spreads actors over the nodes, starts them again
-elsewhere when a node goes, and shows its autoscaler those that have no place yet. An actor keeps
+elsewhere when a node goes, and shows its autoscaler the actors without a place. An actor keeps
 one worker process running, as `videoload worker` does. Pixels go from there straight to the
 trainer. Keys travel through Ray's own store, and lie on a node in a folder of the actor's own.
 """

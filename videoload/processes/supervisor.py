@@ -137,7 +137,7 @@ class Supervisor:
             raise
 
     def share(self, message: Share, descriptor: int | None) -> None:
-        """Share an arena with all children, also with those that start later. The descriptor stays
+        """Share an arena with all children, also with later ones. The descriptor stays
         the caller's and must stay open until `unshare`."""
         self._shares[message.arena] = (message, descriptor)
         for child in self.children:

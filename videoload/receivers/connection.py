@@ -82,7 +82,7 @@ class Cipher:
         try:
             self._aes.decrypt_into(self._nonce(), sealed, None, into)
         except InvalidTag:
-            raise ProtocolError("what came was not sealed with its key") from None
+            raise ProtocolError("a piece was not sealed with its key") from None
 
     def _nonce(self) -> bytes:
         self._count += 1
@@ -115,7 +115,7 @@ class PixelReader:
         self._told.append((lease, into))
 
     def read(self) -> tuple[int, int | None]:
-        """Read what has come, of one answer at most. Returns the number of bytes, and the lease
+        """Read, to the end of one answer at most. Returns the number of bytes, and the lease
         whose answer is complete. Raises ProtocolError; EOFError or OSError if the connection
         ended."""
         came = 0

@@ -162,7 +162,7 @@ class Receivers:
         at = self._connections.get(connection)
         return None if at is None or self._of_worker.get(at.worker) is not at else at.worker
 
-    # What came
+    # Events
 
     def watched(self) -> dict[socket.socket, bool]:
         """Sockets that become readable when there is something to `read`. The value tells whether

@@ -18,7 +18,7 @@ from videoload.errors import TransportError
 from videoload.receivers.connection import TICKET_BYTES
 
 _TICKET_S = 5.0  # the time in which a ticket is to be shown
-_STRANGERS = 64  # connections without a ticket, beyond those that are expected
+_STRANGERS = 64  # connections without a ticket, beyond the expected ones
 _BACKLOG = 1024
 _ACCEPTED = 16  # connections that one call accepts at a port: about 1 ms
 

@@ -50,7 +50,7 @@ class _Connection:
 
 
 class Receiver:
-    """Reads what it is told to read."""
+    """Reads the answers that its trainer announces."""
 
     def __init__(self, channel: PrivateChannel) -> None:
         self._channel = channel

@@ -72,7 +72,7 @@ def _is_tcp(rest: str) -> bool:
         except ValueError:
             return False
         return host[0] == "[" and host[-1] == "]"
-    return bool(host) and not set(host) & set(" ,/@")  # such as two addresses in one
+    return bool(host) and not set(host) & set(" ,/@")  # e.g. two addresses in one
 
 
 def claim_socket_file(endpoint: str) -> Path | None:

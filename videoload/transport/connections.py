@@ -1,5 +1,5 @@
 """The connections to a trainer's socket, as the kernel knows them: who is connected, how many bytes
-came, and the end of those that go too far.
+came, and which connections go too far.
 
 ZeroMQ reports which descriptors it accepts (a socket monitor), but not what comes on them. It
 closes them in its own thread, so a number may stand for another connection, or another file, by

@@ -7,7 +7,7 @@ the trainer's memory. There are three bounds:
 
   * bytes: what comes on a connection between two messages, or before the first one. A stranger may
     send a HELLO, a worker the answers to the leases that it holds;
-  * time: whoever connects says HELLO within `_HELLO_S`;
+  * time: a connection says HELLO within `_HELLO_S`;
   * number: if there are more connections than this process can have files open, the oldest ones
     that are not workers are closed.
 """

@@ -1,4 +1,4 @@
-"""Every message between a trainer (client) and whoever dials it.
+"""Every message between a trainer (client) and the workers that dial it.
 
     worker                                       trainer
       HELLO  who I am                    ───>

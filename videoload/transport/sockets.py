@@ -10,8 +10,9 @@ lease is disconnected (MAXMSGSIZE), and so is a peer that connects and sends not
 (HANDSHAKE_IVL). TCP holds back a peer that sends faster than it is read (RCVHWM, well above what a
 worker owes). These settings cannot bound a message without an end: `limits` does.
 
-An address beyond this host needs CURVE keys on both sides (`make_keys`). Otherwise, whoever reaches
-a trainer's port could send it any pixels, and whoever answers a worker could read any video.
+An address beyond this host needs CURVE keys on both sides (`make_keys`). Without them, anybody
+who reaches a trainer's port could send it any pixels, and any host that answers a worker could read
+any video.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class TrainerConnection:
         return self._beat_s is not None
 
     def read(self) -> None:
-        """Read what came. Leases wait in ``leases``, other messages are handled at once."""
+        """Read all messages. Leases wait in ``leases``, other messages are handled at once."""
         while self.dealer is not None and len(self.leases) < _QUEUED:
             try:
                 message = self.dealer.receive()

@@ -71,7 +71,7 @@ class Trainers:
         return iter(self._connections.values())
 
     def keep(self, now: float, frames: int) -> None:
-        """Read what came, and send, dial or look up what is due."""
+        """Read messages, and send, dial or look up what is due."""
         self.read()
         for connection in self:
             connection.keep(now, frames)
@@ -132,7 +132,7 @@ class Trainers:
             connection.close()
 
     def _follow(self, name: _Name, now: float) -> None:
-        """Dial the new addresses of a name, and forget those that it no longer stands for."""
+        """Dial the new addresses of a name, and forget the old ones."""
         mine = [connection for connection in self if connection.name is name]
         name.keep(now, all_there=bool(mine) and all(connection.welcomed for connection in mine))
         addresses = name.addresses

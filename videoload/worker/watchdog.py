@@ -2,7 +2,7 @@
 
 A supervisor kills a worker that hangs. A worker without one (``videoload worker --processes 1``)
 has this watchdog. It ends the process if a decoder or a user's function makes no progress any more,
-so that whoever started the process can start another. It also ends the process if nothing happens
+so that its owner can start another. It also ends the process if nothing happens
 after a signal.
 
 Only progress counts. The checks without progress are counted, and no time is measured: a process

@@ -112,7 +112,7 @@ class Worker:
         WorkerError if this process cannot go on."""
         reason = "cannot go on"
         try:
-            self._decoders.read_channel()  # what came with the settings
+            self._decoders.read_channel()  # arenas may follow the settings at once
             while True:
                 self._turn()
         except Stopped as stopped:
@@ -289,7 +289,7 @@ def serve(
             watchdog.ends_soon(status)
 
     signal.signal(signal.SIGTERM, on_signal)
-    if channel is None:  # whoever started a child ends it, so a child ignores Ctrl-C
+    if channel is None:  # a child ignores Ctrl-C: its parent ends it
         signal.signal(signal.SIGINT, on_signal)
     # A process begins with the mask of the thread that starts it, and one of Ray's blocks this.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
