@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.decoder import ShortVideoError
 from videoload.decoding.prepared import Request
-from videoload.errors import TransformError, VideoError
+from videoload.errors import TransformError, VideoError, WorkerError
 from videoload.transport.messages import Clip, Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, requests, runs
 
@@ -45,6 +47,19 @@ def test_a_request_holds_everything_of_a_clip_except_its_path() -> None:
 )
 def test_a_failure_says_why_the_clip_cannot_be_decoded(error: Exception, said: Failed) -> None:
     assert failure(lease("a"), 0, error) == said
+
+
+def test_no_clip_is_blamed_while_no_descriptor_is_left() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as last:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno() + 4, hard))
+    try:
+        with pytest.raises(WorkerError, match="cannot open files any more"):
+            failure(lease("a"), 0, VideoError("a", "Too many open files"))
+        assert failure(lease("a"), 0, TransformError("it leaks")).fatal
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert failure(lease("a"), 0, VideoError("a", "is cut off")).reason == "is cut off"
 
 
 class Expecting:
