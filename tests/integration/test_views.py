@@ -7,10 +7,13 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import av
 import numpy as np
 import pytest
+from av.stream import Disposition
+from av.video.stream import VideoStream
 
 from tests.support.digests import digest
 from tests.support.quick import rest_slow
@@ -156,6 +159,46 @@ def test_frames_are_turned_as_players_turn_them(turned: Path, degrees: int) -> N
     size = (64, 48) if turns % 2 else (48, 64)
     shown = decoded(turned, path, ClipSpec(4, resize=48, size=size))
     assert np.array_equal(shown, np.rot90(stored, -turns, (1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "taken"),
+    [
+        ((64, 48, None), (96, 72, None), (96, 72)),  # the largest
+        ((64, 48, Disposition.default), (96, 72, None), (64, 48)),  # the default one
+        ((96, 72, Disposition.attached_pic), (64, 48, None), (64, 48)),  # no cover picture
+    ],
+)
+def test_the_stream_is_the_one_that_ffmpeg_takes(
+    first: tuple[int, int, Disposition | None],
+    second: tuple[int, int, Disposition | None],
+    taken: tuple[int, int],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "two.video"
+    format_ = "mp4" if Disposition.attached_pic in (first[2], second[2]) else "matroska"
+    with av.open(str(path), "w", format=format_) as container:
+        streams = []
+        for width, height, disposition in (first, second):
+            codec = "mjpeg" if disposition == Disposition.attached_pic else "mpeg4"
+            stream = cast(VideoStream, container.add_stream(codec, rate=25))
+            stream.width, stream.height = width, height
+            stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+            stream.disposition = disposition or Disposition(0)
+            streams.append(stream)
+        for number in range(5):
+            for stream in streams:
+                if number and stream.codec_context.name == "mjpeg":
+                    continue
+                image = np.full((stream.height, stream.width, 3), 20 * number, np.uint8)
+                frame = av.VideoFrame.from_ndarray(image, "rgb24")
+                frame = frame.reformat(format=stream.pix_fmt)
+                frame.pts = number
+                container.mux(stream.encode(frame))
+        for stream in streams:
+            container.mux(stream.encode(None))
+    info = Decoder(tmp_path).index("two.video").info
+    assert (info.width, info.height, info.frames) == (*taken, 5)
 
 
 # The first two rows of a display matrix, and what NumPy makes of a stored frame [height, width].

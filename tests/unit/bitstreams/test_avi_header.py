@@ -59,7 +59,7 @@ def read(*streams: bytes, behind: bytes = b"") -> AviHeader:
     return found
 
 
-def test_a_plain_header_tells_of_stream_and_pictures() -> None:
+def test_a_plain_header_tells_the_stream_and_its_pictures() -> None:
     header = read(VIDEO, SOUND, behind=chunk(b"JUNK", bytes(7)))
     assert (header.stream, header.streams) == (0, 2)
     assert avi(VIDEO, SOUND, behind=chunk(b"JUNK", bytes(7)))[header.movi :][:4] == b"movi"
@@ -74,7 +74,7 @@ def test_the_handler_of_xvid_is_the_tag() -> None:
     assert header.video.tag == "XVID"
 
 
-def test_texts_and_names_are_passed_over() -> None:
+def test_texts_and_names_are_skipped() -> None:
     info = listed(b"INFO", chunk(b"ISFT", b"made by no one"), chunk(b"INAM", b"odd"))
     assert read(listed(b"strl", strh(), strf(), chunk(b"strn", b"name")), behind=info)
 
@@ -121,13 +121,13 @@ def test_what_is_not_plain_is_left_to_ffmpeg(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("high", "wide", "aspect"), [(3, 4, 1), (9, 16, Fraction(4, 3)), (0, 4, None)]
 )
-def test_the_container_may_tell_how_pixels_are_stretched(
+def test_the_container_may_tell_the_aspect_of_pixels(
     high: int, wide: int, aspect: Fraction | None
 ) -> None:
     assert read(listed(b"strl", strh(), strf(), vprp(high, wide))).video.aspect == aspect
 
 
-def test_a_decoder_is_told_what_stands_before_the_first_picture() -> None:
+def test_the_bytes_before_the_first_picture_are_the_settings_of_the_decoder() -> None:
     video = read(VIDEO).video
     first = video.settings(layer() + PICTURE)
     assert first is not None
@@ -138,7 +138,7 @@ def test_a_decoder_is_told_what_stands_before_the_first_picture() -> None:
     assert video.settings(group + PICTURE) == first
 
 
-def test_or_what_the_container_has_of_it() -> None:
+def test_the_settings_of_the_decoder_may_be_in_the_container() -> None:
     video = read(listed(b"strl", strh(), strf(extra=layer()))).video
     told = video.settings(PICTURE)
     assert told is not None
@@ -160,7 +160,7 @@ def test_a_decoder_that_needs_more_is_left_to_ffmpeg(packet: bytes) -> None:
     assert read(VIDEO).video.settings(packet) is None
 
 
-def test_pixels_that_the_container_tells_of_need_not_be_square_in_the_codec() -> None:
+def test_the_aspect_in_the_codec_does_not_matter_if_the_container_has_one() -> None:
     video = read(listed(b"strl", strh(), strf(), vprp(3, 4))).video
     assert video.settings(layer(aspect=2) + PICTURE) is not None
 
@@ -173,7 +173,7 @@ def test_two_layers_that_differ_are_left_to_ffmpeg() -> None:
 
 
 @given(st.binary(max_size=300), st.integers(0, 260))
-def test_no_bytes_do_harm(data: bytes, at: int) -> None:
+def test_garbage_raises_nothing(data: bytes, at: int) -> None:
     plain = avi(VIDEO)
     for damaged in (data, plain[:at] + data + plain[at + len(data) :]):
         header = read_avi_header(damaged)

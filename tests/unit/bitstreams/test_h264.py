@@ -50,7 +50,7 @@ def test_the_container_may_tell_the_settings() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("kind", range(10))
-def test_b_slices_are_proven_where_it_is_told_how_far_they_are_reordered(
+def test_b_slices_are_proven_if_the_sps_says_how_far_they_are_reordered(
     kind: int, full: bool
 ) -> None:
     def is_proven(sequence: bytes) -> bool:
@@ -71,7 +71,7 @@ def test_b_slices_are_proven_where_it_is_told_how_far_they_are_reordered(
 @pytest.mark.parametrize(("profile", "build", "starts"), [
     (244, b"148", [0]), (244, b"151", [0, 2]), (66, b"148", [0, 2]),
 ])  # fmt: skip
-def test_an_old_encoder_without_loss_has_to_be_known_where_decoding_begins(
+def test_decoding_of_old_lossless_files_begins_only_where_the_encoder_is_named(
     profile: int, build: bytes, starts: list[int]
 ) -> None:
     head = (sps(profile=profile), PPS)
@@ -103,7 +103,7 @@ def test_an_old_encoder_without_loss_has_to_be_known_where_decoding_begins(
         pytest.param([avcc(sps(), PPS, IDR)], id="lengths, where start codes should be"),
     ],
 )
-def test_where_there_is_a_doubt_there_is_no_proof(data: list[bytes]) -> None:
+def test_a_doubt_is_no_proof(data: list[bytes]) -> None:
     assert proven(*data) is None
 
 

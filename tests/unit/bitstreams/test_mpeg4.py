@@ -77,7 +77,7 @@ def test_a_vop_that_is_not_coded_gives_no_frame() -> None:
     assert pictures.frames == 2
 
 
-def test_a_vop_that_is_not_coded_at_the_end_is_the_decoder_s_to_tell() -> None:
+def test_a_vop_at_the_end_that_is_not_coded_proves_nothing() -> None:
     left_out = vop("P", 2, is_coded=False)
     assert proven(vol() + vop("I"), vop("P", 1), left_out) is None
     assert proven(vol() + vop("I"), vop("P", 1), left_out, left_out) is None
@@ -87,7 +87,7 @@ def test_a_vop_that_is_not_coded_at_the_end_is_the_decoder_s_to_tell() -> None:
 
 
 @pytest.mark.parametrize("even", [False, True])
-def test_fields_prove_something_where_there_are_no_b_vops(even: bool) -> None:
+def test_interlaced_files_are_proven_if_they_have_no_b_vops(even: bool) -> None:
     for kinds, is_proven in (("IPP", True), ("IPB", False)):
         first, *others = timed(kinds)
         for interlaced in (False, True):
@@ -95,7 +95,7 @@ def test_fields_prove_something_where_there_are_no_b_vops(even: bool) -> None:
             assert (proven(head + first, *others) is not None) == (is_proven or not interlaced)
 
 
-def test_packed_b_vops_are_decoded_upon_the_placeholders_behind_them() -> None:
+def test_packed_b_vops_are_decoded_with_the_placeholders_after_them() -> None:
     kinds = "IPBPBP"
     i, p1, b1, p2, b2, p3 = timed(kinds)
     head = vol(low_delay=None, layer_type=4) + PACKED
@@ -133,18 +133,18 @@ def test_packed_b_vops_are_decoded_upon_the_placeholders_behind_them() -> None:
         ),
     ],
 )
-def test_where_there_is_a_doubt_there_is_no_proof(data: list[bytes]) -> None:
+def test_a_doubt_is_no_proof(data: list[bytes]) -> None:
     assert proven(*data) is None
 
 
-def test_a_byte_is_no_frame_where_divx_is_told_of() -> None:
+def test_a_packet_of_one_byte_is_no_frame_in_a_file_of_divx() -> None:
     pictures = proven(vol() + b"\0\0\1\xb2DivX503b1393" + vop("I"), ONE_BYTE, vop("P", 1))
     assert pictures is not None
     assert pictures.frames == 2
 
 
 @pytest.mark.parametrize("lost", [vop("P", 9), vop("P", 9) + vop("B", 8)])
-def test_packed_pictures_of_which_one_is_lost_prove_nothing(lost: bytes) -> None:
+def test_packed_pictures_prove_nothing_if_one_is_lost(lost: bytes) -> None:
     i, p1, b1 = timed("IPB")
     assert (
         proven(vol(low_delay=None, layer_type=4) + PACKED + i, p1 + b1, lost, PLACEHOLDER) is None
@@ -174,7 +174,7 @@ def test_a_vop_that_is_not_coded_gives_no_frame_however_long_its_packet_is(
 
 @pytest.mark.parametrize("seconds", [0, 1, 2, 5])
 @pytest.mark.parametrize("resolution", [1, 25, 30000])
-def test_coded_vops_are_told_at_every_resolution_of_time(seconds: int, resolution: int) -> None:
+def test_coded_vops_are_found_at_every_resolution_of_time(seconds: int, resolution: int) -> None:
     bits = max(1, (resolution - 1).bit_length())
     head = vol(resolution=resolution)
 

@@ -39,7 +39,7 @@ def test_b_pictures_are_shown_before_the_reference_that_they_follow(
 
 
 @given(st.lists(st.sampled_from((INTRA, INTER, B, NONE)), min_size=1, max_size=40))
-def test_every_frame_is_of_one_packet_whatever_the_types(types: list[int]) -> None:
+def test_every_frame_comes_from_one_packet_whatever_the_types(types: list[int]) -> None:
     pictures = by_types(np.array(types))
     if types[0] != INTRA:
         assert pictures is None
@@ -50,7 +50,7 @@ def test_every_frame_is_of_one_packet_whatever_the_types(types: list[int]) -> No
     assert all(o < 0 for o, kind in zip(ordinals, types, strict=True) if kind == NONE)
 
 
-def test_b_pictures_after_the_first_reference_alone_are_not_shown() -> None:
+def test_b_pictures_after_only_one_reference_are_not_shown() -> None:
     pictures = by_types(np.array([INTRA, B, B, INTER, B]))
     assert pictures is not None
     assert pictures.ordinals is not None
@@ -85,7 +85,7 @@ def test_bits_are_read_as_they_were_written(written: list[tuple[int, int]]) -> N
         assert bits.golomb() == value
 
 
-def test_there_are_no_bits_behind_the_last() -> None:
+def test_reading_beyond_the_last_bit_raises() -> None:
     bits = Bits(b"\0")
     assert bits.take(8) == 0
     with pytest.raises(EOFError):

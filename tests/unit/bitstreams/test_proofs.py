@@ -62,7 +62,7 @@ def test_vp8_pictures_that_are_not_shown_give_no_frame() -> None:
     assert pictures.frames == 2
 
 
-def test_what_says_that_it_has_b_frames_is_left_to_the_decoder() -> None:
+def test_a_stream_that_announces_b_frames_is_left_to_the_decoder() -> None:
     assert prove(packets("msmpeg4", [msmpeg4(0), msmpeg4(1)], has_b_frames=True)) is None
 
 
@@ -117,7 +117,7 @@ def test_one_mjpeg_picture_that_is_no_whole_frame_proves_nothing(odd: bytes, at:
     assert prove(packets("mjpeg", long)) is None
 
 
-def test_mjpeg_fields_are_frames_where_both_are_in_one_packet() -> None:
+def test_two_mjpeg_fields_in_one_packet_are_a_frame() -> None:
     assert prove(packets("mjpeg", [FIELD] * 4)) is None
     pictures = prove(packets("mjpeg", [FIELD + FIELD] * 4))
     assert pictures is not None

@@ -24,7 +24,7 @@ print(software())
 """
 
 
-def test_it_names_what_decides_the_pixels() -> None:
+def test_the_software_names_what_decides_the_pixels() -> None:
     told = software()
     for library in ("libavcodec", "libavfilter", "libswscale"):
         assert f"{library} {'.'.join(map(str, av.library_versions[library]))}" in told
@@ -34,9 +34,7 @@ def test_it_names_what_decides_the_pixels() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flags are those of x86-64")
 @pytest.mark.parametrize(("flags", "same"), [(0, True), (0x8, False)], ids=["own", "SSE alone"])
-def test_a_processor_that_rounds_otherwise_is_told_from_one_that_does_not(
-    flags: int, same: bool
-) -> None:
+def test_processors_that_round_differently_are_told_apart(flags: int, same: bool) -> None:
     told = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, str(flags)],
         capture_output=True, check=True, text=True, timeout=20 * SECOND,

@@ -9,7 +9,7 @@ import pytest
 from videoload.index.cache_folder import cache_folder
 
 
-def test_a_caller_is_heeded_before_the_environment(
+def test_an_argument_wins_over_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cache_folder(False) is None
@@ -20,7 +20,7 @@ def test_a_caller_is_heeded_before_the_environment(
     assert cache_folder(None) == str(tmp_path / "told")
 
 
-def test_the_users_cache_is_where_they_are_kept_unless_told_otherwise(
+def test_indexes_are_kept_in_the_users_cache_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("VIDEOLOAD_CACHE", raising=False)

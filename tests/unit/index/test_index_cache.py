@@ -58,7 +58,7 @@ def same(one: VideoIndex | None, other: VideoIndex) -> bool:
     frames=st.integers(1, 50), keyframes=st.integers(0, 5), size=st.integers(1, 10_000),
     fps=st.fractions(0, 1000, max_denominator=2**32), data=st.data(),
 )  # fmt: skip
-def test_what_was_decoded_can_be_kept(
+def test_an_index_survives_as_bytes(
     frames: int, keyframes: int, size: int, fps: Fraction, data: st.DataObject
 ) -> None:
     uneven = array("d", range(frames)) if data.draw(st.booleans()) else None
@@ -83,19 +83,19 @@ def test_noise_is_no_index(noise: bytes) -> None:
         VideoIndex.from_bytes(noise)
 
 
-def test_half_an_index_is_none() -> None:
+def test_half_an_index_is_no_index() -> None:
     packed = decoded().to_bytes()
     for length in range(len(packed)):
         with pytest.raises(ValueError, match=r"not an index|no video's properties"):
             VideoIndex.from_bytes(packed[:length])
 
 
-def test_what_is_proven_is_not_kept() -> None:
+def test_a_proven_index_is_not_kept_on_disk() -> None:
     with pytest.raises(ValueError, match="made again"):
         proven().to_bytes()
 
 
-def test_an_index_is_at_hand_as_long_as_its_file_stays_as_it_is(
+def test_an_index_stays_in_memory_until_its_file_changes(
     file: VideoFile, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache = opened(None)
@@ -119,7 +119,7 @@ def test_memory_is_bounded(file: VideoFile) -> None:
 
 @patient
 @given(paths=st.lists(PATHS, unique=True, max_size=5))
-def test_everything_comes_back_in_another_process(
+def test_another_process_finds_what_was_kept(
     paths: list[str], file: VideoFile, folder: Path
 ) -> None:
     for old in folder.glob("*"):
@@ -132,7 +132,7 @@ def test_everything_comes_back_in_another_process(
         assert same(reader.recall(path, file), decoded(first=number))
 
 
-def test_an_index_counts_only_for_the_file_that_it_was_made_of(
+def test_an_index_is_valid_only_for_the_file_it_was_made_from(
     file: VideoFile, folder: Path
 ) -> None:
     opened(folder).remember("a.avi", file, decoded())
@@ -143,20 +143,20 @@ def test_an_index_counts_only_for_the_file_that_it_was_made_of(
     assert same(opened(folder).recall("a.avi", changed), decoded(4))
 
 
-def test_each_root_and_each_software_has_its_own(file: VideoFile, folder: Path) -> None:
+def test_each_root_and_each_software_has_its_own_indexes(file: VideoFile, folder: Path) -> None:
     opened(folder).remember("a.avi", file, decoded())
     assert opened(folder, root="/others").recall("a.avi", file) is None
     assert opened(folder, software="av 19").recall("a.avi", file) is None
 
 
-def test_without_a_folder_one_process_remembers(file: VideoFile) -> None:
+def test_without_a_folder_indexes_live_as_long_as_the_process(file: VideoFile) -> None:
     cache = opened(None)
     cache.remember("a.avi", file, decoded())
     assert same(cache.recall("a.avi", file), decoded())
     assert opened(None).recall("a.avi", file) is None
 
 
-def test_one_that_was_wrong_is_forgotten(file: VideoFile, folder: Path) -> None:
+def test_a_wrong_index_is_forgotten(file: VideoFile, folder: Path) -> None:
     cache = opened(folder)
     cache.remember("a.avi", file, decoded())
     one, other = decoded(), decoded()
@@ -169,7 +169,7 @@ def test_one_that_was_wrong_is_forgotten(file: VideoFile, folder: Path) -> None:
     assert cache.forget("a.avi", one), "it was not made here"
 
 
-def test_two_processes_write_at_a_time(file: VideoFile, folder: Path) -> None:
+def test_two_processes_write_at_the_same_time(file: VideoFile, folder: Path) -> None:
     one, two = opened(folder), opened(folder)
     for number in range(20):
         (one if number % 2 else two).remember(f"{number}.avi", file, decoded(first=number))
@@ -178,7 +178,7 @@ def test_two_processes_write_at_a_time(file: VideoFile, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("noise", [b"", b"no database", b"SQLite format 3\0" + bytes(200)])
-def test_a_damaged_store_is_none(file: VideoFile, folder: Path, noise: bytes) -> None:
+def test_a_damaged_cache_file_is_replaced(file: VideoFile, folder: Path, noise: bytes) -> None:
     opened(folder).remember("a.avi", file, decoded())
     [store] = folder.iterdir()
     store.write_bytes(noise)
@@ -188,7 +188,7 @@ def test_a_damaged_store_is_none(file: VideoFile, folder: Path, noise: bytes) ->
     assert same(cache.recall("a.avi", file), decoded())
 
 
-def test_a_damaged_row_is_none(file: VideoFile, folder: Path) -> None:
+def test_a_damaged_row_is_ignored(file: VideoFile, folder: Path) -> None:
     opened(folder).remember("a.avi", file, decoded())
     [store] = folder.iterdir()
     with sqlite3.connect(store) as connection:
@@ -197,7 +197,7 @@ def test_a_damaged_row_is_none(file: VideoFile, folder: Path) -> None:
     assert opened(folder).recall("a.avi", file) is None
 
 
-def test_where_nothing_can_be_written_one_process_remembers(
+def test_if_nothing_can_be_written_indexes_live_as_long_as_the_process(
     file: VideoFile, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
