@@ -134,7 +134,7 @@ class Blame:
         return self._condemn(chunk, 0, f"{count} workers died or hung while decoding it")
 
     def returned(self, worker: WorkerId) -> None:
-        """A remote worker that had left is back: its connection broke, it did not die."""
+        """A worker is heard again, or back: it may answer after all."""
         for chunk in self._batches.open_chunks:
             for noted in [noted for noted in chunk.unanswered if noted.id == worker]:
                 chunk.take_back(noted)

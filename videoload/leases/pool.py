@@ -236,11 +236,6 @@ class WorkerPool:
 
     def heard(self, known: Worker, now: float, progress: int | None, *, importing: bool) -> None:
         """A message of a worker came; as for `LeaseTable`."""
-        if known.is_noted:
-            known.is_noted = False
-            for lease in known.leases.values():
-                if lease.chunk is not None:
-                    lease.chunk.take_back(known)
         self.sends(known, now)
         known.silence.broken(importing=importing)
         if progress is not None and math.isinf(known.pace.trip_s):

@@ -183,6 +183,9 @@ class LeaseTable:
         known = self._pool.get(worker)
         if known is not None:
             self._pool.heard(known, now, progress, importing=importing)
+            if known.is_noted:
+                known.is_noted = False
+                self._blame.returned(worker)
         return known is not None
 
     def sends(self, worker: WorkerId, now: float) -> None:

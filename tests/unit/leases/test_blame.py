@@ -431,6 +431,18 @@ def test_a_worker_that_is_heard_again_takes_its_silence_back() -> None:
     assert named(desk) == []
 
 
+def test_a_worker_that_is_heard_again_takes_its_silence_back_from_each_clip_of_its_chunk() -> None:
+    desk = Desk("a", batch=2)
+    desk.start(steps=range(1))
+    desk.wait(STALL_S + 1)
+    desk.table.heard("a", desk.now)
+    desk.leave("a")
+    kill(desk, *"BCDE")  # two over each of the two clips
+    assert named(desk) == []
+    kill(desk, "F")
+    assert len(named(desk)) == 1
+
+
 def test_a_connection_that_ends_takes_no_silence_back() -> None:
     desk = Desk(batch=1)
     desk.start(steps=range(1))
