@@ -120,6 +120,10 @@ def test_workers_share_a_store_with_the_serial_stream(videos: Videos, tmp_path: 
         stream = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
         for _ in range(2):
             assert digest(stream.batches(epochs=3)) == expected
+        again = client.stream(videos.catalog, CLIP, 4, shuffle=True, seed=3)
+        assert digest(again.batches(epochs=3)) == expected
+        assert stream.stats().kept_share < again.stats().kept_share <= 1
+        assert "from the frame store" in str(again.stats())
     assert (
         digest(
             decode_serially(

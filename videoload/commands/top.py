@@ -70,6 +70,8 @@ def _stream(line: StreamLine) -> list[Text]:
         f"{line.clips_per_s:.0f} clips/s",
         f"waits {line.wait_share:.0%}",
     ]
+    if line.kept_share:
+        facts.append(f"{line.kept_share:.0%} from the frame store")
     if not line.readers:
         facts.append("nobody reads")
     if line.bad_videos:

@@ -130,6 +130,7 @@ class Meter:
         # Infinity if all batches were empty.
         batch_clips = found.clips / found.batches if found.clips else math.inf
         ceiling = found.demand / batch_clips if self.ceiling is None else self.ceiling
+        work = total(works.values())
         return StreamStats(
             batches=batches,
             clips=clips,
@@ -148,11 +149,12 @@ class Meter:
             ceiling_steps_per_s=ceiling,
             trainer_waited_s=found.wait_share * found.reading_s / max(1, found.batches),
             batch_waited_s=sum(ready) / max(1, len(ready)),
-            clip_times=_clip_times(total(works.values())),
+            clip_times=_clip_times(work),
             slowest_files=tuple(
                 SlowFile(self._path(file.video), file.clips, file.seconds / file.clips)
                 for file in files.slowest
             ),
+            kept_share=work.kept / max(1, work.clips),
         )
 
     def _measure(

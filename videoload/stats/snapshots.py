@@ -70,4 +70,5 @@ def _line(record: StreamRecord) -> StreamLine:
             FileLine(video.path[-_TEXT:], reason=video.reason[:_TEXT])
             for video in stats.bad_videos[-_FILES:]
         ],
+        kept_share=stats.kept_share,
     )

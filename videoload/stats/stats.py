@@ -126,6 +126,8 @@ class StreamStats:
         batch_waited_s: Seconds that a batch was ready until it was taken, on average. Default 0.
         clip_times: Where the time of a clip goes. Default: zeros.
         slowest_files: Up to 8 files whose clips take longest. Default: none.
+        kept_share: Share, 0 to 1, of the clips that workers made of frames in the frame store
+            alone. Default 0.
     """
 
     batches: int
@@ -147,6 +149,7 @@ class StreamStats:
     batch_waited_s: float = 0.0
     clip_times: ClipTimes = ClipTimes(0, 0, 0, 0, 0, 0, 0, 0)
     slowest_files: tuple[SlowFile, ...] = ()
+    kept_share: float = 0.0
 
     def __str__(self) -> str:
         parts = [
@@ -155,6 +158,8 @@ class StreamStats:
         ]
         if self.workers:
             parts.append(f"{count(len(self.workers), 'worker')} busy {self.utilisation:.0%}")
+        if self.kept_share:
+            parts.append(f"{self.kept_share:.0%} of the clips from the frame store")
         if self.copied:
             parts.append(f"{count(self.copied, 'batch', 'es')} copied")
         if self.bad_videos:

@@ -42,12 +42,13 @@ class Work(NamedTuple):
 
     ``busy_s`` is the sum of the phases, from ``open_s`` on. In ``free_s`` the worker had no lease,
     because no slot was free. In ``wire_s`` it waited for its line. It ran on a core for ``core_s``,
-    and waited for a core for ``no_core_s``.
+    and waited for a core for ``no_core_s``. ``kept`` clips came from the frame store.
     """
 
     clips: int = 0
     leases: int = 0
     sent_bytes: int = 0
+    kept: int = 0
     busy_s: float = 0.0
     free_s: float = 0.0
     wire_s: float = 0.0
@@ -123,7 +124,7 @@ class WorkTimer:
             idle_s = free_s = 0.0
         self.failed(now)
         return Work(
-            clips, 1, sent_bytes,
+            clips, 1, sent_bytes, min(result.kept, clips),
             max(0.0, busy_s - limited(spent.importing)), min(free_s, _PAUSE_S),
             max(0.0, idle_s - free_s), limited(spent.core), limited(spent.no_core),
             *map(limited, _phases(spent)),

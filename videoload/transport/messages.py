@@ -218,6 +218,7 @@ class Result(_Message, tag="result"):
     # When a player shows each of ``frames``, in seconds. NaN if the file does not say.
     times: Annotated[list[_Times], msgspec.Meta(max_length=4096)] = []
     apart: Id | None = None  # the data connection that brings the pixels
+    kept: Id = 0  # clips that came from the frame store
 
 
 class Failed(_Message, tag="failed"):
@@ -309,6 +310,7 @@ class StreamLine(_Shown):
     bad_videos: Id
     slowest: Annotated[list[FileLine], msgspec.Meta(max_length=64)]
     quarantine: Annotated[list[FileLine], msgspec.Meta(max_length=64)]  # the last ones
+    kept_share: float = 0.0  # of the clips, that came from the frame store
 
 
 class Snapshot(_Shown, tag_field="type", tag="snapshot"):

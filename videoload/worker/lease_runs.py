@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.decoding.decoder import Decoder, ShortVideoError
-from videoload.decoding.prepared import Prepared, Request
+from videoload.decoding.prepared import KeptClips, Prepared, Request
 from videoload.errors import (
     OneClipError,
     StorageError,
@@ -31,8 +31,8 @@ _DESCRIPTORS = 8  # that a worker needs to open a file
 
 
 class LeaseRuns:
-    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times` and `clip_s` are
-    what a RESULT tells of the clips that are done."""
+    """Decodes one lease. `at` is the clip that it works on, and `frames`, `times`, `clip_s` and
+    `kept` are what a RESULT tells of the clips that are done."""
 
     def __init__(
         self, decoder: Decoder, lease: Lease, out: npt.NDArray[np.uint8], tick: Callable[[], None]
@@ -42,6 +42,7 @@ class LeaseRuns:
         self.frames: list[list[int]] = []
         self.times: list[list[float]] = []
         self.clip_s: list[float] = []
+        self.kept = 0
 
     def decode(self) -> None:
         """Decode all clips. Raises what the decoder raises, about clip `at`."""
@@ -87,6 +88,8 @@ class LeaseRuns:
             return
         self.frames += frames.tolist()
         self.times += prepared.times_of(frames).tolist()
+        if isinstance(prepared, KeptClips):
+            self.kept += last - first
 
 
 def runs(lease: Lease) -> Iterator[tuple[int, int]]:

@@ -194,8 +194,9 @@ class Worker:
             self._counters.add("clips", len(lease.clips))
             self._counters.add("decode_seconds", seconds)
             result = Result(
-                lease.lease, runs.frames, seconds, files, spent, runs.clip_s, runs.times
-            )
+                lease.lease, runs.frames, seconds, files, spent, runs.clip_s, runs.times,
+                kept=runs.kept,
+            )  # fmt: skip
             trainer.answer(result, None if shared else out)
         finally:
             self._decoding = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -105,3 +106,11 @@ def test_a_stream_that_has_not_begun_says_so() -> None:
     one = snapshot()
     one.streams[0].readers = 0
     assert "nobody reads" in Shown(one, 80).words
+
+
+def test_the_share_from_the_frame_store_is_shown_if_there_is_any() -> None:
+    plain = snapshot()
+    assert "frame store" not in Shown(plain, 100).words
+    kept = msgspec.structs.replace(plain.streams[0], kept_share=0.75)
+    of_kept = msgspec.structs.replace(plain, streams=[kept])
+    assert "75% from the frame store" in Shown(of_kept, 100).words

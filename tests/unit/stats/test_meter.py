@@ -218,3 +218,16 @@ def test_reading_the_figures_changes_nothing(clock: Clock) -> None:
     first = read(meter)
     clock.now += 10
     assert read(meter) == first
+
+
+def test_the_share_of_clips_from_the_frame_store_is_that_of_its_window(clock: Clock) -> None:
+    meter = Meter()
+    assert read(meter).kept_share == 0
+    assert "frame store" not in str(read(meter))
+    meter.worked("host:1", Work(clips=30, busy_s=2.0), (), clock.now)
+    clock.now += 60
+    meter.worked("host:1", Work(clips=8, kept=8), (), clock.now)
+    meter.worked("gone:9", Work(clips=2, kept=1), (), clock.now)
+    assert read(meter).kept_share == 9 / 40
+    assert read(meter, window_s=30).kept_share == 0.9
+    assert "90% of the clips from the frame store" in str(read(meter, window_s=30))

@@ -86,6 +86,13 @@ def test_a_worker_is_believed_no_more_time_than_passed(lies: list[float]) -> Non
         assert 0 <= seconds <= 3
 
 
+def test_no_more_clips_count_as_kept_than_a_lease_has() -> None:
+    timer = started(0.0)
+    for claimed, kept in ((0, 0), (3, 3), (99, 8)):
+        timer.granted(1.0)
+        assert timer.answered(Result(1, [[0]], 0.1, kept=claimed), 8, 0, 2.0).kept == kept
+
+
 # All workers
 
 
