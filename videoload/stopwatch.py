@@ -1,16 +1,16 @@
-"""Where a worker's time goes: in one phase at a time, so that the phases add up to what passed."""
+"""Where a worker's time goes. It is in one phase at a time, so the phases add up to the time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-# What is none of the others is decoding.
+# "decode" is all that is none of the others.
 PHASES = ("open", "index", "seek", "decode", "scale", "transform")
 
 
 class Stopwatch:
-    """Of one thread. Begins in "decode"."""
+    """Measures the time of one thread. It begins in "decode"."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
@@ -22,8 +22,8 @@ class Stopwatch:
         self._phase, self._since = "decode", self.clock()
 
     def enter(self, phase: str) -> str:
-        """A phase begins, and another ends: that one is returned. For what is done for each frame:
-        a context manager would take three times as long."""
+        """Begin a phase, and return the one that ends. This is for what happens once a frame: a
+        context manager would take three times as long."""
         now = self.clock()
         before = self._phase
         self._spent[before] += now - self._since
@@ -31,12 +31,12 @@ class Stopwatch:
         return before
 
     def phase(self, name: str) -> _Phase:
-        """A phase within another one, which goes on after it: for ``with``."""
+        """A phase within another one, for ``with``. The outer phase goes on after it."""
         return _Phase(self, name)
 
     def move(self, seconds: float, phase: str) -> None:
-        """So many seconds of the phase that goes on were another one's: for what comes so often
-        that entering it would take part of the time."""
+        """Count so many seconds of the present phase for another one. This is for what happens so
+        often that entering a phase would take part of the time."""
         self._spent[self._phase] -= seconds
         self._spent[phase] += seconds
 

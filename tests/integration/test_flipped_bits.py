@@ -87,7 +87,8 @@ def test_a_flipped_bit_gives_the_same_frames_by_every_way(
     name: str, chunks: int, tmp_path: Path
 ) -> None:
     kind = next(kind for kind in KINDS if kind.name == name)
-    made = make(replace(kind, size=(320, 240)), tmp_path).read_bytes()
+    size = (320, 240) if chunks == 6000 else (96, 64)
+    made = make(replace(kind, size=size), tmp_path).read_bytes()
     avi = LongAvi(made, chunks)
     assert (len(avi.data) > SMALL_BYTES) == (chunks > 1)
     # None of the places that are looked at when the index is made, and one of them.

@@ -1,8 +1,8 @@
-"""Where a frame may be cut before it is scaled, so that what is left out is never scaled.
+"""Where a frame may be cut before it is scaled, so that the rest is never scaled.
 
-The pixels must come out as they would of the whole frame, so a cut is made only at edges that begin
-at the same place before and after scaling, with a margin for the filter's width. Where a random
-crop is, was decided before: see `clips.clip_params`.
+The pixels must be those of the whole frame. So a cut is made only at edges that have the same place
+before and after scaling, with a margin for the width of the filter. `clips.clip_params` decides
+where a random crop is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import DRAWN_CROPS, ClipSpec
 
 PLANAR = ("yuv420p", "yuvj420p")
-_APART = 12  # edges of cuts: no two within a twelfth of the frame
+_APART = 12  # edges of cuts are at least a twelfth of the frame apart
 
 
 class Cut(NamedTuple):
@@ -34,9 +34,9 @@ class Cut(NamedTuple):
 def cut_frame(
     spec: ClipSpec, size: tuple[int, int], params: ClipParams, pixels: str
 ) -> tuple[Cut, tuple[int, int]]:
-    """What has to be scaled and converted of a frame in ``pixels``, and where the crop begins in
-    what comes out. Only a crop with a fixed place may be cut before scaling: what is scaled of a
-    frame never depends on what was drawn."""
+    """Which part of a frame in ``pixels`` must be scaled and converted, and where the crop begins
+    in the result. Only a crop with a fixed place may be cut before scaling: what is scaled never
+    depends on what was drawn."""
     region, (across, down), (x, y, *part) = params.region, params.scaled, params.part
     if tuple(part) != params.size:
         return Cut(region, params.scaled, params.part, params.size), (0, 0)
@@ -58,8 +58,8 @@ def cut_frame(
 
 
 def _box(spec: ClipSpec, params: ClipParams) -> tuple[int, int, int, int]:
-    """What is needed of a scaled frame, (x, y, width, height): the crop, or what all crops of a
-    clip show, so that they are cut out of the same pixels."""
+    """The part of a scaled frame that is needed, (x, y, width, height): the crop, or all crops of
+    a clip, so that they are cut out of the same pixels."""
     (across, down), (x, y, width, height) = params.scaled, params.part
     if spec.crop == "five" or (spec.crop == "three" and across >= down):
         x, width = 0, across
@@ -70,9 +70,9 @@ def _box(spec: ClipSpec, params: ClipParams) -> tuple[int, int, int, int]:
 
 @lru_cache(1024)
 def cut_length(source: int, scaled: int, at: int, length: int) -> tuple[int, int, int, int]:
-    """Where a side of ``source`` pixels may be cut, and where it lies then when scaled to
-    ``scaled``, so that the ``length`` pixels at ``at`` of that come out as they would of the whole:
-    begin in the source, begin in the scaled, length in the source, length in the scaled."""
+    """Where to cut a side of ``source`` pixels that is scaled to ``scaled``, so that the ``length``
+    pixels at ``at`` are those of the whole side. Returns the begin in the source and in the scaled
+    side, the length in the source and in the scaled side."""
     # A pixel at the edge would be made of fewer source pixels; a chroma sample spans two.
     margin = 2 * math.ceil(1.5 * max(1, scaled / source) - 0.5)
     edges = _edges(source, scaled)
@@ -88,9 +88,8 @@ class _Edge(NamedTuple):
 
 @cache
 def _edges(source: int, scaled: int) -> list[_Edge]:
-    """Pixels that begin at the same place before and after scaling, give or take an eighth of one;
-    even, because of chroma. They keep some distance, since each cut in use has a chain of its own.
-    """
+    """Even pixels (because of chroma) that begin at the same place before and after scaling, within
+    an eighth of a pixel. They keep a distance, because each cut in use needs its own chain."""
     edges = [_Edge(0, 0)]
     for at in range(2, scaled, 2):
         near = (at * source + scaled) // (2 * scaled) * 2
@@ -103,8 +102,8 @@ def _edges(source: int, scaled: int) -> list[_Edge]:
 
 @cache
 def is_cuttable(pixels: str) -> bool:
-    """Whether a frame may be cut at each even pixel: no chroma sample spans more, and none is a
-    bit."""
+    """Whether a frame may be cut at each even pixel: no chroma sample is wider, and no pixel is a
+    single bit."""
     layout = VideoFormat(pixels)
     fine = layout.chroma_width(4) > 1 and layout.chroma_height(4) > 1
     return fine and not layout.is_bit_stream

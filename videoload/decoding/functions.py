@@ -1,10 +1,10 @@
-"""The user's functions, by the names that a spec gives them: ``"package.module:function"``.
+"""The user's functions, by their names in a spec: ``"package.module:function"``.
 
-To import a module may take long, and may do anything: each is looked for once, what goes wrong is
-kept, and a process whose owner named the modules that it may import imports no other.
+Importing a module may take long and may do anything. So each module is imported once, its error is
+kept, and a process imports only the modules that its owner allows, if the owner names some.
 
-They run in one thread. What a product of matrices comes to, and even that of two long vectors,
-depends in its last bits on how many share the work, and so on the cores of whoever makes it.
+Functions run in one thread. The last bits of a product of matrices, or of two long vectors, depend
+on how many threads share the work, and so on the cores of the host.
 """
 
 from __future__ import annotations
@@ -28,24 +28,23 @@ if TYPE_CHECKING:
 
 Function = Callable[..., object]
 
-_limiting = threading.RLock()  # who began second and ended last would leave the limit behind
+_limiting = threading.RLock()  # overlapping limits would leave one behind
 
 
 class Functions:
-    """The functions that this process has looked for. ``allowed``: the modules that they may be of;
-    None: any."""
+    """The functions that this process has imported. ``allowed``: the modules that they may come
+    from; None: any."""
 
     def __init__(self, allowed: Collection[str] | None) -> None:
         self.allowed = allowed
         self._found: dict[str, Function | TransformError] = {}
 
     def __contains__(self, name: str) -> bool:
-        """Whether it was looked for."""
+        """Whether the import was tried."""
         return name in self._found
 
     def find(self, kind: str, name: str) -> Function:
-        """The function of that name; ``kind`` is what it is called in an error. Raises
-        TransformError."""
+        """The function of that name. An error calls it ``kind``. Raises TransformError."""
         if name not in self._found:
             try:
                 self._found[name] = self._import(kind, name)
@@ -70,7 +69,7 @@ class Functions:
                 f"{kind} {name} cannot be imported: its module exits ({error!r}); what is to run "
                 "as a script stands behind if __name__ == '__main__'"
             ) from None
-        except Exception as error:  # whatever a module of the user's does when it is imported
+        except Exception as error:  # the user's module may do anything
             raise TransformError(f"{kind} {name} cannot be imported: {error}") from None
         if not callable(found):
             raise TransformError(f"{kind} {name} is not a function")
@@ -78,20 +77,20 @@ class Functions:
 
 
 def call(function: Function, given: object, seed: int) -> object:
-    """What the function returns for a clip, path or name, and a generator of its own."""
+    """What the function returns for a clip, path or name, with a generator seeded for it."""
     draws = np.random.Generator(np.random.PCG64(seed))
     with _limiting:
         libraries = _libraries(len(sys.modules))
         if all(library.num_threads == 1 for library in libraries.lib_controllers):
-            return function(given, draws)  # in most workers; to limit them takes as long as `draws`
+            return function(given, draws)  # as in most workers; `limit` takes as long as `draws`
         with libraries.limit(limits=1):
             return function(given, draws)
 
 
 @lru_cache(1)
 def _libraries(modules: int) -> ThreadpoolController:
-    """The libraries with threads that this process has loaded, with so many modules."""
-    from threadpoolctl import ThreadpoolController  # 50 ms, which most workers need not
+    """The libraries with threads, after this process has imported so many modules."""
+    from threadpoolctl import ThreadpoolController  # takes 50 ms; most workers do not need it
 
     return ThreadpoolController()
 
@@ -104,7 +103,7 @@ def apply(
     place: npt.NDArray[Any],
     seed: int,
 ) -> None:
-    """Put what the user's function makes of a clip into its place, which may be the clip's."""
+    """Write what the user's function makes of a clip into ``place``, which may be the clip."""
     try:
         made = call(transform, clip.copy(), seed)
     except (Exception, SystemExit) as error:

@@ -1,7 +1,7 @@
-"""Items: what a function of the user's makes of files, or of names, checked and put in its place.
+"""Items, which a user's function makes of files or names: checked and written to their place.
 
-A function may fail at one item, as a decoder does at one video: that item is bad. Or it is wrong
-itself, and then no item comes of it: the stream ends, and the trainer's user sees where.
+A function may fail at one item, as a decoder does at one video: then that item is bad. Or the
+function itself is wrong: then the stream ends, and the error shows where.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from videoload.errors import OneClipError, TransformError, VideoError
 
 _log = logging.getLogger(__name__)
 
-# What no file can be blamed for.
+# Errors in the function, not in a file.
 _MISTAKES = (NameError, AttributeError, TypeError, ImportError, SyntaxError, NotImplementedError)
-_TRACEBACK = 3000  # characters of it, the last ones
-_OUR_CALLS = 2  # until the user's function is reached: `_call`, `call`
+_TRACEBACK = 3000  # its last characters are shown
+_OUR_CALLS = 2  # before the user's function: `_call`, `call`
 
 
 class PreparedItems(NamedTuple):
-    """What is to be done: items of one ``path``, from ``given``, which is the file or the name."""
+    """Items to be made of one ``path``. ``given`` is the file or the name for the function."""
 
     path: str
     spec: ItemSpec
@@ -46,8 +46,8 @@ class PreparedItems(NamedTuple):
 
 
 def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:
-    """Make the items; returns the ordinals of their source frames, of which there are none: int64
-    [n, 0]. ``tick`` is called before each. Raises VideoError, TransformError."""
+    """Make the items. Returns the ordinals of their source frames, int64 [n, 0]: they have none.
+    Calls ``tick`` before each item. Raises VideoError, TransformError."""
     for seed, row in zip(prepared.seeds, prepared.out, strict=True):
         tick()
         _store(prepared, _call(prepared, seed), prepared.spec.arrays(row))
@@ -55,8 +55,8 @@ def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray
 
 
 def checked_name(path: str) -> str:
-    """A name that someone on another host gave. Raises VideoError where it leads to a file: the
-    function may be one that reads files, and those outside of the root are nobody's business."""
+    """A name that came from another host. Raises VideoError if it leads to a file: the function may
+    read files, and files outside the root must stay private."""
     if "/" in path or "\0" in path or os.path.lexists(path):
         raise VideoError(path, "is no name for a worker that dials in: it may lead to a file")
     return path
@@ -77,7 +77,7 @@ def _call(prepared: PreparedItems, seed: int) -> object:
 
 
 def _store(prepared: PreparedItems, made: object, places: Any) -> None:
-    """Put what a function returned into its place."""
+    """Write what a function returned to its place."""
     if not isinstance(places, dict):
         _copy(prepared, "", made, places)
         return
@@ -112,7 +112,7 @@ def _what(made: object) -> str:
 
 @lru_cache(10_000)
 def _tell(text: str) -> None:
-    """Log it once: each epoch tries the item again."""
+    """Log it once, although each epoch tries the item again."""
     _log.warning("%s", text)
 
 
@@ -130,7 +130,7 @@ def _told(error: BaseException) -> str:
 
 
 def _in_their_code(error: BaseException) -> TracebackType | None:
-    """The traceback from the user's function on; None if it was not reached."""
+    """The traceback from the user's function on; None if it was not called."""
     at = error.__traceback__
     for _ in range(_OUR_CALLS):
         at = at and at.tb_next

@@ -1,9 +1,9 @@
-"""Source frames as pixels in their place: cut, scaled, converted, turned, mirrored.
+"""Makes pixels of source frames: cuts, scales, converts, turns and mirrors them.
 
-FFmpeg's filters do it. Of a crop with a fixed place only what the clip shows is scaled, and a
-margin: for a crop of 112 from a short side of 128, four fifths of a 320x240 frame and half of a
-1920x1080 one. 4:2:0 sources are scaled in their own planes and converted at the small size, which
-is half the work of doing both at once; other formats take one step.
+FFmpeg's filters do the work. For a crop with a fixed place, only the crop and a margin are scaled:
+for a crop of 112 from a short side of 128, that is four fifths of a 320x240 frame and half of a
+1920x1080 frame. 4:2:0 sources are scaled in their own planes and converted at the small size, which
+is half the work of doing both at once. Other formats take one step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Scaler:
 
     def write(self, source: SourceFrame, out: Buffer) -> None:
         """Cut, scale, convert, turn and mirror ``source`` into ``out``: one frame of a clip. Raises
-        UnreadableError where FFmpeg cannot convert such frames."""
+        UnreadableError if FFmpeg cannot convert such frames."""
         try:
             if source.format != self._format:  # the first one, or they change within the file
                 way, self._crop = way_of(self._spec, self._info, self._params, source.format)
@@ -52,9 +52,8 @@ class Scaler:
 
 
 class Crop(NamedTuple):
-    """What is left to do with what comes out of a chain: the rectangle at ``corner`` (x, y), of
-    ``size`` (width, height), is turned clockwise ``turns`` times by 90 degrees, and mirrored if
-    ``flip``."""
+    """What is done with the result of a chain: the rectangle at ``corner`` (x, y), of ``size``
+    (width, height), is turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``."""
 
     corner: tuple[int, int]
     size: tuple[int, int]
@@ -63,7 +62,7 @@ class Crop(NamedTuple):
     pixels: str
 
 
-# What FFmpeg, and PyAV, raise for frames that they do not scale.
+# What FFmpeg and PyAV raise for frames that they cannot scale.
 REFUSED = (av.error.FFmpegError, ValueError)
 
 
@@ -75,7 +74,7 @@ def cannot_be_scaled(error: Exception) -> UnreadableError:
 def way_of(
     spec: ClipSpec, info: VideoInfo, params: ClipParams, source: FrameFormat
 ) -> tuple[Way, Crop]:
-    """The way of such frames into a clip, and what is left to do after it."""
+    """The way of such frames into a clip, and what is done after it."""
     size = info.width, info.height
     cut, (x, y) = cut_frame(spec, size, params, source[2])
     across, flip = cut.size[0], params.flip
@@ -87,8 +86,7 @@ def way_of(
 
 
 class SourceFrame:
-    """A frame of a video, as long as clips are made of it: what several of them show of it is
-    scaled once."""
+    """A frame of a video while clips are made of it. What several clips show is scaled once."""
 
     def __init__(self, frame: VideoFrame) -> None:
         self.format: FrameFormat = (

@@ -1,9 +1,9 @@
-"""What decides the pixels, beside the videos: FFmpeg, and the processor. Workers tell it when they
-dial in, so that a mixed fleet is noticed.
+"""What decides the pixels besides the videos: FFmpeg and the processor. Workers tell it when they
+dial in, so that different workers are noticed.
 
-Versions tell of FFmpeg. Of a processor its name does not: swscale has code of its own for many,
-and some of it rounds otherwise (on x86-64, RGB without SSSE3). So a frame that is the same
-everywhere is scaled and converted, and what comes out tells.
+Versions identify FFmpeg. The name of a processor is not enough: swscale has code for many kinds,
+and some of it rounds differently (on x86-64, RGB without SSSE3). So every process scales and
+converts the same frame, and the result identifies the processor.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from videoload.decoding.scaling import Scaler, SourceFrame
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)
 _LIBRARIES = ("libavcodec", "libavfilter", "libswscale")
-_SPREAD = 2654435761  # neighbours get bytes that have nothing in common
+_SPREAD = 2654435761  # gives neighbours unrelated bytes
 
 
 @cache
 def software() -> str:
-    """The same for two processes that decode the same pixels. Takes 3 ms, once."""
+    """A text that is the same for processes that decode the same pixels. Takes 3 ms, once."""
     versions = (f"{name} {'.'.join(map(str, av.library_versions[name]))}" for name in _LIBRARIES)
     return f"{', '.join(versions)}, {platform.machine()}, pixels {_scaled()}"
 
 
 def _scaled() -> str:
-    """A digest of what a frame of noise is after scaling, in all kinds of pixels."""
+    """A digest of a scaled frame of noise in all kinds of pixels."""
     noise = np.arange(_WIDTH * _HEIGHT * 3 // 2, dtype=np.uint64) * _SPREAD >> 13 & 255
     frame = VideoFrame.from_ndarray(
         noise.astype(np.uint8).reshape(_HEIGHT * 3 // 2, _WIDTH), format="yuv420p"

@@ -33,7 +33,7 @@ from videoload.index.index import (
     Tick,
     VideoIndex,
     checksum,
-    orientation_of,
+    orientation,
     pixel_aspect,
 )
 from videoload.storage.files import VideoFile
@@ -98,7 +98,7 @@ def decode_index(
     """
     threads = host.cores() if threads is None else threads
     opened = OpenedVideo(file, strict=False)
-    size, turned, pixels = (0, 0), (0, False), ""
+    size, pixels = (0, 0), ""
     frames: list[_Frame] = []
     shown: list[int | None] = []  # when each packet is shown
     repaired = 0
@@ -107,7 +107,6 @@ def decode_index(
         for mark, frame in decode_all(opened, tick, _noted(opened, shown)):
             if not frames:
                 size, pixels = (frame.width, frame.height), frame.format.name
-                turned = orientation_of(opened, frame)
             frames.append(_Frame.of(mark or _UNMARKED, frame))
             repaired += frame.is_corrupt
             del frame
@@ -128,7 +127,7 @@ def decode_index(
         )  # fmt: skip
         known = [shown[frame.packet] if frame.packet >= 0 else None for frame in frames]
         rate, times = opened.timing(known)
-        turns, mirrored = turned
+        turns, mirrored = orientation(opened, tick)
         info = VideoInfo(len(frames), rate, *size, turns, pixel_aspect(opened), mirrored, times)
     finally:
         opened.close()

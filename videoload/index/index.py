@@ -207,7 +207,7 @@ def prove_index(opened: OpenedVideo, content: Content, tick: Tick) -> VideoIndex
     table = read_packets(opened, content, tick)
     if table is None:
         return None
-    turns, mirrored = _orientation(opened, tick)
+    turns, mirrored = orientation(opened, tick)
     rate, times = table.timing
     info = VideoInfo(
         table.pictures.frames, rate, context.width, context.height, turns, pixel_aspect(opened),
@@ -234,28 +234,23 @@ def _aspect(told: Fraction | None) -> Fraction:
     return aspect if max(aspect, 1 / aspect) <= MAX_STRETCHED else Fraction(1)
 
 
-def orientation_of(opened: OpenedVideo, frame: VideoFrame) -> tuple[int, bool]:
+def orientation(opened: OpenedVideo, tick: Tick) -> tuple[int, bool]:
     """How to show the frames of a file, as its container says: turned clockwise so many times by 90
-    degrees, and then whether mirrored left to right."""
+    degrees, and then whether mirrored left to right. Only frames tell it, and PyAV keeps a frame
+    whose side data was asked for, so this frame is of another decoder."""
+    if not opened.container.format.name.startswith(_TURNS):
+        return 0, False
     matrix: Any = None
-    if opened.container.format.name.startswith(_TURNS):
-        matrix = frame.side_data.get("DISPLAYMATRIX")
+    with closing(OpenedVideo(opened.file, strict=False)) as fresh:
+        for _, frame in decode_all(fresh, tick):
+            matrix = frame.side_data.get("DISPLAYMATRIX")
+            break
     if matrix is None:
         return 0, False
     a, b, _, c, d, *_ = np.frombuffer(matrix, np.int32).astype(float)
     turns = round(math.degrees(math.atan2(b, a)) / 90)
     mirrored = bool(a * d < b * c)
     return (2 - turns if mirrored else turns) % 4, mirrored
-
-
-def _orientation(opened: OpenedVideo, tick: Tick) -> tuple[int, bool]:
-    """The orientation of the first frame: only frames tell it."""
-    if opened.container.format.name.startswith(_TURNS):
-        fresh = OpenedVideo(opened.file, strict=False)
-        with closing(fresh):
-            for _, frame in decode_all(fresh, tick):
-                return orientation_of(fresh, frame)
-    return 0, False
 
 
 def checksum(frame: VideoFrame) -> int:
