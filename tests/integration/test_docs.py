@@ -357,6 +357,7 @@ def test_the_demo_runs(programs: Programs, materials: Path) -> None:
     assert "16 videos to train on, 4 to test on, 4 classes: down, left, right, up" in program.out
     assert "of the test videos recognised (guessing: 25%)" in program.out
     assert "time that the trainer waited" in program.out
+    assert "of the clips needed no decoding" in program.out
 
 
 def test_ci_runs_the_second_command_of_the_readme(tmp_path: Path) -> None:

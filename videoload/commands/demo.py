@@ -7,7 +7,6 @@ trainer's own loop. A training script needs only `_streams` and `_train`.
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -32,6 +31,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import some
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.made_videos import MOTIONS, make_videos
+from videoload.commands.verbosity import silent
 from videoload.errors import SpecError, VideoloadError, printable
 from videoload.frameworks import interrupts, tfdata
 from videoload.host import cores
@@ -49,6 +49,7 @@ _TRAIN_CLIP = ClipSpec(
 _TEST_CLIP = ClipSpec(frames=16, stride=2, resize=64, size=(64, 64))
 _BATCH = 8
 _MAX_STEPS, _MAX_TEST_STEPS = 48, 12  # of an epoch: 3 clips of 128 videos; a large folder no more
+_KEPT_GB = 2.0  # frames in the temporary folder
 _MAX_BAD = 0.2  # the demo names bad files at its end instead of stopping
 _TRAIN_VIDEOS, _TEST_VIDEOS, _FRAMES = 32, 8, 64  # videos per class; frames per video
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -92,14 +93,14 @@ def run(
     with (
         tempfile.TemporaryDirectory(prefix="videoload-demo-") as temporary,
         _ends_soon(Path(temporary), console),
-        _fewer_log_lines(),
+        silent(quarantine, tfdata),
     ):
         with console.status("loading TensorFlow"):
             keras = _keras()
         # The videos are removed at the end, so their indexes are not kept.
         cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
-            videos = keep or Path(temporary)
+            videos = keep or Path(temporary, "videos")
             _make_videos(videos, seed, console)
             say("Shapes drift left, right, up or down, and sway. No single frame shows the class.")
         train, test = Catalog.train_and_test(videos, seed)
@@ -108,7 +109,10 @@ def run(
             f"{count(len(train.classes), 'class', 'es')}: {printable(some(train.classes))}"
         )
         keras.utils.set_random_seed(seed)
-        with Client("auto" if workers is None else workers, cache=cache) as client:
+        with Client(
+            "auto" if workers is None else workers, cache=cache,
+            frame_store=Path(temporary, "frames"), frame_store_gb=_KEPT_GB,
+        ) as client:  # fmt: skip
             stream, held_back = _streams(client, train, test, seed)
             steps = min(len(stream), _MAX_STEPS)
             model = build_model(len(train.classes), epochs * steps)
@@ -118,11 +122,16 @@ def run(
                     apart = _measure_stream(stream, model, first=epochs * steps)
             except Exception as error:  # TensorFlow adds pages of text to a stream's error
                 raise stream.error or held_back.error or error from None
-            decoders = len(stream.stats().workers)
+            stats = stream.stats()
+        decoders = len(stats.workers)
         with console.status("measuring the trainer that decodes by itself"):
             inline = _measure_inline(stream, model, first=epochs * steps)
         console.print(_table(accuracy, test, inline, apart, decoders))
         say(_why(inline, apart, decoders, cores()))
+        say(
+            f"The workers keep the frames that they scaled: {stats.kept_share:.0%} of the clips "
+            "needed no decoding. In your training: Client(frame_store=DIR)"
+        )
         for path, reason in stream.quarantine + held_back.quarantine:
             say(printable(f"{path}: {reason}; other clips took its place"))
         if keep is not None:
@@ -382,18 +391,3 @@ def _ends_soon(temporary: Path, console: Console) -> Iterator[None]:
         interrupts.on_signal(None)
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _fewer_log_lines() -> Iterator[None]:
-    """Keep bad videos out of Keras's progress bar: the demo lists them at its end. An error that
-    stops it is printed once."""
-    logs = [logging.getLogger(module.__name__) for module in (quarantine, tfdata)]
-    levels = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for log, level in zip(logs, levels, strict=True):
-            log.setLevel(level)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -38,6 +41,21 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
     for handler in logging.getLogger().handlers:
         handler.addFilter(escape)
+
+
+@contextmanager
+def silent(*modules: ModuleType) -> Iterator[None]:
+    """Log nothing of these modules: the demo lists bad videos below Keras's progress bar, and an
+    error that stops it is printed once."""
+    logs = [logging.getLogger(module.__name__) for module in modules]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def say(text: str) -> None:
