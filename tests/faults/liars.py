@@ -32,7 +32,7 @@ from videoload.transport.messages import (
 # The fields of each message, as in messages.py; a test compares the two.
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
-    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart"),
+    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart", "kept"),
     "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only"),
     "heartbeat": ("progress", "importing"),
     "compared": ("stream", "files"),
