@@ -133,6 +133,9 @@ WORKS = {
     "ucf": Kind(_SMALL, 3200, Recipe("mpeg4")),
     "hd": Kind(_LARGE, 240, Recipe("mpeg4", 1280, 720, frames=150), files=6),
     "many": Kind(_SMALL, 3200, Recipe("mpeg4"), names=8),
+    "many-hmdb": Kind(
+        _SMALL, 3200, Recipe("mpeg4", frames=95, key_every=600, b_frames=1, packed=True), names=8
+    ),
     "mjpeg": Kind(_SMALL, 2400, Recipe("mjpeg")),
     "h264": Kind(_SMALL, 1200, Recipe("libx264", key_every=24, b_frames=2)),
     "first": Kind(_SMALL, 1024, Recipe("mpeg4"), copies=32),

@@ -145,3 +145,25 @@ def test_workers_of_a_benchmark_answer_as_real_ones_do(
     assert "refused" not in run.err
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert all(row["clips_per_s"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+@needs_tensorflow
+@pytest.mark.timeout(120 * SECOND)
+def test_epochs_with_and_without_kept_frames_are_compared(
+    programs: Programs, tmp_path: Path
+) -> None:
+    run = programs.python(
+        "-m", "benchmarks.epochs", "--work", "tiny", "--rounds", "1", "--epochs", "5",
+        "--folder", str(tmp_path / "videos"), "--json", str(tmp_path / "rows.json"),
+    )  # fmt: skip
+    assert run.wait(100 * SECOND) == 0, run.err
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [row["way"] for row in rows] == ["nothing", "frames", "cache"]
+    for row in rows:
+        assert set(row["clips_per_s"]) == {"1", "2", "5"}
+        assert min(row["clips_per_s"].values()) > 0
+        assert 0 < row["cpu_s"]["1"] <= row["cpu_s"]["5"]
+        assert (row["kept_gb"] > 0) == (row["way"] == "frames")
+        assert row["way"] in run.out
+    assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == ["tiny", "tiny.json"]
