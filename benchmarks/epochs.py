@@ -8,9 +8,10 @@ and a flip that are drawn anew. Two workers decode, and nothing trains. In alter
     frames    a frame store, empty at the beginning
     cache     `tf.data`'s cache() of the first epoch's clips: no later epoch draws anything anew
 
-Clips a second of some epochs, and the CPU seconds of all processes from the first epoch to the end
-of these, medians over the rounds. Workers are connected before, and have imported what they need.
-The files are in the page cache, and so is what is kept if memory is large enough.
+Clips a second of some epochs; the CPU seconds of all processes until the end of some ("CPU s 10":
+ten epochs), medians over the rounds; and the GB that the frames take on the disk. All workers are
+connected before the first epoch. The files are in the page cache, and so is what is kept if memory
+is large enough.
 """
 
 from __future__ import annotations
@@ -117,14 +118,15 @@ def main() -> None:
     made.add_argument("--epochs", type=int, default=max(EPOCHS))
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
     given = made.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     rows: list[Row] = []
     for name in given.work or FILES:
         work = load(name, given.folder)
         found = list(rows_of(work, given.rounds, given.epochs))
         columns = {"": "{way}"}
         columns |= {f"epoch {i}": f"{{clips_per_s[{i}]:,.0f}}" for i in found[0]["clips_per_s"]}
-        columns |= {f"CPU s of {i}": f"{{cpu_s[{i}]:,.1f}}" for i in found[0]["cpu_s"]}
-        columns["GB kept"] = "{kept_gb:.2f}"
+        columns |= {f"CPU s {i}": f"{{cpu_s[{i}]:,.1f}}" for i in found[0]["cpu_s"]}
+        columns["GB"] = "{kept_gb:.2f}"
         show(f"clips/s, and CPU seconds summed: {work}", found, columns)
         rows += found
     save(given.json, "epochs", rows, rounds=given.rounds, workers=_WORKERS)
