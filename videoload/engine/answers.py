@@ -156,11 +156,13 @@ def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     """The ordinals of each clip's frames, then the bits of their times. The lease table carries
     them to the reader."""
     length = math.prod(spec.frames_shape)
-    for told in (result.frames, result.times):
+    for told in (result.frames, result.times or result.frames):
         if len(told) != rows or any(len(row) != length for row in told):
             raise ProtocolError(
                 f"the lease has {rows} clips of {length} frames, the answer does not"
             )
     frames = np.array(result.frames, np.int64).reshape(rows, length)
-    times = np.array(result.times, np.float64).reshape(rows, length)
+    times = np.full((rows, length), np.nan)
+    if result.times:
+        times[...] = result.times
     return np.hstack((frames, times.view(np.int64)))
