@@ -272,6 +272,8 @@ class Engine:
             context, self._listen, keys=self._keys, insecure=self._insecure, most=connections
         )
         endpoints = self._listener.endpoints
+        if endpoints:
+            self._files.start()
         if endpoints and self._receiver_processes:
             bound = dict(zip(endpoints, self._listen, strict=True))
             self._receivers.open(self._receiver_processes, bound, has_keys=self._keys is not None)

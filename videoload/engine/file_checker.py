@@ -24,6 +24,11 @@ class FileChecker:
         self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
 
+    def start(self) -> None:
+        """Start the thread now: a client that listens will need it."""
+        if self._thread.ident is None:
+            self._thread.start()
+
     def fingerprint(
         self, storage: Storage, paths: dict[int, str], told: Callable[[dict[int, int]], None]
     ) -> None:
@@ -56,8 +61,7 @@ class FileChecker:
 
     def _add(self, check: Callable[[], None]) -> None:
         self._checks.put(check)
-        if self._thread.ident is None:
-            self._thread.start()
+        self.start()
 
     def _run(self) -> None:
         while (check := self._checks.get()) is not None:
