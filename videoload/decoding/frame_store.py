@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import math
 import os
 import secrets
 import shutil
@@ -45,6 +46,7 @@ _READ_AT_ONCE = 16 << 10  # of a file's beginning: head and table of a video of 
 _ALIGNED = 4096
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
 _PAUSE_S = 600.0  # after a failure, the store is left alone for so long
+_DESCRIBE_S = 600.0  # a set that is used says so this often
 _IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
 
 
@@ -74,6 +76,7 @@ class FrameStore:
         self._root, self._software = root, software
         self._room = Room(self._folder, max_bytes, self._measure)
         self._sets: dict[Scaling, Path] = {}
+        self._describe_at: dict[Scaling, float] = {}
         self._unusable_until = 0.0
         self._full_until = 0.0
         self._told: set[str] = set()
@@ -158,6 +161,8 @@ class FrameStore:
             number = blake2b(text.encode(errors="surrogateescape"), digest_size=16).hexdigest()
             name = number + (_ALL if scaling.all_frames else "")
             known = self._sets[scaling] = self._folder / name
+        if time.monotonic() >= self._describe_at.get(scaling, -math.inf):
+            self._describe_at[scaling] = time.monotonic() + _DESCRIBE_S
             with suppress(OSError):
                 self._describe(known, scaling)
         return known

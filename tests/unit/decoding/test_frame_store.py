@@ -192,6 +192,21 @@ def test_a_set_that_was_left_behind_makes_room_the_oldest_first(tmp_path: Path) 
     assert store(tmp_path, root="/old").open("a.avi", VERSION, S128) is not None
 
 
+def test_a_set_that_is_used_for_long_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = store(tmp_path)
+    made(place, "1.avi", 1)
+    [about] = tmp_path.glob("*/set.json")
+    os.utime(about, (0, 0))
+    assert place.open("1.avi", VERSION, S128) is not None
+    assert about.stat().st_mtime == 0, "it is not said at each clip"
+    hour = time.monotonic() + 3600
+    monkeypatch.setattr(time, "monotonic", lambda: hour)
+    assert place.open("1.avi", VERSION, S128) is not None
+    assert about.stat().st_mtime > 0
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
 def test_after_a_failure_the_store_is_left_alone(
     tmp_path: Path, code: int, caplog: pytest.LogCaptureFixture
