@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
@@ -294,3 +296,29 @@ def test_a_full_disk_is_reported_once_and_changes_nothing(
         subprocess.run(["umount", str(disk)], check=True)
     told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
     assert told == [f"the frame store {disk} has no room on its disk; frames are decoded"]
+
+
+def test_a_video_whose_frames_change_their_size_is_not_kept(tmp_path: Path) -> None:
+    with av.open(str(tmp_path / "two.avi"), "w") as container:
+        stream = container.add_stream("mjpeg", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuvj420p"
+        for i in range(20):
+            size = (64, 48) if i < 10 else (80, 64)
+            encoder = av.CodecContext.create("mjpeg", "w")
+            encoder.width, encoder.height = size
+            encoder.pix_fmt, encoder.time_base = "yuvj420p", Fraction(1, 25)
+            picture = np.full((size[1], size[0], 3), 10 * i, np.uint8)
+            frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format="yuvj420p")
+            for packet in encoder.encode(frame):
+                packet.stream, packet.pts, packet.dts = stream, i, i
+                packet.time_base = Fraction(1, 25)
+                container.mux(packet)
+    clip, folders = spec(stride=6, flip=False), Folders(frame_store=Keep(str(tmp_path / "f"), None))
+    for seed in range(3):
+        shown = []
+        for each in (Decoder(tmp_path), Decoder(tmp_path, folders=folders)):
+            out = np.zeros((1, *clip.shape), np.uint8)
+            each.decode("two.avi", clip, [Request(seed)], out)
+            shown.append(out)
+        assert shown[0].any()
+        assert np.array_equal(shown[0], shown[1])

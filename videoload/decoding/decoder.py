@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -135,20 +135,24 @@ class Decoder:
         params = self._drawn(path, spec, index, requests)
         if keeper is not None and (kept is None or kept.info != index.info):
             keeping = keeper.keeping(path, file, spec, index.info, params, None)
-        places: dict[int, list[tuple[Scaler, Buffer]]] = {}
-        wanted: Iterable[int] = places
-        if keeping is not None:
-            wanted = [*keeping.missing, *keeping.also(index)]
-        else:
-            for drawn, clip in zip(params, clips, strict=True):
-                scaler = Scaler(spec, index.info, drawn, self._chains)
-                for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
-                    places.setdefault(ordinal, []).append((scaler, place))
+        places = {} if keeping else self._places(spec, index, params, clips)
+        wanted = [*keeping.missing, *keeping.also(index)] if keeping else places
         file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, clips, params, places,
             keeping,
         )  # fmt: skip
+
+    def _places(
+        self, spec: ClipSpec, index: VideoIndex, params: list[ClipParams], clips: Buffer
+    ) -> dict[int, list[tuple[Scaler, Buffer]]]:
+        """Where each frame goes: by which scaler, and to which frame of a clip."""
+        places: dict[int, list[tuple[Scaler, Buffer]]] = {}
+        for drawn, clip in zip(params, clips, strict=True):
+            scaler = Scaler(spec, index.info, drawn, self._chains)
+            for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
+                places.setdefault(ordinal, []).append((scaler, place))
+        return places
 
     def decode_prepared(
         self, prepared: Prepared, tick: Tick = lambda: None
@@ -159,7 +163,10 @@ class Decoder:
                 return load_items(prepared, tick)
         if isinstance(prepared, KeptClips):
             with self.watch.phase("scale"):
-                prepared.keeping.show(prepared.clips)
+                try:
+                    prepared.keeping.show(prepared.clips)
+                except UnreadableError as error:
+                    raise OneClipError(prepared.path, str(error)) from None
             return self._finish(prepared)
         path, file = prepared.path, prepared.file
         decode = partial(self._decode, prepared, tick)
@@ -196,7 +203,9 @@ class Decoder:
             if keeping is not None:
                 keeping.show(prepared.clips)
         except FormatChangedError:
-            return self._decode(prepared._replace(keeping=None, opened=None), tick)
+            places = self._places(spec, prepared.known, prepared.params, prepared.clips)
+            plain = prepared._replace(keeping=None, opened=None, places=places)
+            return self._decode(plain, tick)
         except UnreadableError as error:
             raise OneClipError(path, str(error)) from None
         except StaleIndexError:
