@@ -33,7 +33,7 @@ import numpy.typing as npt
 import zmq
 
 from videoload.clips.item_spec import Spec
-from videoload.decoding.software import software
+from videoload.pixels.software import software
 from videoload.receivers.connection import PixelSender
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome
 from videoload.transport.sockets import Dealer

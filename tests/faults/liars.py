@@ -19,7 +19,7 @@ import zmq
 
 from tests.faults.raw_peers import dealer
 from videoload import ProtocolError
-from videoload.decoding.software import software
+from videoload.pixels.software import software
 from videoload.transport.messages import (
     VERSION,
     Compare,

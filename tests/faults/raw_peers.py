@@ -14,7 +14,7 @@ import zmq
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
 from videoload import ProtocolError
-from videoload.decoding.software import software
+from videoload.pixels.software import software
 from videoload.transport.messages import (
     FromTrainer,
     FromWorker,

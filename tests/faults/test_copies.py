@@ -19,7 +19,7 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import Catalog, Client, ClipSpec, decode_serially
-from videoload.decoding.software import software
+from videoload.pixels.software import software
 from videoload.transport.messages import (
     Compare,
     Compared,

@@ -10,8 +10,8 @@ from tests.support.digests import digests
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
 from videoload import Client, ClipSpec, decode_serially
-from videoload.decoding.software import software
 from videoload.engine.admission import Admission
+from videoload.pixels.software import software
 from videoload.transport.messages import VERSION, Hello, Refused, Welcome
 
 pytestmark = pytest.mark.timeout(60 * SECOND)

@@ -624,7 +624,7 @@ def test_a_file_whose_frames_cannot_be_scaled_is_not_reported_as_good(
     def refuse(*_: object) -> None:
         raise UnreadableError("has frames that cannot be scaled (for this test)")
 
-    monkeypatch.setattr("videoload.decoding.scaling.Scaler.write", refuse)
+    monkeypatch.setattr("videoload.pixels.scaling.Scaler.write", refuse)
     with pytest.raises(VideoError, match="cannot be scaled"):
         decoder.report(path)
 

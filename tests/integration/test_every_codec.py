@@ -23,14 +23,14 @@ from tests.support.tables import tell
 from tests.support.thorough import either
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
-from videoload.decoding.chains import Chains
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.frames import read_frames
 from videoload.decoding.prepared import Request
-from videoload.decoding.scaling import Scaler, SourceFrame
 from videoload.index.complete_decode import Report, decode_index
 from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
+from videoload.pixels.chains import Chains
+from videoload.pixels.scaling import Scaler, SourceFrame
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 

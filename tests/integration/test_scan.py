@@ -15,8 +15,8 @@ from tests.support.programs import Programs
 from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND, wait_until
 from videoload import Catalog, ClipSpec, VideoloadError, decode_serially
-from videoload.commands.journal import Journal
-from videoload.commands.scan import scan
+from videoload.scanning.journal import Journal
+from videoload.scanning.scan import scan
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 

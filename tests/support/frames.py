@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from av.video.frame import VideoFrame
 
-from videoload.decoding.scaling import Buffer
+from videoload.pixels.scaling import Buffer
 
 # The formats that AVI files decode to.
 FORMATS = (

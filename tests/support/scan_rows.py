@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from videoload.commands.journal import Row
+from videoload.scanning.journal import Row
 
 
 def row(path: str, label: str = "x", **more: object) -> Row:

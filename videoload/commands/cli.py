@@ -122,11 +122,12 @@ def scan(
     to seek in, classes out of balance, duplicates. Trainings on this host use the indexes that it
     makes.
     """
-    from videoload.commands import scan as scanning
-    from videoload.commands import sources, tables
-    from videoload.commands.journal import Journal
+    from videoload.commands import sources
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
+    from videoload.scanning import scan as scanning
+    from videoload.scanning import tables
+    from videoload.scanning.journal import Journal
 
     catalog = sources.load(videos, root)
     journal = None if output is None else Journal(output)

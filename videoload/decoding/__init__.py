@@ -1,1 +1,1 @@
-"""Frames become pixels in the caller's buffer. Start at `decoder`; `scaling` writes the pixels."""
+"""The frames of a clip: sought, decoded, and written by `pixels`. Start at `decoder`."""

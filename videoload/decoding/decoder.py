@@ -21,19 +21,19 @@ from videoload import native
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import TRIED_FOR_SIZE, ClipSpec, UnfitError
 from videoload.clips.item_spec import ItemSpec, Spec
-from videoload.decoding.chains import Chains
-from videoload.decoding.frame_keeper import FormatChangedError, FrameKeeper
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import Drawn, KeptClips, Prepared, PreparedClips, Request, draw
-from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
 from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
+from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
 from videoload.index.containers import UnreadableError
 from videoload.index.index import Tick, VideoIndex, open_video
+from videoload.pixels.chains import Chains
+from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 from videoload.stopwatch import Stopwatch
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.decoding.scaling import Buffer
 from videoload.errors import TransformError
+from videoload.pixels.scaling import Buffer
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController

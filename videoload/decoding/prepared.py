@@ -11,12 +11,12 @@ import numpy.typing as npt
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.frame_keeper import Keeping
 from videoload.decoding.functions import Function
 from videoload.decoding.items import PreparedItems
-from videoload.decoding.scaling import Buffer, Scaler
+from videoload.frame_store.keeper import Keeping
 from videoload.index.containers import Video
 from videoload.index.index import VideoIndex
+from videoload.pixels.scaling import Buffer, Scaler
 from videoload.storage.files import VideoFile
 
 

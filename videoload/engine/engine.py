@@ -264,7 +264,7 @@ class Engine:
             each = 2 if self._receiver_processes else 1  # for messages, and for pixels
             self._admission.max_remote = workers_at_most(most // each, used + 4 * self._children)
             if not self._any_software:
-                from videoload.decoding.software import software  # imports FFmpeg
+                from videoload.pixels.software import software  # imports FFmpeg
 
                 self._admission.software = software()
             connections += self._admission.max_remote // len(self._listen)

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.software import software
 from videoload.errors import ProtocolError
+from videoload.pixels.software import software
 from videoload.receivers.connection import PixelSender
 from videoload.storage.roots import is_url
 from videoload.transport.messages import (

@@ -15,9 +15,9 @@ import pytest
 from videoload.__main__ import main
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.store import StoredSet, ago, choose, in_words, read_store, unused
-from videoload.decoding.frame_store import FrameStore, Version
-from videoload.decoding.kept_frames import scaling_of
 from videoload.errors import VideoloadError
+from videoload.frame_store.kept_frames import scaling_of
+from videoload.frame_store.store import FrameStore, Version
 
 DAY_S = 86400
 RANDOM = ClipSpec(frames=4, resize=48, size=(40, 40), crop="random", sampling="random")

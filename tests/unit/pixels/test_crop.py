@@ -12,7 +12,7 @@ from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.crop import Cut, cut_frame, cut_length, is_cuttable
+from videoload.pixels.crop import Cut, cut_frame, cut_length, is_cuttable
 
 LENGTHS = st.integers(min_value=1, max_value=2000)
 

@@ -12,15 +12,15 @@ from tests.support.frames import FORMATS, frame_of, picture
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.chains import Chains
-from videoload.decoding.kept_frames import (
+from videoload.frame_store.kept_frames import (
     KeptForm,
     is_keepable,
     pack_format,
     scaling_of,
     unpack_format,
 )
-from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
+from videoload.pixels.chains import Chains
+from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
 FRAMES = 5
 CROPS: list[Crop] = ["center", "random", "three", "five", "resized", "multiscale"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.scan_rows import row
 from videoload import Catalog, VideoloadError
-from videoload.commands.journal import Journal, Row
+from videoload.scanning.journal import Journal, Row
 
 
 def written(folder: Path, *names: str, frames: int = 250) -> Row:

@@ -16,10 +16,10 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import DRAWN_CROPS, FROM_SCALED, ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.chains import Chains, FrameFormat
-from videoload.decoding.crop import PLANAR
-from videoload.decoding.frame_store import Scaling
-from videoload.decoding.scaling import (
+from videoload.frame_store.store import Scaling
+from videoload.pixels.chains import Chains, FrameFormat
+from videoload.pixels.crop import PLANAR
+from videoload.pixels.scaling import (
     REFUSED,
     Buffer,
     cannot_be_scaled,

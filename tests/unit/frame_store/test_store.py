@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from videoload.decoding.frame_store import FrameStore, Scaling, StoredVideo, Version
+from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
 
 FRAMES, FRAME_BYTES = 20, 5000
 S128 = Scaling("128", all_frames=True)

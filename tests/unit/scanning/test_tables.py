@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.scan_rows import row
-from videoload.commands import tables
-from videoload.commands.journal import Journal
+from videoload.scanning import tables
+from videoload.scanning.journal import Journal
 
 
 def test_rows_for_programs_have_every_field(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from cachetools import LRUCache
 
 from videoload import native
-from videoload.decoding.crop import PLANAR, Cut, is_cuttable
+from videoload.pixels.crop import PLANAR, Cut, is_cuttable
 
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. With ACCURATE_RND it
 # takes 40 % longer for half a grey level, BICUBIC 20 %.

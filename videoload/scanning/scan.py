@@ -15,9 +15,9 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
-from videoload.commands.journal import Journal, Row, row_of
 from videoload.errors import VideoloadError
 from videoload.processes.inspector import Inspector
+from videoload.scanning.journal import Journal, Row, row_of
 
 _BEAT_S = 1.0
 _STALL_S = 20.0  # a decoder that shows no progress for so long hangs

@@ -10,7 +10,7 @@ import av
 import pytest
 
 from tests.support.waiting import SECOND
-from videoload.decoding.software import software
+from videoload.pixels.software import software
 
 # Forces FFmpeg to take another processor's code, and says what comes out.
 ELSEWHERE = """
@@ -19,7 +19,7 @@ from videoload import native
 ffmpeg = ctypes.CDLL(av._core.__file__)
 ffmpeg.av_force_cpu_flags(int(sys.argv[1]) or ffmpeg.av_get_cpu_flags())
 native.switch_off("gathers")
-from videoload.decoding.software import software
+from videoload.pixels.software import software
 print(software())
 """
 

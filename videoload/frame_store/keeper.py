@@ -12,18 +12,18 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.chains import Chains, FrameFormat
-from videoload.decoding.frame_store import FrameStore, Scaling, StoredVideo, Version
-from videoload.decoding.kept_frames import (
+from videoload.frame_store.kept_frames import (
     KeptForm,
     is_keepable,
     pack_format,
     scaling_of,
     unpack_format,
 )
-from videoload.decoding.scaling import REFUSED, Buffer, SourceFrame, cannot_be_scaled
-from videoload.decoding.software import software
+from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
 from videoload.index.index import VideoIndex
+from videoload.pixels.chains import Chains, FrameFormat
+from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, cannot_be_scaled
+from videoload.pixels.software import software
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import Keep
 

@@ -21,8 +21,8 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec, Pixels
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.chains import Chains
-from videoload.decoding.scaling import Scaler, SourceFrame
+from videoload.pixels.chains import Chains
+from videoload.pixels.scaling import Scaler, SourceFrame
 
 _WIDTH, _HEIGHT = 320, 240
 _SCALED, _CORNER, _CROP = (170, 128), (28, 8), (112, 112)

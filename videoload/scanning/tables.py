@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from videoload.commands import advice
-from videoload.commands.journal import Journal, Row
 from videoload.errors import printable
 from videoload.host import cores
+from videoload.scanning import advice
+from videoload.scanning.journal import Journal, Row
 
 _FEW = 40  # up to this many files are all listed
 _COLUMNS = 48  # the width of the other columns, about

@@ -15,9 +15,9 @@ from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.chains import Chains
-from videoload.decoding.scaling import Buffer, Scaler, SourceFrame
 from videoload.index.containers import UnreadableError
+from videoload.pixels.chains import Chains
+from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
 INFO = VideoInfo(100, Fraction(25), 320, 240)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.scan_rows import row
-from videoload.commands import advice
+from videoload.scanning import advice
 
 
 def test_the_amount_of_video_is_rounded_to_a_unit() -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
-from videoload.commands.journal import Row
 from videoload.errors import VideoloadError
+from videoload.scanning.journal import Row
 from videoload.stats.waiting import count
 from videoload.trainer.serial import decode_serially
 
