@@ -57,6 +57,7 @@ TRIED_ELSEWHERE = {
     "catalog.table": "unit/catalog/test_catalog.py",
     "catalog.columns": "unit/catalog/test_lists.py",
     "trainer.client": "integration/test_client.py",
+    "clips.choices": "unit/clips/test_clip_spec.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
     "leases.commands": "unit/leases/test_table.py",
     "leases.records": "unit/leases/test_table.py",
@@ -175,8 +176,8 @@ WITHOUT_NUMPY = {
 
 # These decide what is correct: they use no clock, no files, no sockets, no threads.
 PURE = (
-    "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.clip_spec",
-    "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
+    "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.choices",
+    "clips.clip_spec", "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
     "plan.permutation", "plan.plan", "plan.quarantine",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",

@@ -28,7 +28,8 @@ class PerFrame:
 
         catalog = catalog.with_targets(vl.PerFrame([phases_of_video_0, phases_of_video_1]))
 
-    A batch has the rows of the frames that its clips show, [B, T, ...].
+    A batch has the rows of the frames that its clips show, [B, T, ...]. A missing frame
+    (``short="zero"``) has zeros, or empty text.
 
     Args:
         arrays: An array for each video, in the catalog's order: [frames of the file, ...], with a
@@ -189,7 +190,10 @@ def _batch(
                 f"{path_of(video)} has per-frame targets for {len(array)} frames, but a clip shows "
                 f"frame {last}"
             )
-        rows.append(array[shown])
+        row = array[shown]
+        if (shown < 0).any():  # black frames of a short video
+            row[shown < 0] = "" if row.dtype.kind == "O" else 0
+        rows.append(row)
     return np.stack(rows)
 
 

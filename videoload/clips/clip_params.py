@@ -8,6 +8,7 @@ move the windows. Further views, and the frames of ``span="video"``, have their 
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 from functools import lru_cache
@@ -16,12 +17,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import FROM_SCALED, ClipSpec, UnfitError
+from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import (
     Draw,
     Rectangle,
     Size,
     corner,
+    letterbox,
     mirrored_back,
     multiscale_region,
     resized_region,
@@ -41,7 +44,10 @@ class ClipParams(NamedTuple):
     ``frames`` are the numbers of its source frames, int64 [T]. ``region`` (x, y, width, height) of
     each is scaled to ``scaled`` (width, height). ``part`` (x, y, width, height) of the scaled frame
     is cut out, scaled to ``size`` (width, height) if it has another size, turned clockwise
-    ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for the transform.
+    ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for the transform. The
+    result begins at ``place`` (x, y) in a black frame of the clip; None: it is that frame.
+
+    A frame with the number -1 is missing: it is black.
 
     With ``resize``, the whole frame is scaled, so what is scaled does not depend on what was drawn.
     """
@@ -54,6 +60,7 @@ class ClipParams(NamedTuple):
     turns: int
     flip: bool
     seed: int
+    place: Size | None = None
 
 
 def clip_params(
@@ -84,12 +91,18 @@ def clip_params(
         at = _generator(seed, draws=spec.draws)()
     if spec.fps is not None and video.times is not None:
         times = np.frombuffer(video.times)[start:last]
-        frames = start + _at_times(spec, times, clip, at)
+        frames = _at_times(spec, times, clip, at)
     else:
-        frames = start + _frames(spec, last - start, video.fps, clip, shared, at)
+        frames = _frames(spec, last - start, video.fps, clip, shared, at)
+    frames = start + frames if spec.short != "zero" else np.where(frames < 0, -1, start + frames)
     whole, size = video.shown_size(spec), (spec.width, spec.height)
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
-    if spec.crop in FROM_SCALED:
+    place = None
+    if spec.crop in WHOLE_FRAME:
+        if spec.crop == "pad":
+            size, place = letterbox(whole, size, even=spec.pixels == "yuv420p")
+        scaled, part = size, (0, 0, *size)
+    elif spec.crop in FROM_SCALED:
         part = _drawn_region(spec, scaled, draw)
         if spec.resize is None:  # then the region is scaled once, from the source frame
             region, scaled, part = part, size, (0, 0, *size)
@@ -106,7 +119,8 @@ def clip_params(
         x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video, spec)
     flip = (spec.flip and mirror < 0.5) != mirrored
-    return ClipParams(frames, stored, scaled, (x, y, width, height), size, turns, flip, own)
+    part = x, y, width, height
+    return ClipParams(frames, stored, scaled, part, size, turns, flip, own, place)
 
 
 def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:
@@ -164,6 +178,8 @@ def _frames(
         counted = spec.frames * spec.stride if spec.span == "strides" else span
         return offsets + _start(spec, max(0, frames - counted), clip, at)
     _check_length(spec, frames, span)
+    if spec.short == "zero":
+        return np.where(offsets < frames, offsets, -1)
     return offsets % frames if spec.short == "loop" else np.minimum(offsets, frames - 1)
 
 
@@ -182,9 +198,18 @@ def _at_times(
             reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
             raise UnfitError(reason, dropped=spec.short == "drop")
         if spec.short == "loop" and lasts:
-            wanted %= lasts * len(times) / (len(times) - 1)  # the last frame is shown for a while
+            wanted %= _end(times) - times[0]
     wanted += times[first] + _ROUNDING_S
-    return np.searchsorted(times, wanted, "right").astype(np.int64) - 1
+    shown = np.searchsorted(times, wanted, "right").astype(np.int64) - 1
+    if spec.short == "zero":
+        shown[wanted > _end(times)] = -1
+    return shown
+
+
+def _end(times: npt.NDArray[np.float64]) -> float:
+    """When the last frame is no longer shown: it is shown for the mean time of the others."""
+    last = len(times) - 1
+    return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
 
 
 def _check_length(spec: ClipSpec, frames: int, span: int) -> None:

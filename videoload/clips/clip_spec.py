@@ -5,42 +5,34 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.arguments import real, whole
+from videoload.clips.choices import (
+    AREA,
+    CHOICES,
+    CROPS,
+    DRAWN_CROPS,
+    FROM_SCALED,
+    MAX_COUNT,
+    MAX_SIDE,
+    RATIO,
+    WHOLE_FRAME,
+    Crop,
+    Pixels,
+    Sampling,
+    Short,
+    Span,
+    ViewsShare,
+    check_function,
+)
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.clips.regions import scaled_size
 from videoload.errors import SpecError
-
-Crop = Literal["center", "random", "resized", "three", "five", "multiscale", "none"]
-Sampling = Literal["random", "center", "uniform", "dense"]
-Short = Literal["loop", "hold", "drop", "error"]
-Pixels = Literal["rgb24", "gray", "yuv420p"]
-Span = Literal["window", "strides", "video"]
-ViewsShare = Literal["nothing", "window"]
-
-_CHOICES = {
-    "crop": Crop, "sampling": Sampling, "short": Short, "pixels": Pixels, "span": Span,
-    "views_share": ViewsShare,
-}  # fmt: skip
-_CROPS = {"three": 3, "five": 5}  # rows that each clip makes
-_MAX_COUNT = 2**31 - 1  # so that the product of two counts fits int64
-_MAX_SIDE = 16_384  # a frame of 16:9 then takes a gigabyte, and a worker may take four
-DRAWN_CROPS = ("random", "resized", "multiscale")
-FROM_SCALED = ("resized", "multiscale")  # crops that scale a region of a frame to size
-
-FUNCTION = re.compile(r"(?!__main__\b)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-
-TRIED_FOR_SIZE = 20  # videos to look at for the native size
-
-# The usual random resized crop (Szegedy et al. 2015).
-_AREA = (0.08, 1.0)
-_RATIO = (3 / 4, 4 / 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,10 @@ class ClipSpec:
             the short side, at most one step apart (Wang et al. 2016, Temporal Segment Networks).
             ``"three"`` cuts ``size`` at both ends and in the middle of the long side, ``"five"`` at
             the corners and in the middle; each clip then makes three or five rows of the stream.
-            ``"none"``: videos whose frames do not have this size are bad.
+            ``"pad"`` shows the whole frame as large as it fits into ``size``, in the middle of
+            black (letterbox, as tf.image.resize_with_pad). ``"stretch"`` scales the whole frame to
+            ``size``, whatever its shape. Both without ``resize``. ``"none"``: videos whose frames
+            do not have this size are bad.
         flip: Mirror all frames of a clip left to right, with probability 1/2. Default False.
         sampling: Where the clip starts in the video or its segment. ``"center"``, the default: in
             the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts,
@@ -79,8 +74,9 @@ class ClipSpec:
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
             ``frames * stride``, so windows do not overlap.
         short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
-            its start. ``"hold"``: repeat its last frame. ``"drop"``: take another clip, without
-            counting it as bad. ``"error"``: it is bad.
+            its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
+            and have the number -1. ``"drop"``: take another clip, without counting it as bad.
+            ``"error"``: it is bad.
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
             [T, H, W, 1]. ``"yuv420p"``: [T, H * 3 // 2, W], the planes Y, U and V one after the
             other, with an even size.
@@ -128,16 +124,16 @@ class ClipSpec:
     span: Span = "window"
     views: int = 1
     views_share: ViewsShare = "nothing"
-    area: tuple[float, float] = _AREA
-    ratio: tuple[float, float] = _RATIO
+    area: tuple[float, float] = AREA
+    ratio: tuple[float, float] = RATIO
     rotate: bool = True
     square_pixels: bool = False
     output: tuple[tuple[int, ...], str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), most=_MAX_COUNT))
-        for name, choices in _CHOICES.items():
+            object.__setattr__(self, name, whole(name, getattr(self, name), most=MAX_COUNT))
+        for name, choices in CHOICES.items():
             allowed, given = get_args(choices), getattr(self, name)
             if given not in allowed:
                 raise SpecError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
@@ -149,7 +145,7 @@ class ClipSpec:
             if self.stride != 1:
                 raise SpecError("give stride or fps, not both")
         if self.resize is not None:
-            object.__setattr__(self, "resize", whole("resize", self.resize, most=_MAX_SIDE))
+            object.__setattr__(self, "resize", whole("resize", self.resize, most=MAX_SIDE))
             if self.resize % 2:
                 raise SpecError(f"resize must be even, got {self.resize}")
         self._check_size()
@@ -163,22 +159,24 @@ class ClipSpec:
 
     def _check_size(self) -> None:
         if self.size is None:
-            if self.crop in (*FROM_SCALED, *_CROPS):
+            if self.crop in (*FROM_SCALED, *WHOLE_FRAME, *CROPS):
                 raise SpecError(f'crop="{self.crop}" needs a size')
             return
         if not isinstance(self.size, tuple | list) or len(self.size) != 2:
             raise SpecError(f"size must be (height, width), got {self.size!r}")
-        size = tuple(whole("size", length, most=_MAX_COUNT) for length in self.size)
+        size = tuple(whole("size", length, most=MAX_COUNT) for length in self.size)
         object.__setattr__(self, "size", size)
         if self.pixels == "yuv420p" and any(length % 2 for length in self.size):
             raise SpecError(f'pixels="yuv420p" needs an even size, got {self.size}')
+        if self.crop in WHOLE_FRAME and self.resize is not None:
+            raise SpecError(f'crop="{self.crop}" scales the frame to size: leave resize out')
         # Only the short side has the length resize; the long side depends on the video.
         scales = self.resize is not None and self.crop not in FROM_SCALED
         if scales and min(self.size) > (self.resize or 0):
             raise SpecError(f"size {self.size} does not fit into resize={self.resize}")
 
     def _check_ranges(self) -> None:
-        for name, default, most in (("area", _AREA, 1.0), ("ratio", _RATIO, 1000.0)):
+        for name, default, most in (("area", AREA, 1.0), ("ratio", RATIO, 1000.0)):
             given = getattr(self, name)
             if not isinstance(given, tuple | list) or len(given) != 2:
                 raise SpecError(f"{name} must be (least, most), got {given!r}")
@@ -191,7 +189,7 @@ class ClipSpec:
 
     def _check_dense(self) -> None:
         if self.hop is not None:
-            object.__setattr__(self, "hop", whole("hop", self.hop, most=_MAX_COUNT))
+            object.__setattr__(self, "hop", whole("hop", self.hop, most=MAX_COUNT))
         if self.sampling != "dense":
             if self.hop is not None:
                 raise SpecError('hop is for sampling="dense"')
@@ -281,7 +279,7 @@ class ClipSpec:
     @property
     def crops(self) -> int:
         """Rows of the stream per clip: 3 for ``"three"``, 5 for ``"five"``, else 1."""
-        return _CROPS.get(self.crop, 1)
+        return CROPS.get(self.crop, 1)
 
     @property
     def decoded_shape(self) -> tuple[int, ...]:
@@ -335,20 +333,3 @@ class ClipSpec:
     def clip_bytes(self) -> int:
         """Bytes of one sample. Raises SpecError while ``size`` is None."""
         return array_bytes(self.shape, self.dtype)
-
-
-def check_function(name: str, function: object) -> None:
-    """Raises SpecError if ``function`` does not name a function that a worker can import."""
-    if not (isinstance(function, str) and FUNCTION.fullmatch(function)):
-        raise SpecError(
-            f'{name} must be "package.module:function", got {function!r}'
-            " (a worker cannot import a function of the main script)"
-        )
-
-
-class UnfitError(Exception):
-    """The video cannot give this clip. ``dropped``: it is short, and the spec says "drop"."""
-
-    def __init__(self, reason: str, *, dropped: bool = False) -> None:
-        super().__init__(reason)
-        self.dropped = dropped

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec, check_function
+from videoload.clips.choices import check_function
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.errors import SpecError
 

@@ -68,6 +68,25 @@ def corner(crop: str, frame: Size, size: Size, number: int) -> Size:
     return x, y
 
 
+def letterbox(frame: Size, size: Size, *, even: bool) -> tuple[Size, Size]:
+    """The size of a frame that is scaled to fit into ``size`` and keeps its shape, and where it
+    begins there: in the middle, as tf.image.resize_with_pad rounds. ``even``: both are even."""
+    (width, height), (across, down) = frame, size
+    # Whether the width or the height fills ``size``; the other side is a fraction.
+    wide = width * down >= height * across
+    across_by = (across, 1) if wide else (width * down, height)
+    down_by = (height * across, width) if wide else (down, 1)
+    step = 2 if even else 1
+
+    def side(whole: int, fitted: int, by: int) -> tuple[int, int]:
+        length = max(step, fitted // by // step * step)
+        at = (whole * by - fitted) // (2 * by)
+        return length, min(at // step * step, whole - length)
+
+    (width, x), (height, y) = side(across, *across_by), side(down, *down_by)
+    return (width, height), (x, y)
+
+
 def mirrored_back(part: Rectangle, whole: Size) -> Rectangle:
     """Where a part of a frame of size ``whole`` lies before the frame is mirrored left to right."""
     x, y, width, height = part

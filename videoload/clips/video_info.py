@@ -36,10 +36,12 @@ class VideoInfo(NamedTuple):
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds from the video's first; NaN if the file does
-        not say."""
+        not say, and for a frame -1."""
         if self.times is not None:
-            return np.frombuffer(self.times)[frames]
-        return frames / (float(self.fps) or np.nan)
+            times = np.frombuffer(self.times)[frames]
+        else:
+            times = frames / (float(self.fps) or np.nan)
+        return np.where(frames < 0, np.nan, times)
 
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
+from videoload.clips.choices import TRIED_FOR_SIZE, UnfitError
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import TRIED_FOR_SIZE, ClipSpec, UnfitError
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
@@ -33,7 +34,7 @@ from videoload.index.complete_decode import Report
 from videoload.index.containers import UnreadableError
 from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.pixels.chains import Chains
-from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+from videoload.pixels.scaling import Buffer, Scaler, SourceFrame, blacken
 from videoload.stopwatch import Stopwatch
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
@@ -151,7 +152,10 @@ class Decoder:
         for drawn, clip in zip(params, clips, strict=True):
             scaler = Scaler(spec, index.info, drawn, self._chains)
             for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
-                places.setdefault(ordinal, []).append((scaler, place))
+                if ordinal < 0:
+                    blacken(place[None], spec.pixels)
+                else:
+                    places.setdefault(ordinal, []).append((scaler, place))
         return places
 
     def decode_prepared(

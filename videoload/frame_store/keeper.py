@@ -22,7 +22,7 @@ from videoload.frame_store.kept_frames import (
 from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
 from videoload.index.index import VideoIndex
 from videoload.pixels.chains import Chains, FrameFormat
-from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, cannot_be_scaled
+from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, blacken, cannot_be_scaled
 from videoload.pixels.software import software
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import Keep
@@ -97,7 +97,7 @@ class Keeping:
         """``name``: the arguments of `FrameStore.open`."""
         self._store, self._name, self._chains = store, name, chains
         self._spec, self._info, self._params = spec, info, params
-        wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()})
+        wanted = sorted({ordinal for drawn in params for ordinal in drawn.frames.tolist()} - {-1})
         self._row_of = {ordinal: row for row, ordinal in enumerate(wanted)}
         self._form: KeptForm | None = None
         self._rows = np.empty((0, 0), np.uint8)  # the kept frames of the clips, [n, frame_bytes]
@@ -180,9 +180,11 @@ class Keeping:
         """Make the clips [n, ...]. Raises UnreadableError."""
         assert self._form is not None
         for drawn, clip in zip(self._params, clips, strict=True):
-            rows = self._rows.take([self._row_of[n] for n in drawn.frames.tolist()], 0)
+            shown = [n for n in drawn.frames.tolist() if n >= 0]  # missing ones come last
+            rows = self._rows.take([self._row_of[n] for n in shown], 0)
             form = KeptForm(self._spec, self._info, drawn, self._form.source)
-            form.show(rows, self._chains, clip)
+            form.show(rows, self._chains, clip[: len(shown)])
+            blacken(clip[len(shown) :], self._spec.pixels)
 
     def _give_up(self, error: OSError) -> None:
         self._stored = None

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.clips.choices import DRAWN_CROPS, FROM_SCALED
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import DRAWN_CROPS, FROM_SCALED, ClipSpec
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import Scaling
 from videoload.pixels.chains import Chains, FrameFormat

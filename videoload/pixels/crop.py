@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from av.video.format import VideoFormat
 
+from videoload.clips.choices import DRAWN_CROPS
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import DRAWN_CROPS, ClipSpec
+from videoload.clips.clip_spec import ClipSpec
 
 PLANAR = ("yuv420p", "yuvj420p")
 _APART = 12  # edges of cuts are at least a twelfth of the frame apart

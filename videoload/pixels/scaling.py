@@ -53,13 +53,15 @@ class Scaler:
 
 class Crop(NamedTuple):
     """What is done with the result of a chain: the rectangle at ``corner`` (x, y), of ``size``
-    (width, height), is turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``."""
+    (width, height), is turned clockwise ``turns`` times by 90 degrees, and mirrored if ``flip``. It
+    is put at ``place`` (x, y) into a black frame; None: it is the whole frame."""
 
     corner: tuple[int, int]
     size: tuple[int, int]
     turns: int
     flip: bool
     pixels: str
+    place: tuple[int, int] | None
 
 
 # What FFmpeg and PyAV raise for frames that they cannot scale.
@@ -81,7 +83,7 @@ def way_of(
     mirrors = flip and not params.turns and source[2] in PLANAR and not across % 2
     if mirrors:
         x, flip = across - x - params.size[0], False
-    crop = Crop((x, y), params.size, params.turns, flip, spec.pixels)
+    crop = Crop((x, y), params.size, params.turns, flip, spec.pixels, params.place)
     return Way(source, size, cut, spec.pixels, mirrors), crop
 
 
@@ -114,7 +116,7 @@ def place(made: VideoFrame, first: VideoPlane, crop: Crop, out: Buffer) -> None:
     """Write frames of a clip, which stand below each other in the picture ``made``, into ``out``
     [n, ...]. ``first`` is the first plane."""
     if crop.pixels != "yuv420p" and not (crop.flip or crop.turns):
-        _copy_lines(first, crop.corner, out)
+        _copy_lines(first, crop.corner, out if crop.place is None else _places(out, crop)[0])
         return
     channels = 3 if crop.pixels == "rgb24" else 1
     place_planes([_pixels_of(plane, len(out), channels) for plane in made.planes], crop, out)
@@ -123,8 +125,7 @@ def place(made: VideoFrame, first: VideoPlane, crop: Crop, out: Buffer) -> None:
 def place_planes(planes: Sequence[Buffer], crop: Crop, out: Buffer) -> None:
     """The same of planes [n, height, width, channels]."""
     (x, y), (width, height) = crop.corner, crop.size
-    shown = (height, width) if not crop.turns % 2 else (width, height)
-    for i, (plane, to) in enumerate(zip(planes, _places(out, crop.pixels, shown), strict=True)):
+    for i, (plane, to) in enumerate(zip(planes, _places(out, crop), strict=True)):
         shrink = 2 if i else 1  # chroma of 4:2:0
         top, left, down, across = (n // shrink for n in (y, x, height, width))
         part = np.rot90(plane[:, top : top + down, left : left + across], -crop.turns, (1, 2))
@@ -147,16 +148,37 @@ def _pixels_of(plane: VideoPlane, frames: int, channels: int) -> Buffer:
     return np.ndarray(shape, np.uint8, cast(memoryview, plane), 0, strides)
 
 
-def _places(out: Buffer, pixels: str, size: tuple[int, int]) -> list[Buffer]:
-    """Where the planes go, as views [n, height, width, channels] of frames of a clip of ``size``
-    (height, width)."""
-    if pixels != "yuv420p":
-        return [out]
-    n, (height, width) = len(out), size
+def _places(out: Buffer, crop: Crop) -> list[Buffer]:
+    """Where the planes go, as views [n, height, width, channels] of frames of a clip. What is
+    around them becomes black."""
+    planes = [out] if crop.pixels != "yuv420p" else _planes_of(out)
+    if crop.place is None:
+        return planes
+    blacken(out, crop.pixels)
+    (x, y), (width, height) = crop.place, crop.size if not crop.turns % 2 else crop.size[::-1]
+    chroma = [
+        plane[:, y // 2 : (y + height) // 2, x // 2 : (x + width) // 2] for plane in planes[1:]
+    ]
+    return [planes[0][:, y : y + height, x : x + width], *chroma]
+
+
+def _planes_of(out: Buffer) -> list[Buffer]:
+    """Y, U and V of frames of a clip, as views [n, height, width, 1]."""
+    n, height, width = len(out), out.shape[1] * 2 // 3, out.shape[2]
     luma, chroma = height * width, height * width // 4
-    flat = out.reshape(n, -1)
+    flat = out.reshape(n, luma + 2 * chroma)
     return [
         flat[:, :luma].reshape(n, height, width, 1),
         flat[:, luma : luma + chroma].reshape(n, height // 2, width // 2, 1),
         flat[:, luma + chroma :].reshape(n, height // 2, width // 2, 1),
     ]
+
+
+def blacken(out: Buffer, pixels: str) -> None:
+    """Make frames of a clip, ``out`` [n, ...], black."""
+    out[...] = 0
+    if pixels == "yuv420p":  # of limited range
+        luma, *chroma = _planes_of(out)
+        luma[...] = 16
+        for plane in chroma:
+            plane[...] = 128

@@ -18,8 +18,9 @@ import av
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import ClipParams
-from videoload.clips.clip_spec import ClipSpec, Pixels
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chains
 from videoload.pixels.scaling import Scaler, SourceFrame

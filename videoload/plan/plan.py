@@ -64,12 +64,13 @@ class BatchInfo(NamedTuple):
         step: Number of the batch in the stream, counted over all epochs from 0.
         video: Index in the catalog of the video that each clip was decoded from, int64 [B].
         frames: Source frame that each frame of each clip shows, int64 [B, T], with several views
-            [B, k, T]: its ordinal in the whole file, counted from 0 in display order.
+            [B, k, T]: its ordinal in the whole file, counted from 0 in display order. -1: a frame
+            that is missing and black (``short="zero"``).
         path: Path of each clip's video, relative to the root: array of str [B].
         clip: Number of each clip among those of its video, from 0, int64 [B].
         crop: Number of each clip's crop among those of its frames, from 0, int64 [B].
         times: When a player shows each of ``frames``, in seconds from the video's first frame:
-            float64, shaped like ``frames``. NaN if the file does not say.
+            float64, shaped like ``frames``. NaN if the file does not say or the frame is missing.
         digest: 64 bits of SHA-256 over clips and labels, in hex: the same in every run. Default "":
             not computed.
     """

@@ -14,7 +14,8 @@ from fractions import Fraction
 from itertools import islice
 
 from videoload.catalog.catalog import Catalog
-from videoload.clips.clip_spec import TRIED_FOR_SIZE, ClipSpec
+from videoload.clips.choices import TRIED_FOR_SIZE
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.errors import SpecError, VideoError
 from videoload.processes.inspector import Inspector

@@ -47,7 +47,7 @@ MAX_FRAMES = 100_000  # of a sample
 _T = TypeVar("_T")
 Id = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 _Text = Annotated[str, msgspec.Meta(max_length=_MAX_TEXT)]
-_Ordinal = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
+_Ordinal = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 48)]  # -1: a missing frame
 _Word = Annotated[str, msgspec.Meta(max_length=_MAX_WORD)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 _Ordinals = Annotated[list[_Ordinal], msgspec.Meta(max_length=MAX_FRAMES)]

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from videoload.clips.choices import Crop, UnfitError
 from videoload.clips.clip_params import ClipParams, clip_params
-from videoload.clips.clip_spec import ClipSpec, Crop, UnfitError
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
 
@@ -253,9 +254,13 @@ def test_only_random_sampling_depends_on_the_key() -> None:
 
 @pytest.mark.parametrize(
     ("short", "wanted"),
-    [("loop", [0, 2, 4, 1, 3, 0, 2, 4]), ("hold", [0, 2, 4, 4, 4, 4, 4, 4])],
+    [
+        ("loop", [0, 2, 4, 1, 3, 0, 2, 4]),
+        ("hold", [0, 2, 4, 4, 4, 4, 4, 4]),
+        ("zero", [0, 2, 4, -1, -1, -1, -1, -1]),
+    ],
 )
-def test_a_short_video_is_played_again_or_held(short: str, wanted: list[int]) -> None:
+def test_a_short_video_is_played_again_or_held_or_blackened(short: str, wanted: list[int]) -> None:
     assert ordinals(spec(stride=2, short=short), video(5)) == wanted
 
 
@@ -264,6 +269,7 @@ def test_a_looped_or_held_segment_stays_inside_itself() -> None:
         got = ordinals(spec(short=short), video(100), start=40, end=43)
         assert set(got) == {40, 41, 42}
         assert got[:3] == [40, 41, 42]
+    assert ordinals(spec(short="zero"), video(100), start=40, end=43) == [40, 41, 42] + [-1] * 5
 
 
 @pytest.mark.parametrize(("short", "dropped"), [("drop", True), ("error", False)])
@@ -796,6 +802,8 @@ UNEVEN = VideoInfo(
         (3, 1.0, "loop", [0, 4, 7]),
         (4, 1.0, "hold", [0, 4, 7, 7]),
         (4, 1.0, "loop", [0, 4, 7, 3]),  # it begins again after 2.29 s
+        (4, 1.0, "zero", [0, 4, 7, -1]),
+        (6, 4.0, "zero", [0, 2, 3, 3, 4, 6]),
         (5, 4.0, "loop", [0, 2, 3, 3, 4]),
     ],
 )
@@ -823,3 +831,5 @@ def test_the_time_of_a_frame_is_its_own_or_follows_from_the_rate() -> None:
     assert UNEVEN.times_of(frames).tolist() == [[0.0, 1.0], [2.0, 2.0]]
     assert UNEVEN._replace(times=None).times_of(frames).tolist() == [[0.0, 1.0], [1.75, 1.75]]
     assert np.isnan(VideoInfo(9, Fraction(0), 64, 48).times_of(frames)).all()
+    for info in (UNEVEN, UNEVEN._replace(times=None)):
+        assert np.isnan(info.times_of(np.array([0, -1]))).tolist() == [False, True]

@@ -72,10 +72,11 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ),
         (
             {"crop": "left"},
-            "crop must be one of center, random, resized, three, five, multiscale, none, got",
+            "crop must be one of center, random, resized, three, five, multiscale, pad, "
+            "stretch, none, got",
         ),
         ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, got"),
-        ({"short": None}, "short must be one of loop, hold, drop, error, got None"),
+        ({"short": None}, "short must be one of loop, hold, zero, drop, error, got None"),
         ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, yuv420p, got 'bgr24'"),
         ({"flip": 1}, "flip must be True or False, got 1"),
         ({"flip": 0.5}, "flip must be True or False, got 0.5"),
@@ -114,9 +115,11 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"span": "strides", "fps": 5}, 'span="strides" counts source frames: give stride'),
         *(
             ({"crop": crop, "size": None}, f'crop="{crop}" needs a size')
-            for crop in ("three", "five", "multiscale")
+            for crop in ("three", "five", "multiscale", "pad", "stretch")
         ),
         ({"crop": "three", "size": (18, 18), "resize": 16}, "does not fit into resize=16"),
+        ({"crop": "pad", "resize": 16}, 'crop="pad" scales the frame to size: leave resize out'),
+        ({"crop": "stretch", "resize": 16}, 'crop="stretch" scales the frame to size'),
         ({"area": (0.5, 1)}, 'area is for crop="resized"'),
         ({"ratio": (1, 1), "crop": "multiscale"}, 'ratio is for crop="resized"'),
         ({"crop": "resized", "area": 0.5}, "area must be (least, most), got 0.5"),

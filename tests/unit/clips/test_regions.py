@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from videoload.clips.regions import (
     Rectangle,
+    Size,
     corner,
+    letterbox,
     multiscale_region,
     resized_region,
     scaled_size,
@@ -149,6 +151,40 @@ def test_three_crops_are_along_the_long_side(
 def test_five_crops_are_in_the_corners_and_in_the_middle() -> None:
     found = [corner("five", (340, 256), (224, 224), number) for number in range(5)]
     assert found == [(0, 0), (116, 0), (0, 32), (116, 32), (58, 16)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "even", "expected"),
+    [
+        ((320, 240), False, ((112, 84), (0, 14))),
+        ((240, 320), False, ((84, 112), (14, 0))),
+        ((320, 241), False, ((112, 84), (0, 13))),  # 84.35 lines, so 13.8 above
+        ((320, 241), True, ((112, 84), (0, 12))),
+        ((1920, 1080), False, ((112, 63), (0, 24))),
+        ((1920, 1080), True, ((112, 62), (0, 24))),
+        ((224, 224), False, ((112, 112), (0, 0))),
+        ((40, 30), False, ((112, 84), (0, 14))),
+        ((4000, 2), False, ((112, 1), (0, 55))),
+        ((4000, 2), True, ((112, 2), (0, 54))),
+    ],
+)
+def test_a_letterbox_keeps_the_shape_in_the_middle(
+    frame: Size, even: bool, expected: tuple[Size, Size]
+) -> None:
+    assert letterbox(frame, (112, 112), even=even) == expected
+
+
+@patient
+@given(*[st.integers(1, 2000)] * 4, st.booleans())
+def test_a_letterbox_fills_one_side_and_lies_inside(
+    width: int, height: int, across: int, down: int, even: bool
+) -> None:
+    across, down = 2 * across, 2 * down
+    (w, h), (x, y) = letterbox((width, height), (across, down), even=even)
+    assert w == across or h == down
+    assert 0 <= x <= across - w
+    assert 0 <= y <= down - h
+    assert not (even and (w | h | x | y) & 1)
 
 
 def test_a_center_crop_is_in_the_middle() -> None:

@@ -9,8 +9,9 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.frames import FORMATS, frame_of, picture
+from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.kept_frames import (
     KeptForm,
@@ -23,7 +24,7 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
 FRAMES = 5
-CROPS: list[Crop] = ["center", "random", "three", "five", "resized", "multiscale"]
+CROPS: list[Crop] = ["center", "random", "three", "five", "resized", "multiscale", "pad", "stretch"]
 
 
 def source_frames(size: tuple[int, int], source: str, matrix: int = 2) -> list[VideoFrame]:
@@ -59,7 +60,8 @@ def test_every_crop_of_every_format_is_the_same_to_the_byte(
     source: str, crop: Crop, pixels: Pixels
 ) -> None:
     frames, info = source_frames((320, 240), source), VideoInfo(100, Fraction(25), 320, 240)
-    spec = ClipSpec(FRAMES, resize=64, size=(48, 56), crop=crop, pixels=pixels, flip=True)
+    resize = None if crop in WHOLE_FRAME else 64
+    spec = ClipSpec(FRAMES, resize=resize, size=(48, 56), crop=crop, pixels=pixels, flip=True)
     chains = Chains()
     for seed in range(3):
         assert np.array_equal(

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import ClipParams, clip_params
-from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.crop import Cut, cut_frame, cut_length, is_cuttable

@@ -11,9 +11,10 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.frames import FORMATS, frame_of, picture
+from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec, Crop, Pixels
-from videoload.clips.regions import scaled_size
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.regions import letterbox, scaled_size
 from videoload.clips.video_info import VideoInfo
 from videoload.index.containers import UnreadableError
 from videoload.pixels.chains import Chains
@@ -178,6 +179,54 @@ def test_turned_frames_are_turned_frames(pixels: Pixels, turns: int) -> None:
         Scaler(stored, INFO, plain, Chains()).write(SourceFrame(frame), lying)
         top, left = out[:100].reshape(100, 80, *channels), lying[: size[0]]
         assert np.array_equal(top, np.rot90(left.reshape(*size, *channels), -turns))
+
+
+@pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
+@pytest.mark.parametrize("source", ["yuv420p", "rgb24", "yuv411p"])
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_padded_frame_is_the_stretched_one_within_black(
+    turns: int, source: str, pixels: Pixels
+) -> None:
+    facts = INFO._replace(turns=turns, mirrored=turns == 2)
+    frame = frame_of(picture(320, 240), source)
+    for size in ((90, 120), (150, 120)):
+        padded = ClipSpec(1, size=size, crop="pad", pixels=pixels, flip=True)
+        (width, height), (x, y) = letterbox(
+            facts.shown_size(padded), size[::-1], even=pixels == "yuv420p"
+        )
+        inner = replace(padded, size=(height, width), crop="stretch")
+        shown = planes_of(write(frame, padded, facts), pixels)
+        expected = planes_of(write(frame, inner, facts), pixels)
+        for i, (plane, part) in enumerate(zip(shown, expected, strict=True)):
+            half = 2 if i else 1
+            where = (
+                slice(y // half, (y + height) // half),
+                slice(x // half, (x + width) // half),
+            )
+            assert np.array_equal(plane[where], part)
+            plane[where] = black = 0 if pixels != "yuv420p" else 128 if i else 16
+            assert (plane == black).all()
+
+
+def planes_of(frame: Buffer, pixels: Pixels) -> list[Buffer]:
+    if pixels != "yuv420p":
+        return [frame]
+    height, width = frame.shape[0] * 2 // 3, frame.shape[1]
+    flat, luma = frame.reshape(-1), height * width
+    half = flat[luma:].reshape(2, height // 2, width // 2)
+    return [flat[:luma].reshape(height, width), *half]
+
+
+def test_a_stretched_frame_is_the_whole_frame_whatever_its_shape() -> None:
+    frame = frame_of(picture(320, 240), "yuv420p")
+    shown = write(frame, ClipSpec(1, size=(240, 320), crop="stretch"), INFO)
+    assert np.array_equal(shown, write(frame, ClipSpec(1, size=(240, 320)), INFO))
+    left, right = shown[:, :160].mean((0, 1)), shown[:, 160:].mean((0, 1))
+    for size in ((47, 200), (120, 30), (31, 33)):
+        made = write(frame, ClipSpec(1, size=size, crop="stretch"), INFO).astype(float)
+        half = size[1] // 2
+        assert np.abs(made[:, :half].mean((0, 1)) - left).max() < 6
+        assert np.abs(made[:, -half:].mean((0, 1)) - right).max() < 6
 
 
 @pytest.mark.parametrize("crop", ["three", "five"])

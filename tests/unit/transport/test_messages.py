@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from videoload.clips.clip_spec import ClipSpec, Crop, Pixels, Short, Span, ViewsShare
+from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
+from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec, Spec
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
@@ -43,7 +44,7 @@ _CLIPS, _FRAMES = 4096, 100_000  # most in a lease, most in a clip
 
 NUMBERS = st.integers(0, 2**63 - 1)
 SEEDS = st.integers(0, 2**64 - 1)
-ORDINALS = st.integers(0, 2**48 - 1)
+ORDINALS = st.integers(-1, 2**48 - 1)
 COUNTS = st.integers(1, 2**31 - 1)  # that a spec may have
 WORDS = st.text(max_size=20)
 
@@ -68,7 +69,9 @@ def specs(draw: st.DrawFn) -> ClipSpec:
         frames=draw(COUNTS),
         stride=1 if fps is not None or span == "video" else draw(COUNTS),
         fps=fps,
-        resize=draw(st.none() | st.integers(max(height, width) // 2, 1000).map(lambda n: 2 * n)),
+        resize=None
+        if crop in WHOLE_FRAME
+        else draw(st.none() | st.integers(max(height, width) // 2, 1000).map(lambda n: 2 * n)),
         size=(height, width),
         crop=crop,
         flip=views > 1 or draw(st.booleans()),
@@ -379,7 +382,7 @@ FAILED = Failed(1, 0, "no")
         (HELLO, {"type": 1}),
         (RESULT, {"lease": -1}),
         (RESULT, {"frames": []}),
-        (RESULT, {"frames": [[-1]]}),
+        (RESULT, {"frames": [[-2]]}),
         (RESULT, {"frames": [[0.0]]}),
         (RESULT, {"frames": [0]}),
         (RESULT, {"frames": [[0]] * (_CLIPS + 1)}),
