@@ -19,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,29 @@ class _ComplaintError(Exception):
     """The index or the strict decoder has a complaint."""
 
 
+@dataclass(slots=True)
+class Position:
+    """Where an open file and its strict decoder stand, so that reading can go on from there.
+
+    ``at``: ordinal of the next frame, -1 if unknown. ``began``: the frame at which the decoder
+    began. ``number``: of the next packet. ``held``: packets in the decoder, which a later packet
+    may precede in display order; at most ``may_hold`` of them until the first frame comes out.
+    ``frames``: those that came out and were not passed yet.
+    """
+
+    at: int
+    may_hold: int
+    began: int = 0
+    number: int = 0
+    held: int = 0
+    frames: list[VideoFrame] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, opened: Video) -> Position:
+        """Of a file that was opened now, or of one that was used in an unknown way."""
+        return cls(-1 if opened.used else 0, int(opened.decoder.context.has_b_frames))
+
+
 def read_frames(
     opened: Video,
     index: VideoIndex,
@@ -62,15 +86,18 @@ def read_frames(
     use: Use,
     tick: Tick,
     also: Collection[int] = (),
+    position: Position | None = None,
 ) -> bool:
     """Call ``use`` with each frame of these ordinals (rising), in one pass over the file. After a
     complaint, call it again with all of them. Returns whether there was no complaint, so that
     ``opened`` may be used again. ``also``: further frames, used only if there is no complaint.
+    ``position``: where ``opened`` stands, and afterwards where it then stands.
 
     Raises UnreadableError if no frame comes out, StaleIndexError if it is not the file indexed.
     """
     try:
-        _read_strictly(opened, index, deque(sorted({*wanted, *also})), use, tick)
+        left = deque(sorted({*wanted, *also}))
+        _read_strictly(opened, index, left, use, tick, position or Position.of(opened))
     except (_ComplaintError, *REFUSALS):
         opened.close()
         read_canonically(opened.file, index, wanted, use, tick)
@@ -89,24 +116,20 @@ def read_canonically(
 
 
 def _read_strictly(
-    opened: Video, index: VideoIndex, left: deque[int], use: Use, tick: Tick
+    opened: Video, index: VideoIndex, left: deque[int], use: Use, tick: Tick, position: Position
 ) -> None:
     """Skips what lies between a wanted frame and the key frame before the next wanted one. Raises
     _ComplaintError, or one of `REFUSALS`."""
     anew = index.is_proven and opened.decoder.context.name in _CARRY_OVER  # at each key frame
-    began = 0  # the frame at which the decoder began
-    at = -1 if opened.used else 0  # ordinal of the next frame; -1: unknown
-    number = 0  # of the next packet
-    held = 0  # packets in the decoder, which a later packet may precede in display order
-    frames: list[VideoFrame] = []
+    at, may_hold, began = position.at, position.may_hold, position.began
+    number, held, frames = position.number, position.held, position.frames
     a_frame_a_packet = index.gives_a_frame_a_packet
-    may_hold = int(opened.decoder.context.has_b_frames)  # packets, until the first frame comes out
     while left:
         target = left[0]
         start = index.keyframe_before(target)
         # The decoder holds some packets already; after a seek it would have to decode them again.
         if start is not None and (
-            at < 0 or start.ordinal > at + held or (anew and start.ordinal > began)
+            not 0 <= at <= target or start.ordinal > at + held or (anew and start.ordinal > began)
         ):
             packet = opened.go_to(start, start.packet - number if at >= 0 else -1)
             if packet is None:
@@ -120,7 +143,7 @@ def _read_strictly(
             may_hold = int(opened.decoder.context.has_b_frames)  # as the decoder knows by now
             if a_frame_a_packet and held > may_hold:
                 raise _ComplaintError  # it has dropped a picture silently
-        elif at < 0:
+        elif not 0 <= at <= target:
             raise _ComplaintError
         while at <= target:
             if not frames:
@@ -147,6 +170,8 @@ def _read_strictly(
                 use(left.popleft(), frames[0])
             frames.pop(0)
             at += 1
+    position.at, position.may_hold, position.began = at, may_hold, began
+    position.number, position.held, position.frames = number, held, frames
 
 
 def _is_in_order(index: VideoIndex, ordinal: int, frame: VideoFrame) -> bool:
