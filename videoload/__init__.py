@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import WorkerError as WorkerError
     from videoload.plan.options import StreamOptions as StreamOptions
     from videoload.plan.plan import BatchInfo as BatchInfo
+    from videoload.recordings.recording import Recording as Recording
+    from videoload.recordings.recording import open as open
     from videoload.stats.stats import ClipTimes as ClipTimes
     from videoload.stats.stats import SlowFile as SlowFile
     from videoload.stats.stats import StreamStats as StreamStats
@@ -79,6 +81,7 @@ _HOMES = {
     "plan.plan": ("BatchInfo",),
     "catalog.table": ("Part", "Video"),
     "catalog.targets": ("PerFrame",),
+    "recordings.recording": ("Recording", "open"),
     "trainer.evaluation": ("Evaluation", "evaluate"),
     "trainer.head_room": ("head_room",),
     "trainer.position": ("Position",),

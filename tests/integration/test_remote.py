@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import signal
@@ -12,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import videoload as vl
 from benchmarks.object_server import ObjectServer
 from tests.support.catalogs import refused
 from tests.support.digests import digest
@@ -223,6 +226,16 @@ def test_the_native_size_is_looked_up_below_a_url(videos: Videos, server: Object
     assert isinstance(found, ClipSpec)
     local = next(decode_serially(videos.catalog.subset([0]), ClipSpec(frames=2), 1))
     assert found.shape == local[0].shape[1:]
+
+
+def test_a_file_below_a_url_is_opened_like_any_other(videos: Videos, server: ObjectServer) -> None:
+    path = "walk/b_frames.avi"
+    with vl.open(videos.root / path) as local, vl.open(f"{server.url}/{path}") as remote:
+        np.testing.assert_array_equal(remote.frames([30, 2, 30]), local.frames([30, 2, 30]))
+        other = copy.deepcopy(remote)
+    assert len(other) == 40
+    with pytest.raises(vl.VideoError, match=r"/none\.avi: cannot be opened: No such file"):
+        vl.open(f"{server.url}/none.avi")
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ TRIED_ELSEWHERE = {
     "index.frame_decoder": "integration/test_every_codec.py",
     "decoding.open_files": "integration/test_decode.py",
     "index.packets": "integration/test_packets.py",
+    "recordings.tools": "unit/recordings/test_recording.py",
     "index.refusals": "integration/test_decode.py",
     "errors": "unit/test_docstrings.py",
     "catalog.table": "unit/catalog/test_catalog.py",
@@ -163,7 +164,8 @@ HOMES = {
     },
 }
 WITHOUT_NUMPY = {
-    "errors", "arguments", "clips.call_text", "processes.supervisor", "processes.metrics",
+    "errors", "recordings.tools", "arguments", "clips.call_text", "processes.supervisor",
+    "processes.metrics",
     "transport.metrics_port", "engine.rate_limited_log", "engine.file_checker",
     "frameworks.interrupts", "engine.call_queue", "engine.local_workers", "engine.membership",
     "leases.paces", "leases.silence", "stats.waiting", "stats.work", "stats.verdict",

@@ -1,0 +1,1 @@
+"""One video file as an array of its frames."""

@@ -1,0 +1,349 @@
+"""`Recording`: one video file as an array of its frames.
+
+Frame i is the same frame, with the same pixels, as in a clip. So a recording is another way to ask
+for what `decoding.frames` and `pixels.scaling` make. It keeps its file open, and reading goes on
+where the last call ended, so frames that are asked for in order are each decoded once.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self, SupportsIndex, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload import native
+from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_spec import ClipSpec, Pixels
+from videoload.decoding.frames import Position, StaleIndexError, read_frames
+from videoload.errors import ClosedError, SpecError, VideoError
+from videoload.index.cache_folder import cache_folder
+from videoload.index.containers import UnreadableError, Video
+from videoload.index.index import open_video
+from videoload.pixels.scaling import Scaler, SourceFrame
+from videoload.recordings import tools
+from videoload.storage.files import VideoFile
+from videoload.storage.opening import open_storage
+from videoload.storage.roots import is_url, normal_url
+
+if TYPE_CHECKING:
+    from av.video.frame import VideoFrame
+
+T = TypeVar("T")
+Frames = npt.NDArray[np.uint8]
+
+_ROUNDING_S = 1e-6  # times this close are the same
+_AHEAD_FRAMES, _AHEAD_BYTES = 16, 4 << 20  # that a loop decodes in one go, at most
+
+
+def open(  # noqa: A001 - it is called as `vl.open`
+    path: str | os.PathLike[str],
+    *,
+    resize: int | None = None,
+    pixels: Pixels = "rgb24",
+    cache: str | os.PathLike[str] | Literal[False] | None = None,
+) -> Recording:
+    """Open a video file, to read any of its frames.
+
+        with vl.open("a.avi") as video:
+            first, last, some = video[0], video[-1], video.frames([5, 0, 5])
+
+    Frame i is the i-th frame that a complete decode gives, exactly, with the same pixels as in a
+    clip. The container's index and the headers of the packets usually prove the number of frames,
+    and nothing is decoded. A file that proves nothing is decoded once.
+
+    Args:
+        path: The file; or the URL of a file in a bucket or on a web server, with the extra
+            ``[remote]``.
+        resize: Even length in pixels to which the short side of a frame is scaled. Default None:
+            not scaled.
+        pixels: Format of a frame. ``"rgb24"``, the default: [H, W, 3]. ``"gray"``: [H, W, 1].
+            ``"yuv420p"``: [H * 3 // 2, W], the planes Y, U and V one after the other.
+        cache: Folder that keeps what a complete decode has told, as in `Client`. Default None.
+
+    Returns:
+        The file, open.
+
+    Raises:
+        VideoError: It is not there, is no video, or holds no frame that can be decoded.
+        StorageError: The host of a URL does not answer.
+        SpecError: ``resize`` or ``pixels`` is not possible.
+    """
+    return Recording(path, resize=resize, pixels=pixels, cache=cache)
+
+
+class Recording:
+    """A video file as a sequence of frames, uint8 [H, W, 3]. Made by `open`.
+
+    ``len(video)`` is the number of frames, ``video[i]`` one of them (-1: the last one),
+    ``video[a:b:c]`` an array [n, H, W, 3], and a loop gives all in order, as quickly as they are
+    decoded.
+
+    It can be pickled and copied; a copy opens the file again. Threads may share a recording, and
+    take turns then; to decode at the same time, each thread needs its own.
+
+    Attributes:
+        path: The file, as it was given to `open`: str.
+        size: (height, width) of the frames that it gives, in pixels: tuple of two int.
+        fps: Frames per second, on average; 0 if the file does not tell: float.
+        is_proven: Whether the number of frames was proven without decoding: bool.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        resize: int | None = None,
+        pixels: Pixels = "rgb24",
+        cache: str | os.PathLike[str] | Literal[False] | None = None,
+    ) -> None:
+        """Recordings are made by `open`.
+
+        Args:
+            path: As in `open`, like all that follow.
+            resize: Default None.
+            pixels: Default ``"rgb24"``.
+            cache: Default None.
+        """
+        native.silence_ffmpeg()
+        spec = ClipSpec(frames=1, resize=resize, pixels=pixels)
+        self.path = os.fsdecode(path)
+        self._root, self._name = _place(self.path)
+        self._open_again = partial(Recording, resize=resize, pixels=pixels, cache=cache)
+        self._indexes = tools.indexes(cache_folder(cache), self._root)
+        self._is_closed = False
+        self._opened: Video | None = None
+        self._position: Position | None = None
+        self._set_up()
+        self._file = self._run(lambda: self._storage.resolve(self._name))
+        self._index, self._opened = self._run(
+            lambda: self._indexes.find(self._name, self._file, _no_tick), self._file
+        )
+        if self._opened is not None:
+            self._position = Position.of(self._opened)
+        info = self._index.info
+        self._spec = spec.at_native_size(*info.shown_size(spec))
+        self._params = clip_params(self._spec, info, 0)
+        self._shape = self._spec.decoded_shape[1:]
+        self._times: npt.NDArray[np.float64] | None = None
+        self.size = (self._spec.height, self._spec.width)
+        self.fps = float(info.fps)
+        self.is_proven = self._index.is_proven
+
+    def _set_up(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._storage = open_storage(self._root)
+        self._opened, self._position = None, None
+
+    # What is in it
+
+    def __len__(self) -> int:
+        """The number of frames."""
+        return self._index.info.frames
+
+    @property
+    def times(self) -> npt.NDArray[np.float64]:
+        """When a player shows each frame, in seconds from the first one: float64 [n], read-only.
+        NaN if the file does not tell."""
+        if self._times is None:
+            self._times = self._index.info.times_of(np.arange(len(self)))
+            self._times.flags.writeable = False
+        return self._times
+
+    @property
+    def codec(self) -> str:
+        """FFmpeg's name of the codec: ``"mpeg4"``, ``"h264"``.
+
+        Raises:
+            VideoError: The file is not there any more.
+        """
+        if self._index.avi is not None:
+            return self._index.avi.codec
+        with self._turn():
+            opened, _ = self._run(self._open, self._file)
+            return str(opened.decoder.context.codec.name)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        proven = "proven" if self.is_proven else "counted by decoding"
+        return (
+            f"Recording({self.path!r}, {len(self)} frames ({proven}) of {width}x{height} pixels, "
+            f"{self.fps:.5g} fps)"
+        )
+
+    # Its frames
+
+    def __getitem__(self, which: SupportsIndex | slice) -> Frames:
+        """A frame, [H, W, 3]; or the frames of a slice, [n, H, W, 3].
+
+        Raises:
+            IndexError: There is no such frame.
+            VideoError: As in `frames`.
+        """
+        if isinstance(which, slice):
+            return self.frames(range(*which.indices(len(self))))
+        frame: Frames = self.frames([which])[0]
+        return frame
+
+    def frames(self, ordinals: Iterable[SupportsIndex]) -> Frames:
+        """Frames by their numbers, in one pass over the file.
+
+        Args:
+            ordinals: Numbers of frames from 0 on, in any order; some may repeat. Negative ones
+                count from the end.
+
+        Returns:
+            uint8 [n, H, W, 3], with ``pixels="gray"`` [n, H, W, 1], with ``"yuv420p"``
+            [n, H * 3 // 2, W]: the frames in the order of ``ordinals``.
+
+        Raises:
+            IndexError: There is no such frame.
+            VideoError: It cannot be decoded, or the file has changed since it was opened.
+            StorageError: The host of a URL does not answer.
+            ClosedError: The recording is closed.
+        """
+        wanted = [self._checked(ordinal) for ordinal in ordinals]
+        out = np.empty((len(wanted), *self._shape), np.uint8)
+        self._read(wanted, out)
+        return out
+
+    def at(self, seconds: float) -> Frames:
+        """The frame that a player shows at a time, counted from the first frame.
+
+        Args:
+            seconds: From 0 on. The last frame is shown from its own time on.
+
+        Returns:
+            uint8 [H, W, 3], like ``video[i]``.
+
+        Raises:
+            IndexError: The time lies before the first frame.
+            VideoError: As in `frames`; or the file tells no times.
+        """
+        times = self.times
+        if not times[-1] >= 0:
+            raise VideoError(self.path, "does not tell when its frames are shown")
+        if not seconds >= 0:
+            raise IndexError(f"{self.path} begins at 0 s, there is no frame at {seconds} s")
+        return self[int(np.searchsorted(times, seconds + _ROUNDING_S, "right")) - 1]
+
+    def __iter__(self) -> Iterator[Frames]:
+        """All frames in order, [H, W, 3] each.
+
+        Raises:
+            VideoError: As in `frames`.
+        """
+        frame_bytes = int(np.prod(self._shape))
+        ahead = max(1, min(_AHEAD_FRAMES, _AHEAD_BYTES // frame_bytes))
+        for first in range(0, len(self), ahead):
+            ordinals = range(first, min(first + ahead, len(self)))
+            rows = [np.empty(self._shape, np.uint8) for _ in ordinals]  # each lives by itself
+            self._read(ordinals, rows)
+            yield from rows
+
+    # How they are read
+
+    def _checked(self, ordinal: SupportsIndex) -> int:
+        number, count = operator.index(ordinal), len(self)
+        if not -count <= number < count:
+            raise IndexError(f"{self.path} has {count} frames, there is no frame {number}")
+        return number % count
+
+    def _read(self, ordinals: Sequence[int], rows: Sequence[Frames] | Frames) -> None:
+        """Write each frame into its row."""
+        places: dict[int, list[Frames]] = {}
+        for ordinal, row in zip(ordinals, rows, strict=True):
+            places.setdefault(ordinal, []).append(row)
+        scaler = Scaler(self._spec, self._index.info, self._params, tools.chains())
+
+        def write(ordinal: int, frame: VideoFrame) -> None:
+            first, *others = places[ordinal]
+            scaler.write(SourceFrame(frame), first)
+            for other in others:
+                np.copyto(other, first)
+
+        if not places:
+            return
+        with self._turn():
+            self._run(lambda: self._decode(sorted(places), write), self._file)
+
+    def _decode(self, wanted: list[int], write: Callable[[int, VideoFrame], None]) -> None:
+        index = self._index
+        self._file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
+        opened, position = self._open()
+        self._opened = self._position = None  # unless all goes well
+        try:
+            if read_frames(opened, index, wanted, write, _no_tick, position=position):
+                self._opened, self._position = opened, position
+        except StaleIndexError:
+            self._indexes.forget(self._name, index)
+            raise self._changed() from None
+
+    def _open(self) -> tuple[Video, Position]:
+        if self._opened is None or self._position is None:
+            self._opened = open_video(self._file, self._index)
+            self._position = Position.of(self._opened)
+        return self._opened, self._position
+
+    def _run(self, work: Callable[[], T], file: VideoFile | None = None) -> T:
+        """Do ``work`` with the file. Errors name the path as the caller knows it."""
+        try:
+            return self._storage.run(self._name, work, _no_tick, file)
+        except UnreadableError as error:
+            raise VideoError(self.path, str(error)) from None
+        except VideoError as error:
+            raise VideoError(self.path, error.reason) from None
+
+    def _changed(self) -> VideoError:
+        return VideoError(self._name, "has changed since it was opened")
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        if self._process != os.getpid():  # a forked process shares the file's position
+            self._set_up()
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError(f"{self.path} is closed: open it again")
+            yield
+
+    # Its end, and its copies
+
+    def close(self) -> None:
+        """Close the file. Its frames cannot be read any more."""
+        with self._lock:
+            self._is_closed = True
+            if self._opened is not None:
+                self._opened.close()
+            self._opened = self._position = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., Recording], tuple[str]]:
+        return self._open_again, (self.path if is_url(self.path) else f"/{self._name}",)
+
+
+def _place(path: str) -> tuple[str, str]:
+    """The root of a file, and its path there. The root of a local file is that of all files."""
+    if not is_url(path):
+        return "/", str(Path.cwd() / path)[1:]
+    root, _, name = path.rpartition("/")
+    try:
+        return normal_url(root), name
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+
+
+def _no_tick() -> None:
+    pass
