@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload import native
+from videoload.clips.choices import Pixels
 from videoload.clips.clip_params import clip_params
-from videoload.clips.clip_spec import ClipSpec, Pixels
+from videoload.clips.clip_spec import ClipSpec
 from videoload.decoding.frames import Position, StaleIndexError, read_frames
 from videoload.errors import ClosedError, SpecError, VideoError
 from videoload.index.cache_folder import cache_folder
