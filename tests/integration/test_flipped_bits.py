@@ -15,8 +15,10 @@ import pytest
 from benchmarks.object_server import ObjectServer
 from tests.support.avi_files import split
 from tests.support.codecs import KINDS, make
+from tests.support.thorough import either
 from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
+from videoload.bitstreams.looks import spread
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.storage.files import SMALL_BYTES
@@ -24,6 +26,9 @@ from videoload.storage.files import SMALL_BYTES
 pytest.importorskip("obstore", reason="needs videoload[remote]")
 pytestmark = pytest.mark.timeout(120 * SECOND)
 
+KINDS_OF_FILE = ["mpeg4_xvid", "mjpeg", "mpeg4_audio_first"]
+LARGE_BYTES = 100_000
+LOOKS = 64  # so many chunks of a large file are looked at when its index is made
 SPEC = ClipSpec(frames=3, size=(32, 32), short="hold")
 # The field, and a bit of it: the letters of a name, small and large parts of a number.
 CHUNK_BITS = {"name": (0, (2, 26)), "size": (4, (0, 12))}
@@ -79,20 +84,35 @@ def clips(decoder: Decoder, path: str, starts: Sequence[int]) -> dict[int, objec
     return shown
 
 
-@pytest.mark.parametrize("name", ["mpeg4_xvid", "mjpeg", "mpeg4_audio_first"])
-@pytest.mark.parametrize(
-    "chunks", [1, 6000, pytest.param(60_000, marks=pytest.mark.slow)], ids="{} chunks".format
-)
+@pytest.mark.parametrize("name", KINDS_OF_FILE)
+@pytest.mark.parametrize("chunks", [1, 900], ids="{} chunks".format)
 def test_a_flipped_bit_gives_the_same_frames_by_every_way(
-    name: str, chunks: int, tmp_path: Path
+    name: str, chunks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if chunks > 1:  # is a large file here, so that few of its chunks are looked at
+        for module in ("content", "remote"):
+            monkeypatch.setattr(f"videoload.storage.{module}.SMALL_BYTES", LARGE_BYTES)
+    compare(name, chunks, (320, 240), LARGE_BYTES, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS_OF_FILE[: either(1, 3)])
+def test_a_flipped_bit_gives_the_same_frames_of_a_long_file(name: str, tmp_path: Path) -> None:
+    compare(name, 60_000, (96, 64), SMALL_BYTES, tmp_path, step=either(9, 4))
+
+
+def compare(
+    name: str, chunks: int, size: tuple[int, int], large: int, folder: Path, step: int = 1
+) -> None:
+    """Decode a file with each of its bits flipped: every ``step``-th of the bits that are listed
+    above. A file of more than one chunk has more than ``large`` bytes."""
     kind = next(kind for kind in KINDS if kind.name == name)
-    size = (320, 240) if chunks == 6000 else (96, 64)
-    made = make(replace(kind, size=size), tmp_path).read_bytes()
+    made = make(replace(kind, size=size), folder).read_bytes()
     avi = LongAvi(made, chunks)
-    assert (len(avi.data) > SMALL_BYTES) == (chunks > 1)
+    assert (len(avi.data) > large) == (chunks > 1)
     # None of the places that are looked at when the index is made, and one of them.
     odd = sorted({min(chunks - 1, n) for n in (617, chunks * 2 // 3 + 1, chunks - 1)})
+    assert sum(n in spread(chunks, LOOKS) for n in odd) == 1
     places = [
         (number, avi.chunks[number] + at, bit)
         for number in odd
@@ -104,12 +124,10 @@ def test_a_flipped_bit_gives_the_same_frames_by_every_way(
         for at, bits in LINE_BITS.values()
         for bit in bits
     ]
-    if chunks > 6000:
-        places = places[::4]
-    root = tmp_path / "files"
+    root = folder / "files"
     root.mkdir()
     with ObjectServer(root) as server:
-        for turn, (number, at, bit) in enumerate(places):
+        for turn, (number, at, bit) in enumerate(places[::step]):
             path = f"{turn}.avi"
             (root / path).write_bytes(avi.flipped(at, bit))
             near = [*range(max(0, number - 13), number + 14, 3), 0, chunks // 2]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.frames import FORMATS, frame_of, picture
+from tests.support.thorough import in_pairs
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
@@ -53,9 +55,7 @@ def by_kept_frames(
     return clip
 
 
-@pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
-@pytest.mark.parametrize("crop", CROPS)
-@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize(("source", "crop", "pixels"), in_pairs(FORMATS, CROPS, get_args(Pixels)))
 def test_every_crop_of_every_format_is_the_same_to_the_byte(
     source: str, crop: Crop, pixels: Pixels
 ) -> None:
@@ -69,9 +69,10 @@ def test_every_crop_of_every_format_is_the_same_to_the_byte(
         )
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 3])
-@pytest.mark.parametrize("size", [(321, 243), (176, 144), (720, 480), (47, 33)])
-@pytest.mark.parametrize("resize", [None, 32, 128])
+@pytest.mark.parametrize(
+    ("size", "turns", "resize"),
+    in_pairs([(321, 243), (176, 144), (720, 480), (47, 33)], range(4), [None, 32, 128]),
+)
 def test_every_size_is_the_same_to_the_byte(
     resize: int | None, size: tuple[int, int], turns: int
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.quick import rest_slow
 from tests.support.simulation import RESTART_S, SILENCE_S, STALL_S, How, Simulation
+from tests.support.thorough import either, in_pairs
 
 VIDEOS = 400  # an epoch
 CLIP_S = 0.1
@@ -41,10 +42,10 @@ def finish(simulation: Simulation, steps: int, *, at_most_s: float, bad: set[int
     assert sum(sample.attempt > 0 for sample in simulation.samples) == len(bad)
 
 
-@pytest.mark.parametrize("batch", [1, 8], ids=["one clip a lease", "many"])
-@pytest.mark.parametrize("how", ["sleeps", "crashes", "endless"])
-@pytest.mark.parametrize("where", ["local", "remote", "mixed"])
-@pytest.mark.parametrize("workers", [1, 2, 3, 8, 32])
+@pytest.mark.parametrize(
+    ("workers", "where", "how", "batch"),
+    in_pairs([1, 2, 3, 8, 32], SHARES, ["sleeps", "crashes", "endless"], [1, 8]),
+)
 def test_a_clip_that_takes_its_workers_down_is_named_in_time_and_no_other_is(
     workers: int, where: str, how: How, batch: int
 ) -> None:
@@ -63,10 +64,12 @@ def test_a_clip_that_takes_its_workers_down_is_named_in_time_and_no_other_is(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", [{3, 4}, {0, 9, 18, 27}, {397, 398, 399}, {399}])
-@pytest.mark.parametrize("how", ["sleeps", "crashes"])
-@pytest.mark.parametrize("where", ["local", "remote", "mixed"])
-@pytest.mark.parametrize("workers", [1, 2, 8])
+@pytest.mark.parametrize(
+    ("workers", "where", "how", "bad"),
+    in_pairs(
+        [1, 2, 8], SHARES, ["sleeps", "crashes"], [{3, 4}, {0, 9, 18, 27}, {397, 398, 399}, {399}]
+    ),
+)
 def test_several_of_them_are_all_named_wherever_they_stand(
     workers: int, where: str, how: How, bad: set[int]
 ) -> None:
@@ -87,7 +90,7 @@ def test_it_costs_no_more_than_five_workers_though_others_replace_none(workers: 
     assert sum(worker.hangs is not None for worker in simulation.workers.values()) <= 5
 
 
-@pytest.mark.parametrize("first", rest_slow(range(0, 400, 100)))
+@pytest.mark.parametrize("first", rest_slow(range(0, either(200, 400), 100)))
 def test_whatever_else_happens_these_clips_are_named_and_no_others(first: int) -> None:
     """Hosts that sleep, lines that break, lost answers, slots, and workers, all at random."""
     for seed in range(first, first + 100):
@@ -141,9 +144,10 @@ def test_a_line_that_breaks_for_all_names_nothing(workers: int, down_s: float) -
     assert not named(simulation)
 
 
-@pytest.mark.parametrize("down_s", rest_slow([300.0, 5.0, 30.0, 1000.0]))
-@pytest.mark.parametrize("where", ["local", "remote", "mixed"])
-@pytest.mark.parametrize(("workers", "batch"), [(1, 1), (1, 8), (2, 8), (8, 1), (8, 8), (32, 8)])
+@pytest.mark.parametrize(
+    ("workers", "batch", "where", "down_s"),
+    in_pairs([1, 2, 8, 32], [1, 8], SHARES, [300.0, 5.0, 30.0, 1000.0]),
+)
 def test_storage_that_stands_still_names_nothing(
     workers: int, batch: int, where: str, down_s: float
 ) -> None:
@@ -176,12 +180,14 @@ def test_a_host_that_sleeps_again_and_again_names_nothing(where: str) -> None:
     assert len(simulation.taken) > 200
 
 
-@pytest.mark.parametrize("local", [True, False])
-@pytest.mark.parametrize("lives_s", rest_slow([0.3, 0.0, 0.02]))
-@pytest.mark.parametrize(("flapping", "good"), [(1, 1), (8, 1), (32, 4)])
+@pytest.mark.parametrize(
+    ("dying", "lives_s", "local"),
+    in_pairs([(1, 1), (8, 1), (32, 4)], [0.3, 0.0, 0.02], [True, False]),
+)
 def test_workers_that_die_whatever_they_get_name_nothing(
-    flapping: int, good: int, lives_s: float, local: bool
+    dying: tuple[int, int], lives_s: float, local: bool
 ) -> None:
+    flapping, good = dying
     simulation = Simulation(slots=16, videos=VIDEOS)
     for number in range(good):
         simulation.add_worker(f"good{number}", CLIP_S, local=False, copy="good")

@@ -8,13 +8,14 @@ from itertools import count, pairwise
 import pytest
 
 from tests.support.simulation import Simulation
+from tests.support.thorough import in_pairs
 
 # A slow worker
 
 
-@pytest.mark.parametrize("ordered", [True, False])
-@pytest.mark.parametrize("local", [True, False])
-@pytest.mark.parametrize("slower", [2, 10, 100])
+@pytest.mark.parametrize(
+    ("slower", "local", "ordered"), in_pairs([2, 10, 100], [True, False], [True, False])
+)
 def test_a_slow_worker_makes_no_stream_slower_than_it_is_without(
     slower: int, local: bool, ordered: bool
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import pytest
 from av.video.frame import VideoFrame
 
 from tests.support.frames import FORMATS, frame_of, picture
+from tests.support.thorough import in_pairs
 from videoload.clips.choices import Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
@@ -21,6 +23,7 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
 SIZES = ((320, 240), (240, 320), (1280, 720), (720, 480), (176, 144), (321, 243))
+SOURCES = ("yuv420p", "yuvj420p", "rgb24", "yuv422p", "yuv420p10le")
 INFO = VideoInfo(100, Fraction(25), 320, 240)
 SMALL = INFO._replace(width=96, height=64)
 
@@ -59,10 +62,10 @@ def test_a_cut_shows_what_the_whole_frame_would_show(
     assert most < (20 if size[0] % 2 else 8)
 
 
-@pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
-@pytest.mark.parametrize("source", ["yuv420p", "yuvj420p", "rgb24", "yuv422p", "yuv420p10le"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("resize", [64, 128, 300])
+@pytest.mark.parametrize(
+    ("resize", "size", "source", "pixels"),
+    in_pairs([64, 128, 300], SIZES, SOURCES, get_args(Pixels)),
+)
 def test_a_random_crop_is_cut_out_of_the_scaled_frame_to_the_byte(
     resize: int, size: tuple[int, int], source: str, pixels: Pixels
 ) -> None:
