@@ -340,6 +340,7 @@ class Engine:
             what = f"refused a message at {peer.router.endpoint}: {error}"
             self._refusals.add(what, time.monotonic())
             peer.send(Refused(str(error)))
+            self.membership.refusals += 1
             self.membership.evict(peer)
         except VideoloadError:
             raise

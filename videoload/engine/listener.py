@@ -53,8 +53,11 @@ class Listener:
             self._authenticator = KeyAuthenticator(
                 context, keys, lambda line: self._refusals.add(line, time.monotonic())
             )
+        admits = None if self._authenticator is None else self._authenticator.admits
         for address in addresses:
-            self.routers.append(Router(context, address, keys=keys, insecure=insecure, most=most))
+            self.routers.append(
+                Router(context, address, keys=keys, insecure=insecure, most=most, admits=admits)
+            )
 
     def open_private(
         self, context: zmq.Context[zmq.Socket[bytes]], children: Callable[[], Collection[int]]
@@ -63,6 +66,11 @@ class Listener:
         self.private = Router(context, private_endpoint(), children=children)
         self.routers.append(self.private)
         return self.private.endpoint
+
+    @property
+    def turned_away(self) -> int:
+        """How many connection attempts were turned away because of their key."""
+        return 0 if self._authenticator is None else self._authenticator.turned_away
 
     @property
     def endpoints(self) -> list[str]:
@@ -85,8 +93,10 @@ class Listener:
         ready = dict(self._poller.poll(max(0, math.ceil(wait_s * 1000))))
         if self._calls.socket.fileno() in ready:
             self._calls.clear_wake()
-        if self._authenticator is not None and self._authenticator.socket in ready:
-            self._authenticator.answer()
+        if self._authenticator is not None:
+            self._authenticator.refresh(time.monotonic())
+            if self._authenticator.socket in ready:
+                self._authenticator.answer()
         return ready
 
     def messages(

@@ -41,6 +41,7 @@ class Membership:
         commands: The engine carries out what is added to it.
         beat_s: Seconds between two heartbeats of a worker.
         departed: How many workers have left.
+        refusals: How often workers were refused, those with a wrong key apart.
     """
 
     admission: Admission[Peer]
@@ -53,6 +54,7 @@ class Membership:
     commands: deque[Command]
     beat_s: float
     departed: int = 0
+    refusals: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
 
@@ -73,6 +75,11 @@ class Membership:
             self._changed.wait_for(lambda: len(self._workers) >= count or is_over(), timeout_s)
             return len(self._workers)
 
+    @property
+    def refused(self) -> int:
+        """How often workers were refused."""
+        return self.refusals + self.listener.turned_away
+
     def wake(self) -> None:
         """Have the threads in `wait_for` check whether all is over."""
         with self._changed:
@@ -87,6 +94,7 @@ class Membership:
             decision = self.admission.remote(peer, hello)
         if isinstance(decision, Refusal):
             peer.send(Refused(decision.reason))
+            self.refusals += 1
             if decision.warn:
                 who = f"{hello.host}:{hello.pid}"
                 self.warnings.add(f"worker {who} is refused: {decision.reason}", now)
@@ -185,6 +193,7 @@ class Membership:
         name = self.admission.bar(peer, command.reason)
         _log.warning("worker %s gets no more leases: %s", name, command.reason)
         peer.send(Refused(command.reason))
+        self.refusals += 1
         self.gone(peer, died=False)
 
     # Time passes

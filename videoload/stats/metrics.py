@@ -38,14 +38,17 @@ _STREAMS: tuple[tuple[_Kind, str, str, Callable[[StreamRecord], float | None]], 
 
 
 def families(
-    streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], gone: int, decoded: int
-) -> Iterable[Metric]:
+    streams: Sequence[StreamRecord], workers: Sequence[WorkerStats], *, gone: int, refused: int,
+    decoded: int,
+) -> Iterable[Metric]:  # fmt: skip
     """The metrics of a client. The records of ``streams`` cover `WINDOW_S`. ``workers`` are
-    connected, ``gone`` have left, and all of them ``decoded`` that many clips."""
+    connected, ``gone`` have left, and all of them ``decoded`` that many clips. Workers were
+    ``refused`` that many times."""
     for kind, name, text, value in _STREAMS:
         found = [({"stream": str(s.stream)}, value(s)) for s in streams]
         yield _metric(kind, name, text, [(label, v) for label, v in found if v is not None])
-    hosts = Counter(worker.host for worker in workers)
+    # An alert needs a 0 where no worker is connected: no sample at all would raise none.
+    hosts = Counter(worker.host for worker in workers) or {"": 0}
     yield _metric("gauge", "workers", "Worker processes that are connected.", [
         ({"host": host}, number) for host, number in hosts.items()
     ])  # fmt: skip
@@ -55,6 +58,8 @@ def families(
     yield _metric("counter", "decoded_clips_total", "Clips decoded by all workers.",
                   [({}, decoded)])  # fmt: skip
     yield _metric("counter", "workers_departed_total", "Workers that have left.", [({}, gone)])
+    yield _metric("counter", "workers_refused_total", "Workers that were refused, each time.",
+                  [({}, refused)])  # fmt: skip
     wanted = workers_wanted([s.stats for s in streams], len(workers))
     yield _metric("gauge", "workers_wanted", "Worker processes that are enough.", [({}, wanted)])
 

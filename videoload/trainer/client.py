@@ -337,8 +337,9 @@ def _serve_metrics(
         return metrics.families(
             [readers.record(metrics.WINDOW_S) for readers in found],
             engine.worker_stats(),
-            engine.membership.departed,
-            engine.decoded(),
+            gone=engine.membership.departed,
+            refused=engine.membership.refused,
+            decoded=engine.decoded(),
         )
 
     def ailment() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ TRAINER, WORKER = "trainer", "worker"
 _ADMITTED = "admitted"
 _MAX_HANDSHAKES = 64  # that one call decides on
 _KNOWN_STRANGERS = 100  # keys that were logged
+_REFRESH_S = 2.0
 
 
 def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
@@ -89,8 +91,12 @@ def load_key(path: Path) -> tuple[bytes, bytes | None]:
 
 
 class KeyAuthenticator:
-    """Admits the workers whose public keys are in the trainer's folder. ``tell`` is called once
-    for each other key, with a line for the log."""
+    """Admits the workers whose public keys are in the trainer's folder, which is read again when it
+    changes. ``tell`` is called once for each other key, with a line for the log.
+
+    Attributes:
+        turned_away: How many connection attempts with other keys there were.
+    """
 
     def __init__(
         self,
@@ -104,7 +110,10 @@ class KeyAuthenticator:
                 f"no folder {admitted}: it holds the public keys of the workers that may dial in; "
                 "make keys with: videoload keygen DIR, and give DIR/trainer here"
             )
-        self._keys = {load_key(file)[0] for file in admitted.glob("*.key")}
+        self.turned_away = 0
+        self._seen = _files(admitted)
+        self._keys = {load_key(Path(path))[0] for path, *_ in self._seen}
+        self._refresh_at = time.monotonic() + _REFRESH_S
         self._authenticator = zmq.auth.Authenticator(context)
         self._authenticator.start()
         self._folder, self._tell = admitted, tell
@@ -127,10 +136,41 @@ class KeyAuthenticator:
             with suppress(StopIteration):
                 answer.send(None)
 
+    def refresh(self, now: float) -> None:
+        """Read the folder again if it has changed, every two seconds at most. If it cannot be read,
+        the keys stay as they are: a training does not end with a file server."""
+        if now < self._refresh_at:
+            return
+        self._refresh_at = now + _REFRESH_S
+        try:
+            seen = _files(self._folder)
+        except OSError as error:
+            if self._seen:
+                self._tell(f"{self._folder}: {error.strerror}; the keys that were read before stay")
+            self._seen = []
+            return
+        if seen == self._seen:
+            return
+        self._seen, keys = seen, set()
+        for path, *_ in seen:
+            try:
+                keys.add(load_key(Path(path))[0])
+            except TransportError as error:  # it is being written, perhaps
+                self._tell(str(error))
+        added, removed = len(keys - self._keys), len(self._keys - keys)
+        self._keys = keys
+        self._told.clear()
+        self._tell(f"{self._folder} has changed: {added} keys added, {removed} removed")
+
+    def admits(self, key: str) -> bool:
+        """Whether this key is admitted now: that of a connection, as ZeroMQ names it."""
+        return key.encode() in self._keys
+
     def callback(self, domain: str, key: bytes) -> bool:
         """Whether this key (as `zmq.auth` asks) is admitted."""
         if key in self._keys:
             return True
+        self.turned_away += 1
         if key not in self._told:
             self._told[key] = None
             self._tell(
@@ -140,3 +180,14 @@ class KeyAuthenticator:
 
     def close(self) -> None:
         self._authenticator.stop()
+
+
+def _files(folder: Path) -> list[tuple[str, int, int]]:
+    """The key files of a folder, and what changes when one of them does. Raises OSError."""
+    found = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".key"):
+            with suppress(FileNotFoundError):  # it was deleted just now
+                stat = (folder / name).stat()  # of the file that a link leads to
+                found.append((str(folder / name), stat.st_mtime_ns, stat.st_ino))
+    return found

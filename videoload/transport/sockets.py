@@ -98,11 +98,13 @@ class Router:
         pixel_bytes: int = PIXEL_BYTES,
         most: int = _CONNECTIONS,
         children: Callable[[], Collection[int]] | None = None,
+        admits: Callable[[str], bool] | None = None,
     ) -> None:
         """Bind ``endpoint``, for ``most`` connections at once.
 
         A Unix socket without a file has no permissions, so processes of other users are not let in.
-        With ``children``, only these processes are. Raises TransportError: the address is in use or
+        With ``children``, only these processes are. ``admits`` tells whether the key of a
+        connection is still admitted. Raises TransportError: the address is in use or
         needs keys.
         """
         check_address(endpoint, keys, insecure)
@@ -114,6 +116,7 @@ class Router:
         self.last = -1  # the connection of the last message
         self.more = False  # whether frames of the last message are still to be taken
         self._connections: Connections | None = None  # watched
+        self._admits = admits
         with _socket(context, zmq.ROUTER, f"listen on {endpoint}", keys, TRAINER) as self.socket:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self.socket.setsockopt(zmq.MAXMSGSIZE, max(pixel_bytes, _BODY_BYTES))
@@ -201,7 +204,9 @@ class Router:
         return [Peer(self, name) for name, number in self.numbers.items() if number in growing]
 
     def _note(self, frame: zmq.Frame) -> None:
-        """All of this message has come."""
+        """All of this message has come. Raises ProtocolError."""
+        if self._admits is not None and not self._admits(str(frame.get("User-Id"))):
+            raise ProtocolError("its key is not admitted any more")
         if self._connections is None:
             return
         self.last = int(frame.get(zmq.SRCFD))

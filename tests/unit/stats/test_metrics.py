@@ -28,7 +28,8 @@ def record(stream: int, stats: StreamStats, totals: Totals) -> StreamRecord:
 
 def told(*streams: StreamRecord) -> dict[str, Metric]:
     workers = [worker(1, 50), worker(2, 50), worker(3, 20, "b")]
-    return {metric.name: metric for metric in families(streams, workers, 2, 330)}
+    found = families(streams, workers, gone=2, refused=3, decoded=330)
+    return {metric.name: metric for metric in found}
 
 
 def test_every_figure_of_a_stream_is_labelled_with_its_number() -> None:
@@ -52,8 +53,14 @@ def test_workers_are_counted_by_host_and_departed_ones_stay_in_the_totals() -> N
     assert found["videoload_workers"].samples == [({"host": "a"}, 2), ({"host": "b"}, 1)]
     assert found["videoload_decoded_clips_total"].samples == [({}, 330)]
     assert found["videoload_workers_departed_total"].samples == [({}, 2)]
+    assert found["videoload_workers_refused_total"].samples == [({}, 3)]
     (*_, (labels, rate)) = found["videoload_worker_clips_per_second"].samples
     assert (labels, rate) == ({"worker": "b:3", "host": "b"}, 20)
+
+
+def test_without_a_worker_there_is_a_sample_of_zero() -> None:
+    found = {m.name: m for m in families((), (), gone=0, refused=0, decoded=0)}
+    assert found["videoload_workers"].samples == [({"host": ""}, 0)]
 
 
 def test_metric_names_follow_the_rules_of_prometheus() -> None:

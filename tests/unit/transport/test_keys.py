@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +14,8 @@ import pytest
 import zmq
 import zmq.auth
 
-from tests.support.waiting import SECOND
-from videoload.errors import TransportError
+from tests.support.waiting import SECOND, wait_until
+from videoload.errors import ProtocolError, TransportError
 from videoload.transport.keys import (
     TRAINER,
     WORKER,
@@ -22,6 +24,8 @@ from videoload.transport.keys import (
     make_keys,
     own_keys,
 )
+from videoload.transport.messages import Heartbeat
+from videoload.transport.sockets import Dealer, Router
 
 
 @pytest.fixture
@@ -180,6 +184,49 @@ def test_only_admitted_keys_are_let_in(
         assert door.heard() == (b"hello" if admitted else None)
     finally:
         knocking.close()
+
+
+def test_a_key_that_is_deleted_or_added_counts_at_once_and_for_open_connections(
+    context: zmq.Context[zmq.Socket[bytes]], keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    trainer, worker = keys
+    lines: list[str] = []
+    door = KeyAuthenticator(context, trainer, lines.append)
+    router = Router(context, "tcp://127.0.0.1:*", keys=trainer, admits=door.admits)
+    dealer = Dealer(context, router.endpoint, keys=worker)
+
+    def hear() -> object:
+        wait_until(lambda: dealer.send(Heartbeat()), 5 * SECOND)
+        assert router.socket.poll(int(5000 * SECOND))
+        got = router.receive()
+        return got and got[1]
+
+    try:
+        assert door.socket.poll(int(5000 * SECOND))
+        door.answer()
+        assert isinstance(hear(), Heartbeat)
+        admitted = trainer / "admitted"
+        other = make_keys(tmp_path / "other")[1]
+        (admitted / "worker.key").unlink()
+        public = own_keys(other, WORKER)[0]
+        (admitted / "other.key").write_bytes((other / "worker.key_secret").read_bytes())
+        assert not door.callback("*", public)
+        door.refresh(time.monotonic() + 10)
+        assert door.callback("*", public)
+        refused = hear()
+        assert isinstance(refused, ProtocolError)
+        assert str(refused) == "its key is not admitted any more"
+        assert lines[-1] == f"{admitted} has changed: 1 keys added, 1 removed"
+        assert door.turned_away == 1
+        shutil.rmtree(admitted)
+        for later in (20, 30):
+            door.refresh(time.monotonic() + later)
+        assert door.callback("*", public), "a file server that is away ends no training"
+        assert sum("stay" in line for line in lines) == 1
+    finally:
+        dealer.close()
+        router.close()
+        door.close()
 
 
 def test_a_folder_without_admitted_keys_is_refused(
