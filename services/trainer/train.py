@@ -89,7 +89,7 @@ def main(
 ) -> None:
     """Train a small 3-D convolution on videos that remote workers decode, then test it. SIGTERM and
     Ctrl-C save model and position first."""
-    logging.basicConfig(level=logging.INFO, format="trainer: %(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s trainer: %(message)s")
     shape: dict[str, Any] = {
         "frames": frames, "stride": stride, "resize": size, "size": (size, size),
     }  # fmt: skip

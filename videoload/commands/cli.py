@@ -20,8 +20,9 @@ from videoload import __version__
 from videoload.commands import cli_batches, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source
 from videoload.commands.cli_workers import CacheFolder, Insecure, Keys
-from videoload.commands.verbosity import Verbose, log_to_stderr, say
+from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
+from videoload.logs import log_to_stderr
 
 app = typer.Typer(
     name="videoload",
@@ -287,7 +288,7 @@ def _abandon_output() -> None:
 
 def main() -> None:
     """Run the command. A mistake that the user can correct is one line and status 1."""
-    log_to_stderr()
+    log_to_stderr("videoload")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # file names may contain any letters
             stream.reconfigure(errors="backslashreplace")

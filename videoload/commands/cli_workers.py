@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from videoload.arguments import MAX_PROCESSES
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
+from videoload.logs import log_to_stderr
 from videoload.native import REACHES, switch_off
 
 _LOOK_S = 0.5
@@ -128,6 +130,10 @@ def worker(
         ),
     ] = None,
     allow: Allow = None,
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(help="Lines with time and level, or an object of JSON a line."),
+    ] = "text",
     verbose: Verbose = 0,
 ) -> None:
     """Decode for a trainer on this or another host, until stopped.
@@ -166,7 +172,9 @@ def worker(
         insecure=insecure,
         transforms=allow or [],
         folders=Folders.of(cache_folder(cache), keep, keep_gb, frame_store, frame_store_gb),
+        log_format=log_format,
     )
+    log_to_stderr("videoload worker", log_format, logging.INFO)
     switch_off(*(without or []))
     count = processes or cores()
     if count == 1 and metrics_port is None:

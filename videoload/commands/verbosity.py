@@ -31,18 +31,6 @@ Verbose = Annotated[
 ]  # fmt: skip
 
 
-def log_to_stderr() -> None:
-    """Print warnings of the log. They name files and hosts, so control characters are escaped."""
-
-    def escape(record: logging.LogRecord) -> bool:
-        record.msg, record.args = _escaped(record.getMessage()), None
-        return True
-
-    logging.basicConfig(level=logging.WARNING, format="videoload: %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(escape)
-
-
 @contextmanager
 def silent(*modules: ModuleType) -> Iterator[None]:
     """Log nothing of these modules: the demo lists bad videos below Keras's progress bar, and an
@@ -61,8 +49,4 @@ def silent(*modules: ModuleType) -> Iterator[None]:
 def say(text: str) -> None:
     """Print lines on stderr, with control characters escaped."""
     console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
-    console.print(_escaped(text), markup=False)
-
-
-def _escaped(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+    console.print("\n".join(map(printable, text.split("\n"))), markup=False)

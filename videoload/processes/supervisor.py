@@ -292,6 +292,7 @@ def keep_running(
             for now in states:
                 state = now
                 if stopped_by:
+                    _log.info("%s came; ending the workers", signal.Signals(stopped_by[0]).name)
                     break
     finally:
         if scrapes is not None:

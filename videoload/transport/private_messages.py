@@ -22,6 +22,7 @@ from typing import Annotated
 
 import msgspec
 
+from videoload.logs import LogFormat
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.transport.messages import Id, Place, decode, encode
 
@@ -40,6 +41,7 @@ class WorkerSettings(_Private, tag="settings"):
     insecure: bool = False
     transforms: list[str] | None = []  # modules whose functions a spec may name; None: any
     folders: Folders = NO_FOLDERS  # where it keeps what serves it again
+    log_format: LogFormat = ""
 
     def with_keys(self, folder: str | None) -> WorkerSettings:
         """The same settings with other keys."""

@@ -34,6 +34,7 @@ from videoload.errors import (
     VideoError,
     VideoloadError,
 )
+from videoload.logs import log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
@@ -46,6 +47,8 @@ from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.trainer_connection import TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
 from videoload.worker.watchdog import STALL_S, Watchdog
+
+_log = logging.getLogger(__name__)
 
 _POLL_S = 0.02  # between two frames, signals and heartbeats are looked after this often
 _REST_S = 1.0  # after this time without a lease, no file is kept open
@@ -60,7 +63,11 @@ class _HungUp(BaseException):
 
 
 class Worker:
-    """Serves the trainers in ``settings``."""
+    """Serves the trainers in ``settings``.
+
+    Attributes:
+        stop_reason: Why it was asked to end; None if it was not.
+    """
 
     def __init__(
         self,
@@ -82,7 +89,7 @@ class Worker:
         self._core_clock = host.CoreClock()
         self._on_core = self._core_clock.read()
         self._next_poll = 0.0
-        self._stop_reason: str | None = None
+        self.stop_reason: str | None = None
         self._serving: set[TrainerConnection] = set()
         self._decoding: tuple[TrainerConnection, Lease, LeaseRuns | None] | None = None
         self._importing = False
@@ -90,7 +97,7 @@ class Worker:
 
     def stop(self, reason: str) -> None:
         """End between two frames, or within 200 ms. May be called in a signal handler."""
-        self._stop_reason = reason
+        self.stop_reason = reason
 
     def progress(self) -> bytes | None:
         """Changes with each turn and each 20 ms of decoding; None before the first turn and during
@@ -150,8 +157,8 @@ class Worker:
             self._decoders.dial_in.begin()
         self._serving = serving
         self._counters.set("trainers", len(serving))
-        if self._stop_reason is not None:
-            raise Stopped(self._stop_reason)
+        if self.stop_reason is not None:
+            raise Stopped(self.stop_reason)
         if self._channel is not None and self._channel.fileno() in ready:
             self._decoders.read_channel()
         self._compare()
@@ -245,8 +252,8 @@ class Worker:
             return
         self._next_poll = now + _POLL_S
         self._pulse[1] = self._frames & 255
-        if self._stop_reason is not None:
-            raise Stopped(self._stop_reason)
+        if self.stop_reason is not None:
+            raise Stopped(self.stop_reason)
         self._trainers.beat(now, self._frames)
         if self._decoders.fetches:
             self._trainers.read()
@@ -269,12 +276,9 @@ def serve(
     without progress. Returns the exit status: 0 after SIGTERM or when the process that started it
     has ended, 130 after Ctrl-C. Raises TransportError, WorkerError.
     """
-    logging.basicConfig(
-        # The trainer logs what happens to the workers that it started.
-        level=logging.WARNING if settings.token else logging.INFO,
-        format=f"videoload worker {os.getpid()}: %(message)s",
-        force=True,
-    )
+    # The trainer logs what happens to the workers that it started.
+    level = logging.WARNING if settings.token else logging.INFO
+    log_to_stderr(f"videoload worker {os.getpid()}", settings.log_format, level)
     native.limit_memory()
     native.keep_pages()
     native.is_worker = True
@@ -299,6 +303,8 @@ def serve(
     finally:
         if watchdog is not None:
             watchdog.close()
+    if worker.stop_reason is not None:
+        _log.info("%s came, and this worker has ended", worker.stop_reason)
     return status
 
 

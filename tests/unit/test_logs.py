@@ -1,0 +1,50 @@
+"""The log on stderr: plain lines, lines with time and level, and JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from videoload.logs import LogFormat, log_to_stderr
+
+
+@pytest.fixture(autouse=True)
+def root() -> Iterator[logging.Logger]:
+    """The root logger, whose handlers are put back."""
+    found = logging.getLogger()
+    handlers, level = found.handlers[:], found.level
+    yield found
+    found.handlers[:] = handlers
+    found.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("log_format", "before"),
+    [("", ""), ("text", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING ")],
+)
+def test_a_record_is_one_line_without_control_characters(
+    log_format: LogFormat, before: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_to_stderr("worker 7", log_format)
+    logging.getLogger("videoload.any").warning("file %s is bad", "a\x1b[2Jb")
+    logging.getLogger("videoload.any").info("nobody asked for this")
+    line = rf"{before}worker 7: file a\\x1b\[2Jb is bad\n"
+    assert re.fullmatch(line, capsys.readouterr().err)
+
+
+def test_json_is_an_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr("worker 7", "json", logging.INFO)
+    log = logging.getLogger("videoload.any")
+    log.info("joined\n%s", "é")
+    try:
+        raise ValueError("x")
+    except ValueError:
+        log.exception("it broke")
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert first.keys() == {"time", "level", "process", "pid", "message"}
+    assert (first["level"], first["process"], first["message"]) == ("INFO", "worker 7", "joined\né")
+    assert second["traceback"].endswith("ValueError: x")
