@@ -18,8 +18,8 @@ FOLDER = PROJECT / "services/kubernetes"
 GUIDE = PROJECT / "docs/how-to/kubernetes.md"
 OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
 
-# Overlays that a user could write: one that takes the component, and the one of the guide.
-_SCALED = "resources: [../gpu]\ncomponents: [../autoscale]\n"
+# Overlays that a user could write: one that takes the components, and the one of the guide.
+_SCALED = "resources: [../gpu]\ncomponents: [../monitor, ../autoscale]\n"
 _MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
 
 
@@ -53,7 +53,10 @@ def _rendered(overlay: str) -> str:
 
 def written() -> list[dict[str, Any]]:
     """All objects of the files, before anything is patched."""
-    files = [*FOLDER.glob("base/*.yaml"), FOLDER / "autoscale/autoscaler.yaml"]
+    files = [
+        *FOLDER.glob("base/*.yaml"), *FOLDER.glob("monitor/*.yaml"),
+        FOLDER / "autoscale/autoscaler.yaml",
+    ]  # fmt: skip
     return [
         found
         for file in sorted(files)

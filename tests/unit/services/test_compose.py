@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
 
 from services.trainer import train
 from tests.support.kubernetes import containers, written
@@ -35,6 +37,7 @@ HOSTS = PROJECT / "services/compose.hosts.yml"
 BAKE = PROJECT / "services/docker-bake.hcl"
 MONITOR = PROJECT / "services/monitoring"
 PROMETHEUS = yaml.safe_load((MONITOR / "prometheus.yml").read_text())
+ALERTS = yaml.safe_load((MONITOR / "alerts.yml").read_text())["groups"][0]["rules"]
 AUTOSCALED = yaml.safe_load(
     (PROJECT / "services/kubernetes/autoscale/autoscaler.yaml").read_text()
 )["spec"]["metrics"][0]["external"]["metric"]["name"]
@@ -60,7 +63,6 @@ def commands() -> Iterator[list[str]]:
     """Every Python command line of the deployment, from the module's name on."""
     ours = [name for name in SERVICES if name not in MONITORING]
     lines: list[list[str]] = [SERVICES[name]["command"] for name in ours]
-    lines += [SERVICES["worker"]["healthcheck"]["test"]]
     lines += [yaml.safe_load(line) for role in ROLES for line in instructions("CMD", role)]
     for line in lines:
         for found in re.findall(r"python -m (.+)", " ".join(line)):
@@ -150,6 +152,21 @@ def test_the_images_have_pinned_bases() -> None:
     assert re.search(r"pip install --no-cache-dir uv==[\d.]+", DOCKERFILE)
 
 
+def test_every_package_of_the_images_has_one_version() -> None:
+    text = (PROJECT / "services/constraints.txt").read_text()
+    pinned = dict(re.findall(r"^([\w-]+)==([\w.]+)", text, re.M))
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    installed = [line for stage in ("packages", "trainer") for line in instructions("RUN", stage)]
+    installs = [line for line in installed if "uv pip install" in line]
+    assert len(installs) == 2
+    assert all(line.endswith("-c constraints.txt") for line in installs)
+    for need in map(
+        Requirement, (*project["dependencies"], *extras["metrics"], *extras["tensorflow"])
+    ):
+        assert need.specifier.contains(pinned[need.name]), f"renew constraints.txt: {need}"
+
+
 def test_the_bake_file_makes_the_images_that_are_used() -> None:
     hcl2 = pytest.importorskip("hcl2")
     # It keeps the quotes of strings.
@@ -187,7 +204,8 @@ def test_the_image_finds_what_it_copies() -> None:
     assert bound
     for source in (*copied, *bound):
         assert (PROJECT / source).exists()
-        assert source in let_in, f".dockerignore keeps {source} out"
+        folder = source.partition("/")[0]
+        assert {source, folder} & {*let_in}, f".dockerignore keeps {source} out"
 
 
 def test_no_container_runs_as_root_or_buffers_its_log() -> None:
@@ -263,11 +281,12 @@ def test_docker_waits_longer_than_the_processes_need_to_stop() -> None:
     assert seconds(SERVICES["trainer"]["stop_grace_period"]) > 2 * train._STOP_S
 
 
-def test_a_hanging_worker_is_restarted() -> None:
+def test_the_health_check_asks_the_port_of_the_figures() -> None:
     worker = SERVICES["worker"]
-    assert "--kill" in worker["healthcheck"]["test"], "Compose only marks it as unhealthy"
+    *_, asks = worker["healthcheck"]["test"]
+    port = worker["environment"]["VIDEOLOAD_METRICS_PORT"].partition(":")[2]
+    assert f"http://127.0.0.1:{port}/healthz" in asks
     assert worker["restart"] == "on-failure"
-    assert seconds(worker["healthcheck"]["timeout"]) > 10, "the probe looks on for ten seconds"
 
 
 # Monitoring
@@ -293,6 +312,16 @@ def test_prometheus_scrapes_the_metrics_ports() -> None:
     assert any("--extra metrics" in line for line in instructions("RUN", "packages"))
 
 
+def test_prometheus_finds_the_alerts() -> None:
+    mounted = [v.split(":") for v in SERVICES["prometheus"]["volumes"]]
+    folders = {Path(source).name: Path(target).parent for source, target, *_ in mounted}
+    (rules,) = PROMETHEUS["rule_files"]
+    assert (MONITOR / rules).is_file()
+    assert folders[rules] == folders["prometheus.yml"]
+    for rule in ALERTS:
+        assert rule["annotations"].keys() == {"summary", "action"}, "what is wrong, and what to do"
+
+
 def test_grafana_finds_its_files_and_prometheus() -> None:
     folders = {}
     for name in MONITORING:
@@ -312,12 +341,13 @@ def test_grafana_finds_its_files_and_prometheus() -> None:
     assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {source["uid"]}
 
 
-def test_the_dashboard_shows_only_existing_metrics() -> None:
+def test_dashboard_and_alerts_use_only_existing_metrics() -> None:
     meter = Meter()
     empty = StreamRecord(0, "", -1, 0, 0, 0, 0, meter.read((), 0, ()), meter.totals())
     told = {metric.name for metric in families([empty], (), gone=0, refused=0, decoded=0)}
     told |= {metric.name for metric in worker_metrics.families(worker_metrics.State(0.0))}
     shown = (MONITOR / "grafana/videoload.json").read_text()
+    shown += "".join(rule["expr"] for rule in ALERTS)
     asked = set(re.findall(r"videoload_[a-z_]+", shown))
     assert asked
     assert asked <= told

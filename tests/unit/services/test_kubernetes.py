@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from services.trainer import train
 from tests.support.kubernetes import FOLDER, OVERLAYS, containers, one, pods, render, written
@@ -38,7 +39,8 @@ def environment(container: dict[str, Any]) -> dict[str, str]:
 def check(objects: list[dict[str, Any]]) -> None:
     validator = pytest.importorskip("kubernetes_validate")
     for found in objects:
-        validator.validate(found, VERSION, strict=True)
+        if not found["apiVersion"].startswith("monitoring.coreos.com/"):  # the operator's own kinds
+            validator.validate(found, VERSION, strict=True)
 
 
 def test_every_file_is_valid() -> None:
@@ -119,6 +121,9 @@ def test_the_autoscaler_finds_the_workers_and_no_replicas_overrule_it() -> None:
     (metric,) = one(objects, "HorizontalPodAutoscaler", "worker")["spec"]["metrics"]
     (container,) = pods(objects)["worker"]["containers"]
     assert metric["external"]["target"]["averageValue"] == container["resources"]["limits"]["cpu"]
+    values = yaml.safe_load((FOLDER / "autoscale/adapter.yaml").read_text())
+    (rule,) = values["rules"]["external"]
+    assert rule["seriesQuery"].startswith(metric["external"]["metric"]["name"] + "{")
 
 
 def test_kubernetes_waits_longer_than_the_processes_need_to_stop() -> None:
@@ -127,11 +132,32 @@ def test_kubernetes_waits_longer_than_the_processes_need_to_stop() -> None:
     assert pods(OBJECTS)["trainer"]["terminationGracePeriodSeconds"] > 2 * train._STOP_S
 
 
-def test_a_probe_has_enough_time() -> None:
-    (container,) = pods(OBJECTS)["worker"]["containers"]
-    for probe, looks_s in (("livenessProbe", 10), ("readinessProbe", 5)):
-        assert container[probe]["timeoutSeconds"] >= looks_s + 10, "Python starts slowly"
-        assert container[probe]["periodSeconds"] >= container[probe]["timeoutSeconds"]
+@pytest.mark.parametrize("role", ROLES)
+def test_probes_and_prometheus_ask_the_port_of_the_figures(role: str) -> None:
+    (container,) = pods(OBJECTS)[role]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert environment(container)["VIDEOLOAD_METRICS_PORT"] == f"0.0.0.0:{ports['metrics']}"
+    probes = [probe for name, probe in container.items() if name.endswith("Probe")]
+    assert len(probes) == 2
+    for probe in probes:
+        assert probe["httpGet"] == {"path": "/healthz", "port": "metrics"}
+        assert probe["timeoutSeconds"] < probe["periodSeconds"]
+    liveness = container["livenessProbe"]
+    patience_s = liveness["periodSeconds"] * liveness["failureThreshold"]
+    assert patience_s >= 2 * supervisor.STALL_S, "a worker replaces processes that hang itself"
+    policy = one(OBJECTS, "NetworkPolicy", "scraper")["spec"]
+    monitor = one(OBJECTS, "PodMonitor", "videoload")["spec"]
+    assert policy["podSelector"] == monitor["selector"]
+    (chosen,) = monitor["selector"]["matchExpressions"]
+    assert chosen == {"key": "app.kubernetes.io/name", "operator": "In", "values": list(ROLES)}
+    (rule,) = policy["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": ports["metrics"]}]
+    assert [at["port"] for at in monitor["podMetricsEndpoints"]] == ["metrics"]
+
+
+def test_the_operator_gets_the_same_alerts_as_any_prometheus() -> None:
+    alerts = yaml.safe_load((FOLDER.parent / "monitoring/alerts.yml").read_text())
+    assert one(OBJECTS, "PrometheusRule", "videoload")["spec"] == alerts
 
 
 # Permissions
