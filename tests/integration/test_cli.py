@@ -218,32 +218,6 @@ def test_a_worker_starts_one_process_per_core(videos: Videos, programs: Programs
         client.wait_for_workers(cores(), timeout_s=20 * SECOND)
 
 
-def test_a_process_with_a_workers_command_line_need_not_be_a_worker(programs: Programs) -> None:
-    words = ("videoload", "worker")  # like the init process of a container
-    with subprocess.Popen(["sh", "-c", "read line", *words], stdin=subprocess.PIPE) as init:
-        healthy = programs.videoload("healthy", "--below", str(init.pid))
-        assert one_line(healthy) == "videoload: no worker process"
-
-
-@pytest.mark.parametrize("words", [["\udcff"], ["worker", "/data/caf\udce9.avi"]])
-def test_a_workers_health_does_not_depend_on_the_names_of_other_processes(
-    words: list[str], videos: Videos, programs: Programs
-) -> None:
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
-        worker = programs.worker(client.endpoints[0], videos.root)
-        client.wait_for_workers(1, timeout_s=20 * SECOND)
-        # Its name and its arguments are bytes that are not UTF-8.
-        call_itself = "import sys; open('/proc/self/comm', 'wb').write(b'\\xff'); sys.stdin.read()"
-        other = [sys.executable, "-c", call_itself, *words]
-        with subprocess.Popen(other, stdin=subprocess.PIPE) as stranger:
-            wait_until(
-                lambda: b"\xff" in Path(f"/proc/{stranger.pid}/stat").read_bytes(), 10 * SECOND
-            )
-            for below in (worker.pid, os.getpid()):
-                healthy = programs.videoload("healthy", "--below", str(below))
-                assert healthy.wait(20 * SECOND) == 0, healthy.err
-
-
 def test_keygen_makes_keys_that_only_their_owner_can_read_and_never_overwrites_them(
     programs: Programs, tmp_path: Path
 ) -> None:

@@ -49,8 +49,6 @@ NOT_RUN = [
      "needs Docker; test_services.py runs what the file says"),
     ("docs/how-to/watch.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),
     ("docs/how-to/other-hosts.md", "scp", "needs another host"),
-    ("docs/how-to/other-hosts.md", "videoload healthy",
-     "looks at all workers of the host; test_services.py runs it"),
     ("docs/how-to/other-hosts.md", "docker compose", "needs Docker"),
     ("docs/how-to/other-hosts.md", "REGISTRY=", "needs Docker; test_compose.py reads the file"),
     *(("docs/how-to/kubernetes.md", f"kubectl {command}",

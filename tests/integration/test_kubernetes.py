@@ -6,6 +6,7 @@ become loopback addresses, and the test hands over the Secret. Kubernetes' own p
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -15,8 +16,9 @@ import pytest
 
 from tests.support.kubernetes import one, pods, render, written
 from tests.support.needs import needs_tensorflow
-from tests.support.ports import free_ports
+from tests.support.ports import free_port, free_ports
 from tests.support.programs import Program, Programs
+from tests.support.scrapes import get
 from tests.support.trained import SMALL, STEPS, expected, make_classes
 from tests.support.waiting import SECOND
 
@@ -89,10 +91,11 @@ class Namespace:
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
         return self._run(root, container["command"], env=environment, imported=imported)
 
-    def probe(self, name: str, probe: str, of: Program) -> int:
-        """The exit status of a probe of the container."""
-        command = self._pods[name]["containers"][0][probe]["exec"]["command"]
-        return self._run(self._folder, [*command, "--below", str(of.pid)]).wait(20 * SECOND)
+    def probe(self, name: str, probe: str, port: int) -> int:
+        """The status of a probe of the container that serves its figures at ``port``."""
+        asks = self._pods[name]["containers"][0][probe]["httpGet"]
+        assert asks["port"] == "metrics"
+        return get(port, asks["path"])[0]
 
     def _root(self, name: str) -> Path:
         """The / of a new container."""
@@ -111,6 +114,8 @@ class Namespace:
         """Container paths below ``root``, and names of pods as addresses of this host."""
         for at, port in enumerate(self._ranks):
             text = re.sub(rf"\btrainer-{at}\.trainer:\d+", f"127.0.0.1:{port}", text)
+        if text == "0.0.0.0:9464":  # here, all pods have one address
+            return "0"
         if text == f"tcp://0.0.0.0:{SERVED}":
             return f"tcp://127.0.0.1:{self._served[index]}"
         if text == f"tcp://trainer:{SERVED}":
@@ -138,12 +143,16 @@ def test_a_worker_pod_passes_its_probes_and_leaves_when_asked(
 ) -> None:
     namespace = Namespace(programs, tmp_path, data, written())
     namespace.make_keys()
-    worker = namespace.start("worker", PROCESSES="1")
+    port = free_port()
+    worker = namespace.start("worker", PROCESSES="1", METRICS_PORT=str(port))
     worker.wait_for("cannot be reached", 20 * SECOND)
     for probe in ("readinessProbe", "livenessProbe"):
-        assert namespace.probe("worker", probe, worker) == 0
+        assert namespace.probe("worker", probe, port) == 200
     worker.signal(signal.SIGTERM)
     assert worker.wait(5 * SECOND) == 0, worker.err
+    lines = [json.loads(line) for line in worker.err.splitlines()]
+    assert lines[-1]["level"] == "INFO"
+    assert any(line["message"].startswith("SIGTERM came") for line in lines)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ the compose network becomes a loopback port. Docker's own part is not tested.
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -21,7 +20,6 @@ import yaml
 
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port
-from tests.support.processes import children_of, is_alive
 from tests.support.programs import Program, Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
@@ -65,11 +63,15 @@ class Deployment:
         environment |= {f"VIDEOLOAD_{variable}": value for variable, value in settings.items()}
         return self._python(service["command"], env=environment, imported=imported)
 
-    def health(self, worker: Program, *arguments: str) -> int:
-        """Exit status of a worker's health check."""
-        below = ("--below", str(worker.pid), *arguments)
-        probe = self._services["worker"]["healthcheck"]["test"]
-        return self._python([*probe[1:], *below]).wait(20 * SECOND)
+    def health(self, port: int) -> int:
+        """Exit status of the health check of the worker whose figures are at ``port``."""
+        probe = [text.replace("9464", str(port)) for text in self._check[1:]]
+        return self._python(probe).wait(20 * SECOND)
+
+    @property
+    def _check(self) -> list[str]:
+        found: list[str] = self._services["worker"]["healthcheck"]["test"]
+        return found
 
     @property
     def position(self) -> int:
@@ -175,7 +177,6 @@ def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
     for worker in workers:
         assert re.search(rf":{worker.pid}: [1-9]\d* clips", again.out), again.out
         assert worker.err.count("serving trainer") == 2
-        assert deployment.health(worker) == 0
         assert stop(worker, 5 * SECOND) == 0, worker.err
     assert "serving trainer" not in stranger.err, "a worker without keys was let in"
 
@@ -222,28 +223,15 @@ def test_mistakes_of_the_user_are_reported_in_one_line(
 # The health check
 
 
-def test_the_probe_distinguishes_a_hanging_worker_from_a_waiting_one(
+def test_a_worker_is_healthy_while_it_waits_for_a_trainer_and_not_after_its_end(
     deployment: Deployment,
 ) -> None:
     deployment.make_keys()
-    worker = deployment.start("worker")
-    wait_until(lambda: deployment.health(worker, "--within", "2") == 0, 20 * SECOND)
-    worker.signal(signal.SIGSTOP)
-    assert deployment.health(worker, "--within", "1") == 1
-    assert worker.wait(5 * SECOND) == -signal.SIGKILL, "the probe kills a hanging worker"
-    assert deployment.health(worker) == 1, "without a worker it is not healthy"
-
-
-@pytest.mark.slow
-def test_a_hanging_worker_among_several_is_replaced(deployment: Deployment) -> None:
-    deployment.make_keys()
-    several = deployment.start("worker", PROCESSES="2")
-    wait_until(lambda: len(children_of(several.pid)) == 2, 20 * SECOND)
-    hanging, other = children_of(several.pid)
-    wait_until(lambda: deployment.health(several, "--within", "2") == 0, 20 * SECOND)
-    os.kill(hanging, signal.SIGSTOP)
-    assert deployment.health(several, "--within", "1") == 1
-    wait_until(lambda: len({*children_of(several.pid)} - {hanging}) == 2, 20 * SECOND)
-    assert is_alive(other)
-    assert deployment.health(several, "--within", "5") == 0
-    assert stop(several, 5 * SECOND) == 0
+    port = free_port()
+    worker = deployment.start("worker", METRICS_PORT=str(port))
+    worker.wait_for("cannot be reached", 20 * SECOND)
+    assert deployment.health(port) == 0
+    assert stop(worker, 5 * SECOND) == 0, worker.err
+    assert re.search(r"Z INFO videoload worker: SIGTERM came; ending the workers\n", worker.err)
+    assert re.search(r"Z INFO videoload worker \d+: SIGTERM came", worker.err)
+    assert deployment.health(port) == 1

@@ -34,7 +34,6 @@ TRIED_ELSEWHERE = {
     "commands.cli": "integration/test_cli.py",
     "commands.cli_workers": "integration/test_cli.py",
     "commands.cli_batches": "integration/test_preview.py",
-    "commands.healthy": "integration/test_services.py",
     "scanning.scan": "integration/test_scan.py",
     "index.avi_index": "integration/test_packets.py",
     "index.avi_video": "integration/test_packets.py",
@@ -99,7 +98,7 @@ QUICK = {
     "the command line": "integration/test_cli.py::"
     "test_a_worker_ends_within_two_seconds_of_the_signal",
     "a deployment": "integration/test_services.py::"
-    "test_the_probe_distinguishes_a_hanging_worker_from_a_waiting_one",
+    "test_a_worker_is_healthy_while_it_waits_for_a_trainer_and_not_after_its_end",
 }
 
 # The modules that may import a heavy library, anywhere in the module.

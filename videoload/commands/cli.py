@@ -85,7 +85,6 @@ def demo(
 
 app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})(cli_workers.worker)
 app.command()(cli_workers.ray)
-app.command()(cli_workers.healthy)
 
 
 @app.command()

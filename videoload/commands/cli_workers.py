@@ -132,7 +132,9 @@ def worker(
     allow: Allow = None,
     log_format: Annotated[
         Literal["text", "json"],
-        typer.Option(help="Lines with time and level, or an object of JSON a line."),
+        typer.Option(
+            metavar="text|json", help="Log lines with time and level, or one JSON object a line."
+        ),
     ] = "text",
     verbose: Verbose = 0,
 ) -> None:
@@ -257,37 +259,6 @@ def ray(
     finally:
         fleet.close()
     raise typer.Exit(130 if stopped_by[0] == signal.SIGINT else 0)
-
-
-def healthy(
-    within: Annotated[
-        float,
-        typer.Option(min=1, metavar="S", help="A process that does nothing for this long hangs."),
-    ] = 10.0,
-    below: Annotated[
-        int,
-        typer.Option(metavar="PID", help="Check only this process and its children."),
-    ] = 1,
-    kill: Annotated[bool, typer.Option("--kill", help="Kill the processes that hang.")] = False,
-    verbose: Verbose = 0,
-) -> None:
-    """Check that the worker processes respond.
-
-    For the health checks of a container. Exit status 1 if a worker hangs, or if there is none. An
-    idle worker is healthy.
-
-    Kubernetes restarts an unhealthy container by itself. Docker only marks it, so use `--kill`
-    there: if the only process hangs, its container ends and the restart policy restarts it. One of
-    several processes is replaced.
-    """
-    from videoload.commands.healthy import hanging
-
-    found = hanging(below, within)
-    for pid in found:
-        say(f"worker process {pid} has done nothing for {within:g} s")
-        if kill:
-            os.kill(pid, signal.SIGKILL)
-    raise typer.Exit(1 if found else 0)
 
 
 def _check_module(name: str) -> None:
