@@ -58,6 +58,7 @@ TRIED_ELSEWHERE = {
     "catalog.columns": "unit/catalog/test_lists.py",
     "trainer.client": "integration/test_client.py",
     "clips.choices": "unit/clips/test_clip_spec.py",
+    "trainer.client_code": "integration/test_edited_code.py",
     "trainer.head_room": "integration/test_bottlenecks.py",
     "leases.commands": "unit/leases/test_table.py",
     "leases.records": "unit/leases/test_table.py",

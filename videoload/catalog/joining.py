@@ -21,7 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.table import Ints, Part
 from videoload.catalog.turns import weights
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.item_spec import Spec, function_of
 from videoload.errors import CatalogError, SpecError
 
 
@@ -127,6 +127,12 @@ def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
         return clip
     at = bisect_right(catalog.parts, video, key=lambda part: part.start) - 1
     return catalog.parts[at].clip or clip
+
+
+def functions(catalog: Catalog, clip: Spec) -> list[tuple[str, str]]:
+    """The kind and the name of each of the user's functions that the clips need."""
+    clips = (clip, *(part.clip for part in catalog.parts if part.clip is not None))
+    return [named for each in clips if (named := function_of(each)) is not None]
 
 
 def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:

@@ -118,6 +118,13 @@ class ItemSpec:
 Spec = ClipSpec | ItemSpec
 
 
+def function_of(spec: Spec) -> tuple[str, str] | None:
+    """The kind and the name of the user's function, if a spec names one."""
+    if isinstance(spec, ItemSpec):
+        return "load function", spec.load
+    return None if spec.transform is None else ("transform", spec.transform)
+
+
 @lru_cache(maxsize=64)  # used several times per item
 def _record(spec: ItemSpec) -> np.dtype[Any]:
     """Several arrays, one after the other."""

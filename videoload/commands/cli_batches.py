@@ -100,7 +100,7 @@ def replay(
 ) -> None:
     """Make a batch of an earlier training again, and check that it is the same.
 
-    Exit status 1 if it differs: the videos, FFmpeg or videoload changed.
+    Exit status 1 if it differs: the videos, the code of a function, FFmpeg or videoload changed.
     """
     from videoload.trainer import contact_sheet
     from videoload.trainer import receipts as kept
@@ -121,8 +121,8 @@ def replay(
     made = found.digest(batch)
     if batch[2].step != step or made != logged:
         raise VideoloadError(
-            f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos, FFmpeg "
-            "or videoload changed"
+            f"step {step} is another batch: {made} now, {logged} in {receipts}; the videos, the "
+            "code of a function, FFmpeg or videoload changed"
         )
     but = " (of its clips; targets are not kept)" if found.has_targets else ""
     typer.echo(f"step {step} is the same batch: {made}{but}")

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -21,7 +21,7 @@ from videoload import native
 from videoload.clips.choices import TRIED_FOR_SIZE, UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.clips.item_spec import ItemSpec, Spec, function_of
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
@@ -261,11 +261,16 @@ class Decoder:
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
-        return (named := _named(spec)) is None or named[1] in self._functions
+        return (named := function_of(spec)) is None or named[1] in self._functions
+
+    def check_code(self, code: Mapping[str, str]) -> None:
+        """Compare digests of modules with those that this process has imported. Raises
+        TransformError."""
+        self._functions.check(code)
 
     def import_function(self, spec: Spec) -> None:
         """Import them now. The first clip raises what goes wrong."""
-        if (named := _named(spec)) is not None:
+        if (named := function_of(spec)) is not None:
             with suppress(TransformError):
                 self._functions.find(*named)
 
@@ -327,13 +332,6 @@ class Decoder:
         if expected is not None and expected.by is spec and expected.of is index:
             return expected.params
         return draw(spec, index.info, requests)
-
-
-def _named(spec: Spec) -> tuple[str, str] | None:
-    """The kind and the name of the user's function, if a spec names one."""
-    if isinstance(spec, ItemSpec):
-        return "load function", spec.load
-    return None if spec.transform is None else ("transform", spec.transform)
 
 
 def native_size(catalog: Catalog, spec: Spec) -> Spec:

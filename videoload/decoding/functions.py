@@ -10,21 +10,25 @@ on how many threads share the work, and so on the cores of the host.
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from videoload import native, user_code
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import TransformError
 from videoload.pixels.scaling import Buffer
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
+
+_log = logging.getLogger(__name__)
 
 Function = Callable[..., object]
 
@@ -38,6 +42,7 @@ class Functions:
     def __init__(self, allowed: Collection[str] | None) -> None:
         self.allowed = allowed
         self._found: dict[str, Function | TransformError] = {}
+        self._digests: dict[str, str] = {}  # of the modules that were imported
 
     def __contains__(self, name: str) -> bool:
         """Whether the import was tried."""
@@ -62,6 +67,10 @@ class Functions:
                 f"{kind} {name}: this worker's owner does not allow it; start the worker with "
                 f"--allow {module}"
             )
+        sources = user_code.read(module)
+        self._digests[module] = user_code.digest(sources)
+        if native.is_worker:
+            user_code.pin(sources)
         try:
             found = getattr(importlib.import_module(module), function)
         except SystemExit as error:
@@ -73,7 +82,31 @@ class Functions:
             raise TransformError(f"{kind} {name} cannot be imported: {error}") from None
         if not callable(found):
             raise TransformError(f"{kind} {name} is not a function")
+        if not native.is_worker:
+            user_code.warn_of_edits(sources)
         return cast(Function, found)
+
+    def check(self, code: Mapping[str, str]) -> None:
+        """Compare the digests of a trainer's modules with what was imported here. Raises
+        TransformError."""
+        for module, wanted in code.items():
+            here = self._digests.get(module, "")
+            if here and here != wanted:
+                file = getattr(sys.modules.get(module), "__file__", None)
+                text = (
+                    f"the code of {module} is not the same on this worker ({file}, digest {here}) "
+                    f"and at the trainer (digest {wanted}); what it imports beside it counts too: "
+                    "bring both to one version, and restart the worker, or the training if its "
+                    "code is the old one"
+                )
+                _tell(text)
+                raise TransformError(text)
+
+
+@lru_cache
+def _tell(text: str) -> None:
+    """Log it once, and not for each lease."""
+    _log.error("%s", text)
 
 
 def call(function: Function, given: object, seed: int) -> object:

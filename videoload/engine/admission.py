@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+from videoload.errors import WorkerError
 from videoload.stats.stats import WorkerRecord
 from videoload.stats.work import WorkTimer
 from videoload.transport.messages import Hello
@@ -96,15 +97,24 @@ class Admission(Generic[PeerT]):
         self.max_remote = max_remote
         self._peer_of: LRUCache[tuple[str, str, int], PeerT] = LRUCache(_PEERS_KEPT)
         self._barred: LRUCache[tuple[str, str, int], str] = LRUCache(_PEERS_KEPT)
+        self._childrens = ""  # what children decode with
         self.software: str | None = None  # that remote workers must decode with; None: any
 
     def child(self, peer: PeerT, hello: Hello, pids: Collection[int]) -> Admitted[PeerT] | Refusal:
-        """Decide on a HELLO at the private address. ``pids`` are the live children."""
+        """Decide on a HELLO at the private address. ``pids`` are the live children. Raises
+        WorkerError if it would give other pixels than the children before it."""
         if not hmac.compare_digest(hello.token.encode(), self._token):
             return Refusal("this address is for the trainer's own workers")
         # A message may be read after its sender was reaped, and nobody would reap it again.
         if hello.pid not in pids:
             return Refusal("this trainer has no such child")
+        self._childrens = self._childrens or self.software or hello.software
+        if hello.software != self._childrens:
+            raise WorkerError(
+                f"a new worker of this host decodes with {hello.software}, the others with "
+                f"{self._childrens}: FFmpeg (the package av) was replaced meanwhile, and pixels "
+                "would differ; start the training again"
+            )
         # A worker dials again only between two leases, and forgets its leases.
         replaces = tuple(
             other

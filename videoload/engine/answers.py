@@ -73,9 +73,9 @@ class Answers:
         """A worker could not decode a clip of a lease."""
         worker, line = self.workers[peer], failed.reason.partition("\n")[0]
         worker.timer.failed(now)
-        worker.last_error = "" if failed.dropped else line
-        if failed.fatal:  # the error that ends the stream has all lines
+        if failed.fatal and worker.last_error != line:  # the stream's error has all lines
             _log.warning("worker %s: %s", worker.name, line)
+        worker.last_error = "" if failed.dropped else line
         self.commands.extend(
             self.table.failed(
                 peer, failed.lease, failed.at, failed.reason, dropped=failed.dropped,

@@ -39,6 +39,7 @@ from videoload.storage.files import NO_FOLDER, Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
 from videoload.transport.slots import SHARED, Arena
+from videoload.user_code import NO_CODE, Code
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
 _LEASE_BYTES = 31 << 20
@@ -65,6 +66,7 @@ class OpenStream:
     copies: CopyVotes
     storage: Storage | None  # of the trainer's own copy of the videos, if it has one
     meter: Meter
+    code: Code = NO_CODE
     readers: dict[int, ReaderQueue] = field(default_factory=dict)
     lent: dict[int, Ready] = field(default_factory=dict)  # by slot: batches that readers have
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
@@ -99,12 +101,13 @@ class OpenStream:
             Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
             for video, sample in zip(videos, samples, strict=True)
         ]
+        code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         if not self.catalog.parts:
-            return Lease.of(grant.lease, self.spec, clips, place)
+            return Lease.of(grant.lease, self.spec, clips, place, code=code)
         specs = [clip_of(self.catalog, self.spec, sample.video) for sample in samples]
         others = [spec for spec in dict.fromkeys(specs) if isinstance(spec, ClipSpec)]
         which = [others.index(spec) + 1 for spec in specs if isinstance(spec, ClipSpec)]
-        return Lease.of(grant.lease, self.spec, clips, place, others, which)
+        return Lease.of(grant.lease, self.spec, clips, place, others, which, code)
 
 
 @dataclass(eq=False)
@@ -134,7 +137,8 @@ class OpenStreams:
         )  # fmt: skip
         shared = stream.arena.fd if SHARED else None
         root = str(stream.catalog.root or NO_FOLDER)
-        self.supervisor.share(Share(stream.id, root, shared is not None), shared)
+        code = dict(stream.code.sources)
+        self.supervisor.share(Share(stream.id, root, shared is not None, code), shared)
         self.receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:

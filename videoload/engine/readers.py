@@ -40,6 +40,7 @@ class Readers:
 
     Attributes:
         spec: The stream's clips; the native size is known.
+        code: The user's modules, as they were when the stream was made.
         on_batch: Called with the step, clips and labels of each batch that is handed over.
         error: What ended the last reading, or None.
         close_client: Ends this stream and all others of its client, which this keeps alive.
@@ -60,6 +61,7 @@ class Readers:
         self._has_warned = False
         self._when_closed: list[weakref.WeakMethod[Callable[[], None]]] = []
         self.options, self.catalog, self.spec = options, source.catalog, source.spec
+        self.code = source.code
         self.meter = source.meter
         self.quarantine = source.quarantine
         self.on_batch: Callable[[int, Any, Any], None] | None = None

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TypeVar
 
 from videoload.catalog import targets
@@ -40,8 +41,14 @@ class Identity:
     settings: Settings
 
     @classmethod
-    def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Identity:
-        """The identity of a stream."""
+    def of(
+        cls,
+        catalog: Catalog,
+        spec: Spec,
+        options: StreamOptions,
+        code: Mapping[str, str] = MappingProxyType({}),
+    ) -> Identity:
+        """The identity of a stream. ``code``: digests of the user's modules."""
         table = catalog._table
         starts, ends, frames = (column.astype("<i8").tobytes() for column in table.segments)
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
@@ -60,6 +67,8 @@ class Identity:
             settings["targets"] = _digest(len(catalog), targets.digest(catalog.targets))
         if catalog.parts:
             settings["mixture"] = _digest(len(catalog.parts), repr(catalog.parts).encode())
+        if code:
+            settings["code"] = ", ".join(f"{name} ({code[name]})" for name in sorted(code))
         return cls(settings)
 
     @property

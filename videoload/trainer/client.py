@@ -17,7 +17,7 @@ from typing import Literal, Unpack
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import check_numbers, check_shapes
+from videoload.catalog.joining import check_numbers, check_shapes, functions
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec
 from videoload.engine.copy_votes import CopyVotes
@@ -36,6 +36,7 @@ from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
+from videoload.trainer.client_code import ClientCode
 from videoload.trainer.ranks import check_ranks
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -164,6 +165,7 @@ class Client:
             folders=Folders.of(self._cache, keep, keep_gb, frame_store, frame_store_gb),
             auto=auto,
         )
+        self._code = ClientCode()
         self._open: list[weakref.ref[Readers]] = []
         scrapes = None
         if metrics_port is not None:
@@ -228,6 +230,7 @@ class Client:
 
         Raises:
             SpecError: The arguments contradict each other, or the catalog cannot give such clips.
+            TransformError: A module of the user's was edited since this client's first stream.
             StorageError: The catalog's root is a URL, and the extra ``[remote]`` is not installed.
             VideoError: ``clip.size`` is None, and no video of the catalog tells the native size.
             WorkerError: ``clip.size`` is None, and no process can be started to find it.
@@ -247,6 +250,7 @@ class Client:
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)
+        code = self._code.of(functions(catalog, clip), listens=bool(self.endpoints))
         if self.endpoints and clip.clip_bytes > PIXEL_BYTES:
             raise SpecError(
                 f"a clip of {clip.clip_bytes / 1e9:.1f} GB: no more than {PIXEL_BYTES / 1e9:.1f} "
@@ -270,6 +274,7 @@ class Client:
             CopyVotes(len(catalog)),
             storage,
             Meter(lambda video: catalog[video].path, self._engine.line_is_full),
+            code,
         )
         readers = Readers(self._engine, source, options, self.close)
         self._open[:] = [each for each in self._open if each() is not None]

@@ -51,15 +51,12 @@ class Receipt(NamedTuple):
 class Receipts:
     """Appends to a file of receipts."""
 
-    def __init__(
-        self, path: str | Path, catalog: Catalog, spec: Spec, options: StreamOptions
-    ) -> None:
+    def __init__(self, path: str | Path, catalog: Catalog, identity: Identity) -> None:
         """Begin the file, or continue it. Raises VideoloadError if it is another stream's, or
         cannot be written."""
         self._path = Path(path)
         self._has_targets = catalog.targets is not None
         self._cut = ""
-        identity = Identity.of(catalog, spec, options)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if self._path.exists():

@@ -194,7 +194,7 @@ class Stream:
         Raises:
             VideoloadError: It belongs to another stream, or cannot be written.
         """
-        receipts = Receipts(os.fspath(path), self.catalog, self.clip, self.options)
+        receipts = Receipts(os.fspath(path), self.catalog, self._identity)
         self.readers.on_batch = receipts.add
 
     def preview(
@@ -227,8 +227,12 @@ class Stream:
     @property
     def fingerprint(self) -> str:
         """64 bits in hex that are equal on all ranks that agree on the videos, the labels, the clip
-        spec and every option but ``shard``."""
-        return Identity.of(self.catalog, self.clip, self.options).fingerprint
+        spec, the source of its functions, and every option but ``shard``."""
+        return self._identity.fingerprint
+
+    @property
+    def _identity(self) -> Identity:
+        return Identity.of(self.catalog, self.clip, self.options, self.readers.code.digests)
 
     @property
     def quarantine(self) -> list[BadVideo]:

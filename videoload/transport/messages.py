@@ -31,7 +31,8 @@ reasons, have no control characters left once they are in a message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -80,7 +81,7 @@ class Hello(_Shown, tag_field="type", tag="hello"):
     worker: _Word
     host: _Word
     pid: Id
-    software: _Word  # what decides the pixels; empty if the trainer started the worker
+    software: _Word  # what decides the pixels
     token: _Word = ""  # proves that this trainer started the worker
     copy: _Word = ""  # which copy of the videos it reads: the same for workers of one folder
     fetches: bool = False  # that copy is on another host
@@ -140,6 +141,8 @@ class Lease(_Message, tag="lease"):
     item: ItemSpec | None = None  # instead of ``spec``: msgspec cannot tell two kinds of maps apart
     others: Annotated[list[ClipSpec], msgspec.Meta(max_length=4096)] = []
     which: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []  # empty: all 0
+    # Digests of the user's modules, as they are at the trainer.
+    code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
 
     def __post_init__(self) -> None:
         if (self.spec is None) is (self.item is None):
@@ -168,11 +171,12 @@ class Lease(_Message, tag="lease"):
         place: Place | None = None,
         others: Sequence[ClipSpec] = (),
         which: Sequence[int] = (),
+        code: Mapping[str, str] = MappingProxyType({}),
     ) -> Lease:
         """A lease of clips or of items."""
         if isinstance(spec, ItemSpec):
-            return cls(lease, None, clips, place, spec)
-        return cls(lease, spec, clips, place, None, list(others), list(which))
+            return cls(lease, None, clips, place, spec, code=dict(code))
+        return cls(lease, spec, clips, place, None, list(others), list(which), dict(code))
 
     @property
     def asked(self) -> Spec:

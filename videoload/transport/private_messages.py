@@ -25,6 +25,7 @@ import msgspec
 from videoload.logs import LogFormat
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.transport.messages import Id, Place, decode, encode
+from videoload.user_code import Source
 
 
 class _Private(msgspec.Struct, forbid_unknown_fields=True, tag_field="type"):
@@ -50,11 +51,13 @@ class WorkerSettings(_Private, tag="settings"):
 
 class Share(_Private, tag="share"):
     """A stream's arena. Its videos lie under ``root``. With ``memory``, the arena's descriptor
-    travels along. Without, this host cannot share memory and pixels are sent."""
+    travels along. Without, this host cannot share memory and pixels are sent. ``code``: the sources
+    of the user's modules, by name, as they were when the stream was made."""
 
     arena: Id
     root: str
     memory: bool
+    code: dict[str, Source] = {}
 
 
 class Unshare(_Private, tag="unshare"):

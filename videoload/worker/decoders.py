@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from videoload import user_code
 from videoload.decoding.decoder import Decoder
 from videoload.errors import ProtocolError
 from videoload.transport.messages import Lease
@@ -75,6 +76,7 @@ class Decoders:
             while got := self._channel.receive(CHANNEL_S if wait_for is not None else 0):
                 message, descriptor = got
                 if isinstance(message, Share):
+                    user_code.pin(message.code)
                     window = None if descriptor is None else Window(descriptor)
                     self._shares[message.arena] = window, self._decoder(message.root)
                     if message.arena == wait_for:

@@ -220,7 +220,7 @@ class TrainerConnection:
     def _greet(self, now: float) -> None:
         token, root = self._settings.token, self._settings.root
         hello = Hello(
-            self._id, socket.gethostname(), os.getpid(), "" if token else software(), token,
+            self._id, socket.gethostname(), os.getpid(), software(), token,
             _copy(root), fetches=root is not None and is_url(root),
         )  # fmt: skip
         if self.say(hello):

@@ -180,6 +180,7 @@ class Worker:
             runs = LeaseRuns(decoder, lease, out, self._tick)
             self._decoding = trainer, lease, runs
             imported_s = self._import(decoder, lease)
+            decoder.check_code(lease.code)
             decoder.watch.start()
             runs.decode()
             send_files = lease.place is None and lease.asked.files

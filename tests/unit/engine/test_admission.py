@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from videoload.engine.admission import (
     Admission,
@@ -13,6 +14,7 @@ from videoload.engine.admission import (
     Refusal,
     workers_at_most,
 )
+from videoload.errors import WorkerError
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Hello
 
@@ -55,6 +57,17 @@ def test_a_child_without_the_token_is_refused(token: str, admission: Admission[i
     refusal = Refusal("this address is for the trainer's own workers")
     assert admission.child(1, hello(token=token), CHILDREN) == refusal
     assert not admission.workers
+
+
+@pytest.mark.parametrize("of_trainer", [None, "FFmpeg 8"])
+def test_a_child_with_another_ffmpeg_ends_the_training(
+    of_trainer: str | None, admission: Admission[int]
+) -> None:
+    admission.software = of_trainer
+    admit(admission, 1, hello(token=TOKEN), child=True)
+    other = replace(hello(token=TOKEN, pid=12), software="FFmpeg 9")
+    with pytest.raises(WorkerError, match=r"with FFmpeg 9, the others with FFmpeg 8: .* replaced"):
+        admission.child(2, other, CHILDREN)
 
 
 def test_a_hello_of_a_child_that_was_reaped_is_refused(admission: Admission[int]) -> None:
@@ -176,9 +189,6 @@ def test_a_remote_worker_with_other_software_is_refused(
         warn=True,
     )
     admit(admission, 3, hello("b"))
-    admit(
-        admission, 4, Hello("a", "here", 11, "", TOKEN), child=True
-    )  # a child has the same software
 
 
 def test_a_worker_is_idle_decoding_or_silent() -> None:
