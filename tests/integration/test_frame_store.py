@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +29,8 @@ from videoload.decoding import indexes
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import KeptClips, Request
 from videoload.errors import VideoError
+from videoload.frame_store import store
+from videoload.frame_store.store import StoredVideo
 from videoload.storage.keep import Folders, Keep
 
 CLIP = ClipSpec(
@@ -299,6 +302,30 @@ def test_a_full_disk_is_reported_once_and_changes_nothing(
         subprocess.run(["umount", str(disk)], check=True)
     told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
     assert told == [f"the frame store {disk} has no room on its disk; frames are decoded"]
+
+
+def test_a_slow_disk_is_waited_for_a_part_of_the_time_and_changes_nothing(
+    videos: Videos,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected, write = stream_of(videos.catalog, CLIP, None), StoredVideo.write
+    writes = 0
+
+    def slow(*arguments: Any) -> int:
+        nonlocal writes
+        writes += 1
+        time.sleep(0.1)
+        return write(*arguments)
+
+    monkeypatch.setattr(StoredVideo, "write", slow)
+    monkeypatch.setattr(store, "_MANY", 10)
+    began = time.monotonic()
+    assert stream_of(videos.catalog, CLIP, tmp_path) == expected
+    assert 0.1 * writes < 1.0 + 0.3 * (time.monotonic() - began)
+    told = [r.getMessage() for r in caplog.records if "slow disk" in r.getMessage()]
+    assert len(told) == 1
 
 
 def test_a_video_whose_frames_change_their_size_is_not_kept(tmp_path: Path) -> None:

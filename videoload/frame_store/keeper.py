@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, blacken, cann
 from videoload.pixels.software import software
 from videoload.storage.files import VideoFile
 from videoload.storage.keep import Keep
+
+_BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
+_FILE_S = 2e-3  # a new file takes less, unless the disk is slow
 
 
 class Kept(NamedTuple):
@@ -103,6 +107,8 @@ class Keeping:
         self._rows = np.empty((0, 0), np.uint8)  # the kept frames of the clips, [n, frame_bytes]
         self._stored = None if kept is None else kept.stored
         self._sums: dict[int, int] = {}
+        self._also: list[int] | None = None
+        self._began_s = 0.0  # on a core, when the first frame came
         self.missing = wanted
         if kept is not None:
             self._begin(kept.source)
@@ -119,7 +125,9 @@ class Keeping:
         if self._stored is None:
             return wanted
         try:
-            return self._stored.read(wanted, self._rows)
+            # Those between them and those before would have to be decoded, too.
+            with self._store.pace.expecting(2 * len(wanted) * self._store.decode_s):
+                return self._stored.read(wanted, self._rows)
         except OSError as error:
             self._give_up(error)
             return wanted
@@ -128,15 +136,21 @@ class Keeping:
         """Frames to keep beside those that are missing. When a video is met for the first time,
         these are the others that are decoded on the way. Later they are all frames of the groups of
         pictures: that costs more once, and less in all epochs together."""
+        if self._also is None:
+            self._also = self._choose(index)
+        return self._also
+
+    def _choose(self, index: VideoIndex) -> list[int]:
         if not self._name[2].all_frames or not self.missing:
             return []
         groups = {index.group_of(ordinal) for ordinal in self.missing} - {-1}
         last = self.missing[-1] if self._stored is None else index.info.frames
+        kept = () if self._stored is None else self._stored.kept
         return [
             ordinal
             for group in groups
             for ordinal in range(index.keyframe(group).ordinal, index.end(group))
-            if ordinal <= last
+            if ordinal <= last and ordinal not in kept
         ]
 
     def take(self, ordinal: int, frame: VideoFrame) -> None:
@@ -147,26 +161,38 @@ class Keeping:
         elif source.format != self._form.source:
             raise FormatChangedError
         assert self._form is not None
+        at, is_kept = self._row_of.get(ordinal), self._stored is not None
+        if is_kept and not self._store.pace.has_time:
+            self._store.skip()
+            is_kept = False
+        if at is None and not is_kept:
+            return
+        self._began_s = self._began_s or time.process_time()  # no wait for the disk
         try:
             kept, _ = source.through(self._chains[self._form.way._replace(goes="to kept")])
         except REFUSED as error:
             raise cannot_be_scaled(error) from None
-        at = self._row_of.get(ordinal)
         row = np.empty(self._form.frame_bytes, np.uint8) if at is None else self._rows[at]
         self._form.pack(kept, row)
-        if self._stored is not None:
-            try:
-                self._sums[ordinal] = self._stored.write(ordinal, row)
-            except OSError as error:
-                self._give_up(error)
+        if is_kept:
+            self._write(ordinal, row)
 
     def _create(self, source: FrameFormat) -> None:
         self._begin(source)
         assert self._form is not None
-        self._stored = self._store.create(
-            *self._name, frames=self._info.frames, frame_bytes=self._form.frame_bytes,
-            layout=pack_format(source), info=self._info.to_bytes(), needed=len(self._row_of),
-        )  # fmt: skip
+        with self._store.pace.expecting(_FILE_S):
+            self._stored = self._store.create(
+                *self._name, frames=self._info.frames, frame_bytes=self._form.frame_bytes,
+                layout=pack_format(source), info=self._info.to_bytes(), needed=len(self._row_of),
+            )  # fmt: skip
+
+    def _write(self, ordinal: int, row: Buffer) -> None:
+        assert self._stored is not None
+        try:
+            with self._store.pace.expecting(len(row) / _BYTES_A_S):
+                self._sums[ordinal] = self._stored.write(ordinal, row)
+        except OSError as error:
+            self._give_up(error)
 
     def commit(self) -> None:
         """The pass met with no complaint: its frames count as kept from now on."""
@@ -175,13 +201,17 @@ class Keeping:
                 self._stored.commit(self._sums)
             except OSError as error:
                 self._give_up(error)
+        if self._sums:
+            self._store.decode_s = (time.process_time() - self._began_s) / len(self._sums)
 
     def show(self, clips: Buffer) -> None:
         """Make the clips [n, ...]. Raises UnreadableError."""
         assert self._form is not None
         for drawn, clip in zip(self._params, clips, strict=True):
             shown = [n for n in drawn.frames.tolist() if n >= 0]  # missing ones come last
-            rows = self._rows.take([self._row_of[n] for n in shown], 0)
+            places = [self._row_of[ordinal] for ordinal in shown]
+            in_order = places == list(range(len(self._rows)))
+            rows = self._rows if in_order else self._rows.take(places, 0)
             form = KeptForm(self._spec, self._info, drawn, self._form.source)
             form.show(rows, self._chains, clip[: len(shown)])
             blacken(clip[len(shown) :], self._spec.pixels)

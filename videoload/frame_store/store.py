@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest as checksum
 
+from videoload.frame_store.pace import Pace
 from videoload.storage.room import Room
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ _ALIGNED = 4096
 _ALL = ".all"  # the name of a set whose videos have room reserved for all frames
 _PAUSE_S = 600.0  # after a failure, the store is left alone for so long
 _DESCRIBE_S = 600.0  # a set that is used says so this often
+_MANY = 1000  # frames that a slow disk did not take, until it is said
 _IN_USE_S = 3600.0  # a set that was used within this time makes room for no other
 
 
@@ -67,7 +69,8 @@ class Scaling(NamedTuple):
 
 class FrameStore:
     """The kept frames of the videos under one root. Nothing here raises for what the disk does:
-    a store that cannot be used keeps nothing, and says so once."""
+    a store that cannot be used keeps nothing, and says so once. One on a slow disk keeps what the
+    disk takes in a part of the ``pace``."""
 
     def __init__(self, folder: str, max_bytes: int | None, root: str, software: str) -> None:
         """``max_bytes``: for all sets and processes together; None: until a fifth of the disk is
@@ -80,10 +83,13 @@ class FrameStore:
         self._unusable_until = 0.0
         self._full_until = 0.0
         self._told: set[str] = set()
+        self._skipped = 0
+        self.pace = Pace()
+        self.decode_s = math.inf  # that the last frames took to be decoded and scaled
 
     def open(self, path: str, version: Version, scaling: Scaling) -> StoredVideo | None:
         """The file of a video, if there is one for this version of it."""
-        if time.monotonic() < self._unusable_until:
+        if time.monotonic() < self._unusable_until or not self.pace.has_time:
             return None
         try:
             return StoredVideo.open(self._path(path, scaling), version)
@@ -136,7 +142,16 @@ class FrameStore:
     @property
     def has_room(self) -> bool:
         """Whether new videos may be kept, as far as this process knows."""
-        return time.monotonic() >= max(self._full_until, self._unusable_until)
+        free = time.monotonic() >= max(self._full_until, self._unusable_until)
+        return free and self.pace.has_time
+
+    def skip(self) -> None:
+        """A frame was not kept, because the disk is slow."""
+        self._skipped += 1
+        if self._skipped == _MANY:
+            self._tell(
+                f"is on a slow disk: {_MANY} frames were not kept in time; they are decoded again"
+            )
 
     def failed(self, error: OSError) -> None:
         """Reading or writing raised this: the store is left alone for a while."""
@@ -279,6 +294,11 @@ class StoredVideo:
         finally:
             new.unlink(missing_ok=True)
         return cls(raw, frames, frame_bytes, layout, info, bytes(8 * frames))
+
+    @property
+    def kept(self) -> set[int]:
+        """The frames that are there."""
+        return set(np.flatnonzero(self._sums).tolist())
 
     @staticmethod
     def file_bytes(frames: int, frame_bytes: int, layout: bytes, info: bytes) -> int:
