@@ -47,6 +47,9 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.stats.stats import StreamStats as StreamStats
     from videoload.stats.stats import WorkerStats as WorkerStats
     from videoload.trainer.client import Client as Client
+    from videoload.trainer.directory_dataset import (
+        video_dataset_from_directory as video_dataset_from_directory,
+    )
     from videoload.trainer.evaluation import Evaluation as Evaluation
     from videoload.trainer.evaluation import evaluate as evaluate
     from videoload.trainer.head_room import head_room as head_room
@@ -82,6 +85,7 @@ _HOMES = {
     "catalog.table": ("Part", "Video"),
     "catalog.targets": ("PerFrame",),
     "recordings.recording": ("Recording", "open"),
+    "trainer.directory_dataset": ("video_dataset_from_directory",),
     "trainer.evaluation": ("Evaluation", "evaluate"),
     "trainer.head_room": ("head_room",),
     "trainer.position": ("Position",),

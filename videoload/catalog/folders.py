@@ -43,7 +43,7 @@ def read_folder(
     else:
         found, loose = _files(top, base, endings, passed)
     names = tuple(sorted(found)) if classes is None else class_names(classes)
-    if classes is None and len(names) > 1 and {*map(str.lower, names)} <= {*_TRAIN, *_TEST}:
+    if classes is None and are_parts(names):
         raise CatalogError(
             f"{home}: {', '.join(names)} are parts of a data set, not classes: use "
             f"Catalog.train_and_test, or give {home}/{names[0]} with the root {home}"
@@ -82,6 +82,11 @@ def read_one_class(folder: PathLike, root: PathLike | None) -> Columns | None:
     _warn(home, passed, SUFFIXES)
     paths = [base + name for name in sorted(videos)]
     return Columns(paths, [0] * len(paths), (home.name,), top)
+
+
+def are_parts(names: Sequence[str]) -> bool:
+    """Whether all of the sub-folders split a data set, like train/ and test/."""
+    return len(names) > 1 and {*map(str.lower, names)} <= {*_TRAIN, *_TEST}
 
 
 def open_root(root: PathLike) -> Path | str:

@@ -180,7 +180,8 @@ def top(
 ) -> None:
     """Show what a trainer and its workers do: streams, rates, and who waits for whom.
 
-    It changes nothing. Shares are those of the last ten seconds. In a pipe, it prints one snapshot.
+    It changes nothing. Shares are those of the last ten seconds. `q` ends it. In a pipe, it prints
+    one snapshot.
     """
     from videoload.commands.top import run
 

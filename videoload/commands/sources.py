@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.columns import text_lines
 from videoload.catalog.folders import SUFFIXES, read_one_class
 from videoload.errors import VideoloadError
 from videoload.storage.roots import is_url
+
+_LOOKED_AT = 20  # paths of a list
 
 
 def load(source: Path | str, root: Path | str | None) -> Catalog:
@@ -24,5 +29,22 @@ def load(source: Path | str, root: Path | str | None) -> Catalog:
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")
     if source.suffix.lower() == ".csv":
-        return Catalog.from_csv(source, root or source.parent)
+        catalog = Catalog.from_csv(source, root or source.parent)
+        if root is None:
+            _check_root(source, (video.path for video in catalog))
+        return catalog
+    if root is None:
+        lines = (line.split() for line in text_lines(source))
+        _check_root(source, (words[0] for words in lines if words))
     return Catalog.from_list(source, root or source.parent)
+
+
+def _check_root(source: Path, paths: Iterable[str]) -> None:
+    """Raises VideoloadError if the first paths of a list do not lead from its own folder to
+    anything."""
+    first = list(islice(paths, _LOOKED_AT))
+    if first and not any((source.parent / path).exists() for path in first):
+        raise VideoloadError(
+            f"{source} lists {first[0]!r}, which is not in its folder: give --root, the folder "
+            "that its paths are relative to"
+        )

@@ -5,7 +5,15 @@ A trainer and its workers may run anywhere, so control characters in their names
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import termios
 import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
@@ -23,8 +31,8 @@ _STATES = {"decoding": "green", "idle": "dim", "silent": "red"}
 
 
 def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, json: bool) -> None:
-    """Show it until Ctrl-C, or once with ``json`` or without a terminal. Raises TransportError if
-    the trainer does not answer at first."""
+    """Show it until ``q`` or Ctrl-C, or once with ``json`` or without a terminal. Raises
+    TransportError if the trainer does not answer at first."""
     snapshot = watch(endpoint, keys=keys, insecure=insecure)
     console = Console(emoji=False)
     if json:
@@ -34,17 +42,48 @@ def run(endpoint: str, *, keys: Path | None, insecure: bool, every_s: float, jso
         console.print(screen(snapshot, console.width))
         return
     answered, note = time.monotonic(), ""
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with _keyboard() as is_q, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             width, height = console.size
             shown = screen(snapshot, width, height)
             live.update(Group(shown, _text(note, "red")), refresh=True)
-            time.sleep(every_s)
+            if is_q(every_s):
+                return
             try:
                 snapshot = watch(endpoint, keys=keys, insecure=insecure)
                 answered, note = time.monotonic(), ""
             except TransportError as error:
                 note = f"{error}; {time.monotonic() - answered:.0f} s old"
+
+
+@contextmanager
+def _keyboard() -> Iterator[Callable[[float], bool]]:
+    """A function that waits for some seconds, and returns whether ``q`` was pressed."""
+    if not sys.stdin.isatty():
+        yield _sleep
+        return
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal)  # Keys come at once and are not shown. Ctrl-C stays a signal.
+        yield partial(pressed_q, terminal)
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _sleep(wait_s: float) -> bool:
+    time.sleep(wait_s)
+    return False
+
+
+def pressed_q(terminal: int, wait_s: float) -> bool:
+    """Whether ``q`` is pressed within ``wait_s`` seconds. Other keys do nothing."""
+    until = time.monotonic() + wait_s
+    while select.select([terminal], [], [], max(0.0, until - time.monotonic()))[0]:
+        keys = os.read(terminal, 64)
+        if not keys or b"q" in keys.lower():  # The terminal is closed.
+            return True
+    return False
 
 
 def screen(snapshot: Snapshot, width: int, height: int = 1000) -> RenderableType:

@@ -34,7 +34,7 @@ from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from videoload.catalog.targets import shapes
 from videoload.engine.readers import Readers
 from videoload.errors import ClosedError, VideoloadError
 from videoload.frameworks import interrupts
+from videoload.frameworks.onednn import check_onednn
 from videoload.frameworks.python_datasets import PythonDatasets, itself
 
 if TYPE_CHECKING:
@@ -59,16 +60,26 @@ _BEGINS_ANEW = (
     "each of its epochs; give steps_per_epoch=%d as well, or a dataset of one epoch"
 )
 
+Turns = Literal["complete", "begun", "same"]
+_PEEK = 2  # Batches that are read only to look at a dataset: Keras takes two.
+
 _read_here: weakref.WeakSet[Readers] = weakref.WeakSet()  # TensorFlow may be reading these.
 
 
 def dataset(
-    readers: Readers, start_step: int, epochs: int, *, info: bool = False
+    readers: Readers,
+    start_step: int,
+    epochs: int,
+    *,
+    info: bool = False,
+    turns: Turns = "complete",
 ) -> tf.data.Dataset:
     """What `Stream.dataset` returns. The dataset keeps the stream alive.
 
-    Each iteration continues where the last complete one ended, so that epochs differ. An iterator
-    that was left early does not count.
+    ``turns`` tells which batches an iteration has. ``"complete"``: it continues where the last
+    complete one ended, so that epochs differ; an iterator that was left early does not count.
+    ``"begun"``: an iterator that took more than a peek does count. ``"same"``: each iteration has
+    the same batches.
     """
     try:
         import tensorflow as tf
@@ -77,10 +88,11 @@ def dataset(
             "stream.dataset needs TensorFlow: pip install 'videoload[tensorflow]'"
         ) from None
 
+    check_onednn()
     steps = readers.steps(start_step, epochs)
     skips = readers.options.on_error == "skip"
     expect_reader(readers)
-    reading = _Reading(readers, steps, info=info)
+    reading = _Reading(readers, steps, turns, info=info)
     rows = readers.options.batch_size if readers.options.drop_remainder and not skips else None
     signature = _signature(readers, rows, info=info)
     number, python = tf.TensorSpec((), tf.int64), PythonDatasets()
@@ -94,9 +106,9 @@ def dataset(
         # The answer to each question is the number of the dataset to ask. There is one dataset.
         return tf.data.Dataset.choose_from_datasets([ahead], questions)
 
-    turns = python.generator([], reading.begin, itself, reading.end, number).take(1)
+    once = python.generator([], reading.begin, itself, reading.end, number).take(1)
     # AutoGraph would convert this function, and may leave the files that it writes for that.
-    made = turns.flat_map(tf.autograph.experimental.do_not_convert(iteration))
+    made = once.flat_map(tf.autograph.experimental.do_not_convert(iteration))
     made.readers, made.functions = readers, python  # They live as long as the dataset.
     if tf.inside_function():  # It forgets the dataset as soon as it is traced.
         reading.functions = python
@@ -115,7 +127,7 @@ def dataset(
 class _Iteration:
     """One iteration over the dataset."""
 
-    turn: int  # This many iterations were complete when it began.
+    turn: int  # This many iterations counted when it began.
     step: int  # The step of the last batch that the trainer got.
     batches: Generator[tuple[Any, ...] | None, None, None] = field(init=False)
     taken: int = 0  # This many batches the trainer got.
@@ -135,11 +147,14 @@ class _Reading:
     these methods, so only the dataset holds the stream and the graphs.
     """
 
-    def __init__(self, readers: Readers, steps: range, *, info: bool) -> None:
+    def __init__(self, readers: Readers, steps: range, turns: Turns, *, info: bool) -> None:
         self._readers = weakref.ref(readers)
         self._info = info
         self._steps = steps
-        self._finished = 0  # Iterations that the trainer read to their end.
+        self._turns = turns
+        # An iteration counts when the trainer has got this many batches.
+        self._counts_at = min(len(steps), _PEEK + 1) if turns == "begun" else len(steps)
+        self._finished = 0  # Iterations that count.
         self._warned = False
         self._iterations: dict[int, _Iteration] = {}
         self._errors: dict[int, VideoloadError] = {}  # By reader: what ended it.
@@ -193,8 +208,8 @@ class _Reading:
                 iteration.step, clips = iteration.there.popleft()
                 readers.meter.got(reader, clips)
                 iteration.taken += 1
-                if iteration.taken == len(self._steps):  # The trainer may not ask once more.
-                    self._finished = max(self._finished, iteration.turn + 1)
+                if iteration.taken == self._counts_at:  # The trainer may not ask once more.
+                    self._count(iteration)
             if iteration.is_over and not iteration.there:
                 iteration.step = max(iteration.step, iteration.end)
                 self._iterations.pop(reader, None)
@@ -238,7 +253,7 @@ class _Reading:
                         idle.asked = time.monotonic()
             iteration.end = step
             if readers.options.on_error == "skip":  # There may be fewer batches than steps.
-                self._finished = max(self._finished, iteration.turn + 1)
+                self._count(iteration)
         except VideoloadError as error:
             # It is no error to leave `with Client` while a dataset lives. The text is logged, not
             # the error: a kept log record would keep frames.
@@ -251,6 +266,10 @@ class _Reading:
         finally:
             iteration.is_over = True
             self._match(readers, reader, iteration)
+
+    def _count(self, iteration: _Iteration) -> None:
+        if self._turns != "same":
+            self._finished = max(self._finished, iteration.turn + 1)
 
     def _readers_now(self) -> Readers:
         if (readers := self._readers()) is None:

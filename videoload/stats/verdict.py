@@ -40,6 +40,7 @@ _AT_WORK = 0.7  # share of its time that a decoding worker wants a core; else it
 _NO_CORE = 0.2  # share of that time that it has no core, if all cores are busy
 _STORAGE = 0.5  # share of their work that workers wait for slow storage
 _IDLE = 0.5  # workers that are busy for less of their time are not too few
+_COMPUTES_S = 0.002  # A loop that uses a batch for less computes nothing with it.
 _MOST = 64  # times the present workers; a larger number means nothing
 
 
@@ -66,7 +67,8 @@ def judge(
     ``line_is_full``: workers of other hosts get no leases, because pixels fill the line."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
-    need = workers_needed(found, workers)
+    computes = ceiling is not None or found.step_s >= _COMPUTES_S
+    need = workers_needed(found, workers) if computes else None
     wanted = None if need is None else max(1, math.ceil(need))
 
     def verdict(bottleneck: Bottleneck, *sentences: str) -> Verdict:
@@ -90,6 +92,12 @@ def judge(
         first = f"nearly all of it for the first batches ({found.first_s:.1f} s)"
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
     bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
+    if bottleneck == "decoding" and not computes:
+        return verdict(
+            "decoding",
+            "The loop computes nothing between two batches, so it reads as fast as "
+            f"{_decode(len(workers))}: {found.clips_per_s:.0f} clips/s.",
+        )
     if bottleneck == "decoding":
         bottleneck, why = _more(workers, wanted, cores, own_host)
         if bottleneck == "decoding" and (waited := _waited_for_storage(works)) > _STORAGE:
@@ -109,6 +117,10 @@ def workers_needed(found: Figures, workers: Iterable[WorkerRecord]) -> float | N
 
 def _are(workers: int) -> str:
     return "1 worker is" if workers == 1 else f"{workers} workers are"
+
+
+def _decode(workers: int) -> str:
+    return "1 worker decodes" if workers == 1 else f"{workers} workers decode"
 
 
 def _rate(work: Work) -> float:

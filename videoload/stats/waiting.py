@@ -53,6 +53,11 @@ class Figures:
     reading_s: float = 0.0
 
     @property
+    def step_s(self) -> float:
+        """How long a reader used a batch, on average."""
+        return (1 - self.wait_share) * self.reading_s / self.batches if self.batches else 0.0
+
+    @property
     def later_share(self) -> float:
         """The share of the time that readers waited, without their first batches."""
         later_s = self.reading_s - self.first_s

@@ -286,6 +286,11 @@ class Client:
         """The workers of this host and of others that are connected now."""
         return self._engine.worker_stats()
 
+    @property
+    def closed(self) -> bool:
+        """Whether its workers have ended: after `close`, or after an error of its I/O thread."""
+        return self._engine.stopped
+
     def wait_for_workers(self, count: int, timeout_s: float = 60.0) -> None:
         """Wait until ``count`` workers are connected.
 

@@ -39,3 +39,21 @@ def test_a_folder_that_cannot_be_read_as_classes_is_not_taken_as_one(tmp_path: P
 def test_a_single_video_is_no_catalog(tmp_path: Path) -> None:
     with pytest.raises(VideoloadError, match="is a video: give the folder that it is in"):
         sources.load(make(tmp_path, "a.avi") / "a.avi", None)
+
+
+def test_a_list_whose_videos_lie_elsewhere_asks_for_the_root(tmp_path: Path) -> None:
+    make(tmp_path, "ucf101/Archery/a.avi", "ucf101/Bowling/b.avi")
+    split = tmp_path / "lists/testlist01.txt"
+    split.parent.mkdir(exist_ok=True)
+    split.write_text("Bowling/b.avi\nArchery/gone.avi\n")
+    table = tmp_path / "lists/test.csv"
+    table.write_text("path,label\nBowling/b.avi,1\n")
+    for file in (split, table):
+        with pytest.raises(
+            VideoloadError, match=r"lists 'Bowling/b.avi'.* give --root, the folder"
+        ):
+            sources.load(file, None)
+        assert sources.load(file, tmp_path / "ucf101")[0].path == "Bowling/b.avi"
+    beside = tmp_path / "ucf101/split.txt"
+    beside.write_text("Archery/gone.avi 1\nBowling/b.avi 2\n")
+    assert len(sources.load(beside, None)) == 2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import dataclass
 
 import msgspec
 import pytest
 from rich.console import Console
 
-from videoload.commands.top import screen
+from videoload.commands.top import pressed_q, screen
 from videoload.transport.messages import FileLine, Snapshot, StreamLine, WorkerLine
 
 
@@ -114,3 +115,17 @@ def test_the_share_from_the_frame_store_is_shown_if_there_is_any() -> None:
     kept = msgspec.structs.replace(plain.streams[0], kept_share=0.75)
     of_kept = msgspec.structs.replace(plain, streams=[kept])
     assert "75% from the frame store" in Shown(of_kept, 100).words
+
+
+def test_q_ends_it_and_other_keys_do_not() -> None:
+    keyboard, terminal = os.pipe()
+    try:
+        assert not pressed_q(keyboard, 0)
+        os.write(terminal, b"x")
+        assert not pressed_q(keyboard, 0)
+        os.write(terminal, b"xq")
+        assert pressed_q(keyboard, 10)
+    finally:
+        os.close(terminal)
+    assert pressed_q(keyboard, 10), "the terminal is closed"
+    os.close(keyboard)

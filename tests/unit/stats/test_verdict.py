@@ -243,12 +243,18 @@ def test_a_stream_without_a_batch_has_no_verdict() -> None:
         assert said(found, workers(2)) == Verdict("unknown", "Nothing was read yet.", None, 1.0)
 
 
-def test_a_trainer_that_only_waits_gets_no_number() -> None:
-    found = said(Figures(100, 800, 8.0, 1.0, 0.0, math.inf, 1.0, 100.0), workers(2))
-    assert found.sentence == (
-        "Decoding is too slow. The trainer waits 100% of the time. Add workers like these."
+@pytest.mark.parametrize("step_s", [0.0, 0.0005])
+def test_a_loop_that_computes_nothing_is_told_its_rate_and_no_need(step_s: float) -> None:
+    """It would take any number of clips, so it was told to add 77 workers."""
+    demand = 8 / step_s if step_s else math.inf
+    found = Figures(1000, 8000, 80.0, 1 - 10 * step_s, 0.0, demand, 1.0, 100.0)
+    told = said(found, workers(2))
+    assert told.sentence == (
+        "The loop computes nothing between two batches, so it reads as fast as 2 workers decode: "
+        "80 clips/s."
     )
-    assert found.wanted is None
+    assert (told.bottleneck, told.wanted) == ("decoding", None)
+    assert said(found, workers(2), ceiling=25.0).sentence.startswith("Decoding is too slow.")
 
 
 def test_a_measured_ceiling_replaces_the_one_from_the_steps() -> None:

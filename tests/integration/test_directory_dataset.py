@@ -1,0 +1,178 @@
+"""A directory in one line, in Keras's words: which files, which batches, one pool of workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.digests import digests
+from tests.support.leaks import collect_garbage
+from tests.support.models import arrays, recorder
+from tests.support.processes import children_of, is_alive
+from tests.support.programs import Programs
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND, wait_until
+from videoload import ClipSpec, SpecError, decode_serially, video_dataset_from_directory
+from videoload.catalog.directories import list_directory
+from videoload.trainer.directory_dataset import without_draws
+
+pytestmark = pytest.mark.timeout(60 * SECOND)
+
+SMALL: dict[str, Any] = {"batch_size": 2, "frames": 4, "image_size": (32, 48), "seed": 5}
+SPLIT: dict[str, Any] = {"validation_split": 0.4, "subset": "both"}
+DRAWN = ClipSpec(frames=4, size=(32, 48), crop="stretch", sampling="random")
+
+
+@pytest.fixture(autouse=True)
+def _all_ends_with_the_last_dataset() -> Iterator[None]:
+    yield
+    collect_garbage()  # Then no worker is left, which is checked after each test.
+
+
+def test_files_and_parts_are_those_of_keras(tf: Any, videos: Videos) -> None:
+    from keras.src.utils import dataset_utils
+
+    for seed in (0, 12345):
+        theirs, labels, names = dataset_utils.index_directory(
+            str(videos.root), "inferred", (".avi",), shuffle=True, seed=seed, verbose=False
+        )
+        mine = list_directory(videos.root).shuffled(seed)
+        assert mine.file_paths == theirs
+        assert mine.class_names == names
+        assert mine.numbers.tolist() == labels.tolist()
+        train, val = mine.split(0.3)
+        parts = [
+            dataset_utils.get_training_or_validation_split(theirs, labels, 0.3, part)[0]
+            for part in ("training", "validation")
+        ]
+        assert [train.file_paths, val.file_paths] == parts
+
+
+def test_one_line_trains_on_the_stream_that_it_stands_for(
+    tf: Any, videos: Videos, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, val = video_dataset_from_directory(videos.root, **SMALL, **SPLIT)
+    assert capsys.readouterr().out.splitlines() == [
+        "Found 8 files belonging to 3 classes.",
+        "Using 5 files for training.",
+        "Using 3 files for validation.",
+    ]
+    assert isinstance(train, tf.data.Dataset)
+    assert train.element_spec == (
+        tf.TensorSpec((None, 4, 32, 48, 3), tf.uint8),
+        tf.TensorSpec((None,), tf.int32),
+    )
+    assert (len(train), len(val)) == (3, 2)
+    assert train.class_names == ["jump", "run", "walk"]
+    assert not set(train.file_paths) & set(val.file_paths)
+    same: dict[str, Any] = {"batch_size": 2, "drop_remainder": False, "seed": 5}
+    expected = digests(
+        decode_serially(train.videoload.catalog, DRAWN, shuffle=True, epochs=4, **same)
+    )
+    checked = digests(decode_serially(val.videoload.catalog, without_draws(DRAWN), **same))
+    model = recorder(tf)
+    model.fit(train, validation_data=val, epochs=2, verbose=0, shuffle=False)
+    assert model.seen == expected[:3] + checked + expected[3:6] + checked
+    # A part of an epoch also counts, unless it is only a look.
+    assert digests(arrays(train.take(1))) == expected[6:7]
+    assert digests(arrays(train.take(2))) == expected[6:8]
+    assert digests(arrays(train.map(lambda clips, labels: (clips, labels)))) == expected[6:9]
+    assert digests(arrays(train.prefetch(1))) == expected[9:]
+    kept = train.cache()
+    assert digests(arrays(kept)) == digests(arrays(kept))
+    assert len(list(train.repeat(2))) == 6
+    assert digests(arrays(val.repeat(2))) == checked * 2
+
+
+def test_four_datasets_share_one_pool_which_ends_with_the_last(tf: Any, videos: Videos) -> None:
+    common = {**SMALL, "workers": 2, "verbose": False}
+    made = [
+        *video_dataset_from_directory(videos.root, label_mode="categorical", **SPLIT, **common),
+        video_dataset_from_directory(videos.root, shuffle=False, labels=[*range(8)], **common),
+        video_dataset_from_directory(
+            videos.root, "inferred", "binary", ["run", "walk"],
+            **{**common, "batch_size": None, "color_mode": "grayscale"}, flip=True,
+        ),
+    ]  # fmt: skip
+    labels = [np.concatenate([told.numpy() for _, told in each]) for each in made[:3]]
+    assert labels[0].shape == (5, 3)
+    assert set(labels[0].sum(axis=1)) == {1.0}
+    assert labels[2].tolist() == list(range(8)), "the order of the files"
+    clip, told = next(iter(made[3]))
+    assert (clip.shape, told.shape, told.dtype) == ((4, 32, 48, 1), (1,), tf.float32)
+    assert made[3].class_names == ["run", "walk"]
+    only = video_dataset_from_directory(videos.root, None, frames=2, workers=2, verbose=False)
+    assert only.element_spec == tf.TensorSpec((None, 2, 224, 224, 3), tf.uint8)
+    wait_until(
+        lambda: len(children_of(os.getpid())) == 2, 10 * SECOND, "two workers for all of them"
+    )
+    del clip, told, made, only
+    collect_garbage()
+    wait_until(lambda: not children_of(os.getpid()), 10 * SECOND, "no worker is left")
+
+
+def test_wrong_arguments_are_told_in_the_words_of_keras(videos: Videos) -> None:
+    mistakes: dict[str, dict[str, Any]] = {
+        "If `subset` is set, `validation_split` must be set, and inversely.": {"subset": "both"},
+        "`validation_split` must be between 0 and 1, received: 2": {
+            "validation_split": 2, "subset": "both",
+        },
+        "you must provide a `seed`": {"seed": None, "validation_split": 0.2, "subset": "both"},
+        'there must be exactly 2 class_names. Received': {"label_mode": "binary"},
+        "needs labels from 0 to 1, without gaps. Received: 1, 2": {
+            "label_mode": "categorical", "labels": [1, 2] * 4,
+        },
+        'must be one of "int", "categorical", "binary", or None': {"label_mode": "float"},
+        '`color_mode` must be one of {"rgb", "grayscale"}': {"color_mode": "rgba"},
+        "Expected a tuple of 2 integers": {"image_size": (1, 2, 3)},
+        "Only one of": {"crop_to_aspect_ratio": True, "pad_to_aspect_ratio": True},
+        "unknown argument 'interpolation': besides its own": {"interpolation": "nearest"},
+    }  # fmt: skip
+    for text, wrong in mistakes.items():
+        with pytest.raises(SpecError, match=re.escape(text)):
+            video_dataset_from_directory(videos.root, **{**SMALL, **wrong})
+
+
+@pytest.mark.slow
+def test_a_cell_that_runs_three_times_and_ctrl_c_leave_nothing(
+    programs: Programs, videos: Videos, tmp_path: Path
+) -> None:
+    program = programs.script(
+        f"""
+        import keras, os, videoload as vl
+        from videoload.trainer import directory_dataset
+        cell = '''
+        train, val = vl.video_dataset_from_directory(
+            {str(videos.root)!r}, batch_size=2, frames=4, image_size=(32, 32), seed=1,
+            validation_split=0.4, subset="both", workers=2, verbose=False)
+        model = keras.Sequential([keras.layers.Rescaling(1 / 255),
+            keras.layers.GlobalAveragePooling3D(), keras.layers.Dense(3)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(train, validation_data=val, epochs=2, verbose=0)
+        '''
+        for _ in range(3):
+            exec(cell.replace("\\n        ", "\\n"))
+        [client] = directory_dataset._clients.values()
+        print("pool", len(client.workers), "streams", train.videoload.stats().batches, flush=True)
+        model.fit(train.repeat(), steps_per_epoch=100, epochs=10_000, verbose=0)
+        """,
+        env={"TF_ENABLE_ONEDNN_OPTS": "0"},
+    )
+    program.wait_for("pool 2 streams 6", 50 * SECOND)
+    inside = children_of(program.pid)
+    assert len(inside) == 2
+    assert program.err.count("set TF_ENABLE_ONEDNN_OPTS=1 in the environment before") == 1
+    program.signal(signal.SIGINT)
+    pressed = time.monotonic()
+    assert program.wait(10 * SECOND) != 0
+    assert time.monotonic() - pressed < 2 * SECOND + 1
+    assert "KeyboardInterrupt" in program.err
+    wait_until(lambda: not any(map(is_alive, inside)), 2 * SECOND, "its workers have ended")

@@ -1,0 +1,33 @@
+"""The labels of a dataset as Keras's ``label_mode`` asks for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+LabelMode = Literal["int", "categorical", "binary"] | None
+
+
+def encode(dataset: tf.data.Dataset, mode: LabelMode, classes: int, *, rows: bool) -> Any:
+    """``dataset`` of (clips, labels) with the labels in this form. Without ``rows``, its batches
+    have one clip, and become single clips. The clips are not copied."""
+    import tensorflow as tf
+
+    if mode == "int" and rows:
+        return dataset
+
+    def encoded(labels: Any) -> Any:
+        if mode == "categorical":
+            return tf.one_hot(labels, classes)
+        return tf.cast(labels, tf.float32)[:, tf.newaxis] if mode == "binary" else labels
+
+    def element(clips: Any, labels: Any) -> Any:
+        told = encoded(labels)
+        if not rows:
+            clips, told = clips[0], told[0]
+        return clips if mode is None else (clips, told)
+
+    # AutoGraph would convert this function, and may leave the files that it writes for that.
+    return dataset.map(tf.autograph.experimental.do_not_convert(element))

@@ -1,0 +1,265 @@
+"""`video_dataset_from_directory`: a folder of videos in one line, in Keras's words.
+
+All such datasets of a process share one client, since a second pool of workers would only take
+cores from the first. It lives as long as one of them: each stream keeps its client alive.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from videoload.catalog.columns import PathLike
+from videoload.catalog.directories import Listing, list_directory
+from videoload.clips.choices import FROM_SCALED
+from videoload.clips.clip_spec import ClipSpec
+from videoload.errors import SpecError
+from videoload.frameworks.label_modes import LabelMode, encode
+from videoload.frameworks.tfdata import dataset
+from videoload.trainer.client import Client
+
+_PIXELS = {"rgb": "rgb24", "grayscale": "gray"}
+_OWN = ("frames", "stride", "fps", "size")  # of a ClipSpec, with a name here
+_CLIP = tuple(field.name for field in fields(ClipSpec) if field.name not in _OWN)
+_MODES = ("int", "categorical", "binary", None)
+_SEEDS = 1_000_000
+
+# By process, workers and frame store.
+_clients: weakref.WeakValueDictionary[tuple[object, ...], Client] = weakref.WeakValueDictionary()
+
+
+def video_dataset_from_directory(
+    directory: PathLike,
+    labels: Literal["inferred"] | Sequence[float] | None = "inferred",
+    label_mode: LabelMode = "int",
+    class_names: Sequence[str] | None = None,
+    batch_size: int | None = 32,
+    frames: int = 16,
+    stride: int = 1,
+    fps: float | None = None,
+    image_size: int | tuple[int, int] = (224, 224),
+    shuffle: bool = True,
+    seed: int | None = None,
+    validation_split: float | None = None,
+    subset: Literal["training", "validation", "both"] | None = None,
+    crop_to_aspect_ratio: bool = False,
+    pad_to_aspect_ratio: bool = False,
+    color_mode: Literal["rgb", "grayscale"] = "rgb",
+    follow_links: bool = False,
+    workers: int | Literal["auto"] = "auto",
+    frame_store: PathLike | None = None,
+    verbose: bool = True,
+    **clip: Any,
+) -> Any:
+    """Make a ``tf.data.Dataset`` of the videos in a directory, like Keras's
+    ``image_dataset_from_directory``.
+
+        train, val = vl.video_dataset_from_directory(
+            "ucf101", frames=16, image_size=(112, 112), validation_split=0.2, subset="both", seed=0
+        )
+        model.fit(train, validation_data=val, epochs=10)
+
+    Names, order, defaults and messages are Keras's. With the same seed, the same files are for
+    validation. A dataset to train on has other windows and another order in each iteration. A
+    dataset for validation, or without ``shuffle``, is the same each time: its clips come from the
+    middle of their videos, in the order of ``file_paths``. Clips are uint8, so that no batch is
+    copied; layers like ``Rescaling`` take them, and ``dataset.map`` can cast them.
+
+    All such datasets of a process share the worker processes of one client. They end with the last
+    of these datasets, or with the process.
+
+    Args:
+        directory: Folder, or URL of one in a bucket. With inferred labels, it has a sub-folder for
+            each class.
+        labels: ``"inferred"``, the default: from the sub-folders. None: no labels. Or a list of
+            numbers, one for each file in the order of the sorted paths.
+        label_mode: ``"int"``, the default: int32 [B]. ``"categorical"``: float32 [B, classes].
+            ``"binary"``: float32 [B, 1] of two classes. None: no labels.
+        class_names: The sub-folders to take, in the order of their labels. None, the default: all,
+            sorted by name.
+        batch_size: Clips in a batch (B); the last one may be smaller. Default 32. None: single
+            clips.
+        frames: Frames in a clip (T). Default 16.
+        stride: Source frames from one frame of a clip to the next. Default 1.
+        fps: Frames per second of a clip, instead of ``stride``. Default None.
+        image_size: (height, width) of the frames, or one number for both. Default (224, 224).
+        shuffle: Another order in each iteration. Default True. False: the order of the sorted
+            paths.
+        seed: Of the split, the order and all that is drawn. None, the default: NumPy draws one.
+        validation_split: Share of the files for validation, between 0 and 1. Default None.
+        subset: ``"training"``, ``"validation"``, or ``"both"`` for the two datasets. Default None.
+        crop_to_aspect_ratio: Cut out the largest part in the middle with the ratio of
+            ``image_size``. Default False: frames are stretched.
+        pad_to_aspect_ratio: Keep whole frames, with black bars. Default False.
+        color_mode: ``"rgb"``, the default: [T, H, W, 3]. ``"grayscale"``: [T, H, W, 1].
+        follow_links: Also list linked folders. Default False.
+        workers: Worker processes, as in `Client`. Default ``"auto"``: one per core.
+        frame_store: Folder that keeps scaled frames, as in `Client`. Default None.
+        verbose: Print how many files and classes there are. Default True.
+        **clip: More fields of `ClipSpec`: ``flip=True``, ``sampling="uniform"``. A dataset for
+            validation leaves out what is drawn.
+
+    Returns:
+        A ``tf.data.Dataset`` of (clips, labels), or of clips without labels: tf.uint8 [B, T, H, W,
+        3]. It has ``class_names``, ``file_paths``, and ``videoload``, its `Stream`. With
+        ``subset="both"``, a tuple of two.
+
+    Raises:
+        CatalogError: There are no videos, or the directory cannot be listed.
+        SpecError: An argument is out of range, or contradicts another one.
+        VideoloadError: TensorFlow is not installed; or as in `Client` and `Client.stream`.
+    """
+    if label_mode not in _MODES:
+        raise SpecError(
+            '`label_mode` argument must be one of "int", "categorical", "binary", or None. '
+            f"Received: label_mode={label_mode}"
+        )
+    _check_split(validation_split, subset, seed, shuffle=shuffle)
+    drawn = _spec(
+        frames=frames, stride=stride, fps=fps, image_size=image_size, color_mode=color_mode,
+        crops=crop_to_aspect_ratio, pads=pad_to_aspect_ratio, shuffle=shuffle, more=clip,
+    )  # fmt: skip
+    if seed is None:
+        seed = int(np.random.randint(_SEEDS))
+    if label_mode is None:
+        labels = None
+    files = list_directory(directory, labels, class_names, follow_links=follow_links)
+    mode = None if files.labels is None else label_mode
+    _check_mode(files, mode)
+    told = [str(files)]
+    if shuffle:
+        files = files.shuffled(seed)
+    parts: dict[str | None, Listing] = {subset: files}
+    if validation_split:
+        training, validation = files.split(validation_split)
+        both: dict[str | None, Listing] = {"training": training, "validation": validation}
+        parts = {name: part for name, part in both.items() if subset in (name, "both")}
+        told += [f"Using {len(part.paths)} files for {name}." for name, part in parts.items()]
+    if verbose:
+        print("\n".join(told), flush=True)
+    client = _client(workers, frame_store)
+    made = []
+    for name, part in parts.items():
+        trains = shuffle and name != "validation"
+        stream = client.stream(
+            part.catalog(), drawn if trains else without_draws(drawn), batch_size or 1,
+            shuffle=trains, seed=seed, drop_remainder=False,
+        )  # fmt: skip
+        turns: Literal["begun", "same"] = "begun" if trains else "same"
+        plain = dataset(stream.readers, 0, 1, turns=turns)
+        one = encode(plain, mode, len(part.class_names or ()), rows=batch_size is not None)
+        one.class_names, one.file_paths, one.videoload = part.class_names, part.file_paths, stream
+        made.append(one)
+    return tuple(made) if subset == "both" else made[0]
+
+
+def without_draws(spec: ClipSpec) -> ClipSpec:
+    """The spec for validation: nothing of a clip is random. Several views of a sample stay as they
+    are, since they would all be the same."""
+    if spec.views > 1:
+        return spec
+    still: dict[str, Any] = {"flip": False}
+    if spec.sampling == "random":
+        still["sampling"] = "center"
+    if spec.crop == "random":
+        still["crop"] = "center"
+    elif spec.crop in FROM_SCALED:
+        still |= _largest(spec.height, spec.width)
+    return replace(spec, **still)
+
+
+def _largest(height: int, width: int) -> dict[str, Any]:
+    """The fields of a spec for the largest part in the middle with the ratio of a size."""
+    # A region with the whole area and another ratio never fits, so the largest one is taken.
+    return {"crop": "resized", "area": (1.0, 1.0), "ratio": (width / height, width / height)}
+
+
+def _spec(
+    *, frames: int, stride: int, fps: float | None, image_size: object, color_mode: str,
+    crops: bool, pads: bool, shuffle: bool, more: dict[str, Any],
+) -> ClipSpec:  # fmt: skip
+    """The clips to train on. Raises SpecError."""
+    for name in more:
+        if name not in _CLIP:
+            raise SpecError(
+                f"unknown argument {name!r}: besides its own arguments, "
+                f"video_dataset_from_directory takes fields of ClipSpec: {', '.join(_CLIP)}"
+            )
+    if color_mode not in _PIXELS:
+        raise SpecError(
+            f'`color_mode` must be one of {{"rgb", "grayscale"}}. Received: color_mode={color_mode}'
+        )
+    size = (image_size, image_size) if isinstance(image_size, int) else image_size
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise SpecError(
+            "Invalid `image_size` value. Expected a tuple of 2 integers. Received: "
+            f"image_size={image_size}"
+        )
+    if crops and pads:
+        raise SpecError(
+            "Only one of `pad_to_aspect_ratio` and `crop_to_aspect_ratio` can be set to `True`."
+        )
+    given = {
+        "frames": frames, "stride": stride, "fps": fps, "size": size,
+        "pixels": _PIXELS[color_mode], "sampling": "random" if shuffle else "center",
+    }  # fmt: skip
+    if "crop" not in more and "resize" not in more:
+        square = size[0] == size[1] and not size[0] % 2
+        if not crops:
+            given["crop"] = "pad" if pads else "stretch"
+        elif square:  # then frames are scaled alike whatever is cut, and a frame store keeps them
+            given |= {"resize": size[0], "crop": "center"}
+        else:
+            given |= _largest(*ClipSpec(frames=1, size=tuple(size)).size or ())
+    elif crops or pads:
+        raise SpecError("give crop_to_aspect_ratio or pad_to_aspect_ratio, or crop and resize")
+    return ClipSpec(**{**given, **more})
+
+
+def _check_split(
+    split: float | None, subset: str | None, seed: int | None, *, shuffle: bool
+) -> None:
+    if split and not 0 < split < 1:
+        raise SpecError(f"`validation_split` must be between 0 and 1, received: {split}")
+    if bool(split) != bool(subset):
+        raise SpecError("If `subset` is set, `validation_split` must be set, and inversely.")
+    if subset not in ("training", "validation", "both", None):
+        raise SpecError(
+            f'`subset` must be either "training", "validation" or "both", received: {subset}'
+        )
+    if split and shuffle and seed is None:
+        raise SpecError(
+            "If using `validation_split` and shuffling the data, you must provide a `seed` "
+            "argument, to make sure that there is no overlap between the training and validation "
+            "subset."
+        )
+
+
+def _check_mode(files: Listing, mode: LabelMode) -> None:
+    """Raises SpecError if labels cannot be encoded like this."""
+    names = files.class_names or []
+    if mode == "binary" and len(names) != 2:
+        raise SpecError(
+            'When passing `label_mode="binary"`, there must be exactly 2 class_names. Received: '
+            f"class_names={names}"
+        )
+    if mode == "categorical" and not np.array_equal(files.labels, files.numbers):  # type: ignore[arg-type]
+        raise SpecError(
+            f'`label_mode="categorical"` needs labels from 0 to {len(names) - 1}, without gaps. '
+            f"Received: {', '.join(names)}"
+        )
+
+
+def _client(workers: int | Literal["auto"], frame_store: PathLike | None) -> Client:
+    """The client that such datasets of this process share."""
+    store = None if frame_store is None else os.path.realpath(frame_store)
+    key = os.getpid(), workers, store
+    client = _clients.get(key)
+    if client is None or client.closed:
+        client = _clients[key] = Client(workers, frame_store=store)
+    return client
