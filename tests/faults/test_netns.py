@@ -147,7 +147,8 @@ def worker_in(
 ) -> Program:
     port = client.endpoints[0].rpartition(":")[2]
     with namespace:
-        return programs.worker(f"tcp://{host}:{port}", videos.root, "--insecure")
+        # A forked worker would be in the namespace of the process that forks.
+        return programs.worker(f"tcp://{host}:{port}", videos.root, "--insecure", imported="")
 
 
 def clips_of(client: Client, worker: Program) -> int:

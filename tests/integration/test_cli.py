@@ -301,7 +301,7 @@ def test_help_names_every_option_within_80_columns(
 
 
 def test_the_version_is_printed(programs: Programs) -> None:
-    program = programs.videoload("--version")
+    program = programs.videoload("--version", imported="")  # as a user starts it
     assert program.wait(10 * SECOND) == 0
     assert program.out.startswith("videoload 0.")
 

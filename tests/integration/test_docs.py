@@ -106,6 +106,7 @@ ray.init(num_cpus=2, include_dashboard=False)
 }  # fmt: skip
 
 SLOW_TO_IMPORT = ("tensorflow", "torch")
+COMMANDS = "tests.support.command_modules"  # most of videoload itself
 TENSORFLOW = re.compile(r"import (keras|tensorflow)|vl\.Position|\.dataset\(")
 
 
@@ -198,7 +199,7 @@ def test_the_code_of_a_page_runs(page: str, programs: Programs, folder: Path) ->
     for name in needed:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
-    imported = next((name for name in needed if name in SLOW_TO_IMPORT), "")
+    imported = next((name for name in needed if name in SLOW_TO_IMPORT), COMMANDS)
     before = [Step("python", 1, BEFORE[page])] if page in BEFORE else []
     for _ in range(2 if page in TWICE else 1):
         run_page(programs, page, before + todo(page), folder, imported)

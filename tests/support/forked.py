@@ -1,5 +1,6 @@
-"""Runs programs that need TensorFlow without importing it each time: that takes four seconds of a
-core, and some forty processes of these tests need it. (PyTorch: two seconds.)
+"""Runs programs that need slow modules without importing them each time. TensorFlow takes four
+seconds of a core, and some forty processes of these tests need it. (PyTorch: two seconds; the
+modules of a command: half a second, and there are some two hundred commands.)
 
 A process, ``python -m tests.support.forked``, imports it once and forks for each program. It has
 one thread (OpenBLAS is told to need no more), checks this before each fork, and has used nothing

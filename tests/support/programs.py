@@ -107,7 +107,9 @@ class Programs:
         return program
 
     def videoload(self, *arguments: str, **options: Any) -> Program:
-        """Runs ``videoload arguments``."""
+        """Runs ``videoload arguments``, forked with most modules imported, unless ``imported`` is
+        empty."""
+        options = {"imported": "tests.support.command_modules", **options}
         return self.python("-m", "videoload", *arguments, **options)
 
     def worker(self, endpoint: str, root: Path | str, *arguments: str, **options: Any) -> Program:

@@ -1,0 +1,16 @@
+"""What the commands import, above all ``videoload worker``. `Programs.videoload` forks from a process
+that has imported this module (see `tests.support.forked`), because the tests start some two hundred
+commands, and half a second of a core goes into the imports of each."""
+
+import importlib
+from contextlib import suppress
+
+import videoload.catalog.folders
+import videoload.commands.cli
+import videoload.index.cache_folder
+import videoload.processes.supervisor
+import videoload.storage.opening
+import videoload.worker.worker  # noqa: F401
+
+with suppress(ImportError):
+    importlib.import_module("typer._adapters")  # typer imports it, and pydantic, for a command
