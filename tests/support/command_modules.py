@@ -1,6 +1,9 @@
-"""What the commands import, above all ``videoload worker``. `Programs.videoload` forks from a process
-that has imported this module (see `tests.support.forked`), because the tests start some two hundred
-commands, and half a second of a core goes into the imports of each."""
+"""What the commands import, above all ``videoload worker``.
+
+`Programs.videoload` forks from a process that has imported this module (see
+`tests.support.forked`). The tests start some two hundred commands, and each would spend a third of
+a second of a core on its imports.
+"""
 
 import importlib
 from contextlib import suppress
