@@ -40,6 +40,9 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import WorkerError as WorkerError
     from videoload.plan.options import StreamOptions as StreamOptions
     from videoload.plan.plan import BatchInfo as BatchInfo
+    from videoload.predictions.predict import Predictions as Predictions
+    from videoload.predictions.predict import predict as predict
+    from videoload.predictions.stitching import FileScores as FileScores
     from videoload.recordings.recording import Recording as Recording
     from videoload.recordings.recording import open as open
     from videoload.stats.stats import ClipTimes as ClipTimes
@@ -84,6 +87,8 @@ _HOMES = {
     "plan.plan": ("BatchInfo",),
     "catalog.table": ("Part", "Video"),
     "catalog.targets": ("PerFrame",),
+    "predictions.predict": ("Predictions", "predict"),
+    "predictions.stitching": ("FileScores",),
     "recordings.recording": ("Recording", "open"),
     "trainer.directory_dataset": ("video_dataset_from_directory",),
     "trainer.evaluation": ("Evaluation", "evaluate"),

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from videoload.commands.verbosity import Verbose
 from videoload.errors import SpecError, VideoloadError
+
+if TYPE_CHECKING:
+    from videoload.clips.clip_spec import ClipSpec
 
 _CLIP = "frames=16, stride=2, resize=128, size=(112, 112), sampling=random"
 _STREAM = "batch_size=8, shuffle=True, seed=0"
@@ -56,17 +59,13 @@ def preview(
     beside them. Needs `pip install 'videoload[preview]'`.
     """
     from videoload.clips import call_text
-    from videoload.clips.clip_spec import ClipSpec
     from videoload.commands import sources
     from videoload.decoding.decoder import native_size
     from videoload.plan.options import StreamArguments
     from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially
 
-    given = call_text.parse(clip, _parameters(ClipSpec), "--clip")
-    if "frames" not in given:
-        raise SpecError(f"--clip needs frames=, as in {_CLIP!r}")
-    spec = ClipSpec(**given)
+    spec = parse_clip(clip, _CLIP)
     known = ["batch_size", *StreamArguments.__annotations__]
     options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
     contact_sheet.check(output, spec)
@@ -126,6 +125,17 @@ def replay(
         )
     but = " (of its clips; targets are not kept)" if found.has_targets else ""
     typer.echo(f"step {step} is the same batch: {made}{but}")
+
+
+def parse_clip(text: str, example: str, **defaults: Any) -> ClipSpec:
+    """What ``--clip`` says. Raises SpecError."""
+    from videoload.clips import call_text
+    from videoload.clips.clip_spec import ClipSpec
+
+    given = call_text.parse(text, _parameters(ClipSpec), "--clip")
+    if "frames" not in given:
+        raise SpecError(f"--clip needs frames=, as in {example!r}")
+    return ClipSpec(**{**defaults, **given})
 
 
 def _parameters(function: Callable[..., object]) -> list[str]:

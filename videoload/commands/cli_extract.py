@@ -1,0 +1,84 @@
+"""The command that takes whole recordings through a model: flags -> calls."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from videoload.commands.cli_batches import CatalogRoot, Source, parse_clip
+from videoload.commands.verbosity import Verbose, say
+
+_CLIP = "frames=16, stride=2, hop=8, resize=128, size=(112, 112)"
+
+
+def extract(
+    videos: Source,
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="A folder for the results.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="A Keras model, or a function of a batch of clips (a NumPy array) that returns a "
+            "row for each. The module may be in the current folder.",
+        ),
+    ],
+    clip: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="Arguments of ClipSpec: the windows, hop frames apart."),
+    ] = _CLIP,
+    root: CatalogRoot = None,
+    batch_size: Annotated[
+        int, typer.Option(min=1, help="Windows that the model gets at once.")
+    ] = 8,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes.", show_default="one per core")
+    ] = None,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Also write a CSV of the best classes for each file.")
+    ] = False,
+    top: Annotated[int, typer.Option(min=1, help="Classes of each window in the CSV.")] = 1,
+    classes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Their names, one in a line.")
+    ] = None,
+    average: Annotated[
+        Literal["scores", "softmax"] | None,
+        typer.Option(help="Average overlapping windows to a curve."),
+    ] = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Take every window of every file through a model.
+
+    Writes two arrays for each file: OUT/PATH.npy has what the model returned for each window, and
+    OUT/PATH.times.npy the seconds of its first and last frame. If it is stopped or killed, the same
+    command goes on with the file that it was at. Exit status 1 if a file cannot be decoded.
+    """
+    from videoload.clips.choices import check_function
+    from videoload.commands import sources
+    from videoload.decoding.functions import Functions
+    from videoload.predictions.predict import predict
+    from videoload.trainer.client import Client
+
+    spec = parse_clip(clip, _CLIP, sampling="dense")
+    check_function("--model", model)
+    sys.path.insert(0, str(Path.cwd()))
+    found = Functions(None).find("model", model)
+    names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
+    catalog = sources.load(videos, root)
+    with Client(workers="auto" if workers is None else workers) as client:
+        try:
+            done = predict(
+                found, client, catalog, spec, batch_size, to_npy=output,
+                to_csv=output if csv else None, average=average, top=top, classes=names,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            say(f"stopped: the same command goes on, with what {output} has")
+            raise
+    for video in done.failed:
+        say(f"videoload: {video.path}: {video.reason}")
+    count = len(catalog) - len(done.failed)
+    typer.echo(f"{output}: {count} of {len(catalog)} files")
+    if done.failed:
+        raise typer.Exit(1)

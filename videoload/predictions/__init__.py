@@ -1,0 +1,1 @@
+"""What a model says of every window of whole recordings."""
