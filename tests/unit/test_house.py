@@ -52,6 +52,9 @@ TRIED_ELSEWHERE = {
     "decoding.open_files": "integration/test_decode.py",
     "index.packets": "integration/test_packets.py",
     "recordings.tools": "unit/recordings/test_recording.py",
+    "predictions.predict": "integration/test_predict.py",
+    "predictions.progress": "integration/test_predict.py",
+    "commands.cli_extract": "integration/test_predict.py",
     "index.refusals": "integration/test_decode.py",
     "errors": "unit/test_docstrings.py",
     "catalog.table": "unit/catalog/test_catalog.py",
@@ -158,12 +161,14 @@ HOMES = {
     "typer": {
         "commands.cli",
         "commands.cli_batches",
+        "commands.cli_extract",
         "commands.cli_workers",
         "commands.verbosity",
     },
     "prometheus_client": {"transport.metrics_port"},
     "PIL": {"trainer.contact_sheet"},
     "rich": {
+        "predictions.progress",
         "commands.cli",
         "commands.verbosity",
         "commands.demo",
@@ -173,7 +178,8 @@ HOMES = {
     },
 }
 WITHOUT_NUMPY = {
-    "errors", "recordings.tools", "arguments", "clips.call_text", "processes.supervisor",
+    "errors", "recordings.tools", "predictions.progress", "predictions.journal",
+    "commands.cli_extract", "arguments", "clips.call_text", "processes.supervisor",
     "processes.metrics",
     "transport.metrics_port", "engine.rate_limited_log", "engine.file_checker",
     "frameworks.interrupts", "engine.call_queue", "engine.local_workers", "engine.membership",
@@ -195,6 +201,7 @@ PURE = (
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",
     "engine.copy_votes", "stats.waiting", "stats.work", "stats.verdict", "engine.auto_workers",
+    "predictions.stitching", "predictions.table",
     "stats.metrics", "stats.snapshots", "stats.stats", "processes.restarts", "processes.metrics",
     "bitstreams.pictures",
     "storage.spans", "bitstreams.looks", "bitstreams.h264", "bitstreams.mpeg4",

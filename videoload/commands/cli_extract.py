@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from videoload.commands.cli_batches import CatalogRoot, Source, parse_clip
-from videoload.commands.verbosity import Verbose, say
+from videoload.commands.verbosity import Verbose, say, silent
 
 _CLIP = "frames=16, stride=2, hop=8, resize=128, size=(112, 112)"
 
@@ -58,6 +58,7 @@ def extract(
     from videoload.clips.choices import check_function
     from videoload.commands import sources
     from videoload.decoding.functions import Functions
+    from videoload.plan import quarantine
     from videoload.predictions.predict import predict
     from videoload.trainer.client import Client
 
@@ -67,7 +68,7 @@ def extract(
     found = Functions(None).find("model", model)
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
     catalog = sources.load(videos, root)
-    with Client(workers="auto" if workers is None else workers) as client:
+    with silent(quarantine), Client(workers="auto" if workers is None else workers) as client:
         try:
             done = predict(
                 found, client, catalog, spec, batch_size, to_npy=output,

@@ -18,7 +18,7 @@ def progress_bar(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
 
     with Progress(
         BarColumn(), TaskProgressColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
+        console=Console(stderr=True),
     ) as bar:  # fmt: skip
         task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)

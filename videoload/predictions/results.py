@@ -53,8 +53,11 @@ class Results:
             return
         try:
             self._begin(place, identity)
-        except OSError as error:
-            raise _not_written(place, error) from None
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise _not_written(place, error) from None
+            raise
 
     def _begin(self, place: Path, identity: Identity) -> None:
         if self._table is not None and self._table.exists() and not place.exists():

@@ -86,9 +86,8 @@ class Stitcher:
                 yield self._complete(video)
             self._video = video
             frames, times = info.frames[begin:end], info.times[begin:end]
-            at = frames.argmax(1)[:, None]  # a short video may be repeated
-            last, ends = (np.take_along_axis(of, at, 1)[:, 0] for of in (frames, times))
-            self._rows.append((scores[begin:end], frames[:, 0], last, times[:, 0], ends))
+            at = np.arange(end - begin), frames.argmax(1)  # a short video may be repeated
+            self._rows.append((scores[begin:end], frames[:, 0], frames[at], times[:, 0], times[at]))
 
     def end(self, videos: int) -> Iterator[Windows]:
         """There are no more windows of these ``videos``."""

@@ -1,0 +1,164 @@
+"""Recordings whose frames show their numbers, through a model that reads them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import videoload as vl
+from benchmarks.numbered import make_numbered, read_numbers
+from tests.support.programs import Programs
+from tests.support.waiting import SECOND
+
+CLIP = vl.ClipSpec(frames=8, stride=2, hop=4, sampling="dense", size=(64, 64))
+FRAMES = {"a.avi": (500, 25), "sub/b.avi": (220, 15), "short.avi": (9, 25)}
+NAMES = ["a.avi", "bad.avi", "sub/b.avi", "short.avi"]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> vl.Catalog:
+    root = tmp_path_factory.mktemp("recordings")
+    for name, (frames, rate) in FRAMES.items():
+        codec = "mjpeg" if "b" in name else "mpeg4"
+        make_numbered(root / name, frames, codec=codec, rate=rate)
+    (root / "bad.avi").write_text("no video" * 100)
+    counts = [FRAMES.get(name, (100, 0))[0] for name in NAMES]
+    rows = [f"{name},x,{count}" for name, count in zip(NAMES, counts, strict=True)]
+    (root / "all.csv").write_text("\n".join(["path,label,frames", *rows]) + "\n")
+    return vl.Catalog.from_csv(root / "all.csv", root)
+
+
+def check(name: str, scores: npt.NDArray[Any], start_s: Any, end_s: Any) -> None:
+    """Each window shows the frames that it should, at the time that it says."""
+    frames, rate = FRAMES[name]
+    first = 4 * np.arange(CLIP.windows(frames))
+    shown = (first[:, None] + 2 * np.arange(8)) % frames  # a short one is repeated
+    np.testing.assert_array_equal(scores, shown)
+    np.testing.assert_allclose(start_s, shown[:, 0] / rate)
+    np.testing.assert_allclose(end_s, shown.max(axis=1) / rate)
+
+
+def test_each_window_shows_its_frames_at_its_times_and_bad_files_are_named(
+    catalog: vl.Catalog, client: vl.Client, capfd: pytest.CaptureFixture[str]
+) -> None:
+    found = vl.predict(read_numbers, client, catalog, CLIP, progress=True)
+    assert [file.path for file in found.files] == list(FRAMES)
+    for file in found.files:
+        check(*file)
+    assert [video.path for video in found.failed] == ["bad.avi"]
+    assert "100%" in capfd.readouterr().err
+    first = vl.predict(read_numbers, client, catalog, CLIP, average="scores").files[0]
+    windows = found.files[0].scores.astype(float)
+    np.testing.assert_allclose(first.scores[5], windows[2:6].mean(axis=0))
+    np.testing.assert_allclose(first.end_s[:-1], first.start_s[1:])
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stopping(after: int) -> Callable[[npt.NDArray[Any]], npt.NDArray[Any]]:
+    calls: Iterator[int] = iter(range(after))
+
+    def read(clips: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if next(calls, None) is None:
+            raise StoppedError
+        return read_numbers(clips)
+
+    return read
+
+
+def test_a_run_that_was_stopped_goes_on_and_ends_with_the_same_table(
+    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
+) -> None:
+    def run(name: str, model: Any, **how: Any) -> vl.Predictions:
+        return vl.predict(
+            model, client, catalog, CLIP, 4, to_csv=tmp_path / f"{name}.csv", top=3, **how
+        )
+
+    run("whole", read_numbers)
+    stops = 0
+    for calls in (3, 35, 5, 45, 1, 10, 1000):
+        try:
+            found = run("stopped", stopping(calls))
+        except StoppedError:
+            stops += 1
+    assert stops >= 3
+    assert [video.path for video in found.failed] == ["bad.avi"]
+    assert (tmp_path / "stopped.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert run("stopped", stopping(0)).failed == found.failed  # it is complete
+    with pytest.raises(vl.VideoloadError, match=r"of other results .average: None before"):
+        run("stopped", read_numbers, average="scores")
+
+
+def test_what_cannot_be_done_is_said(
+    catalog: vl.Catalog, client: vl.Client, tmp_path: Path
+) -> None:
+    def run(model: Any = read_numbers, clip: Any = CLIP, **how: Any) -> None:
+        vl.predict(model, client, catalog, clip, **how)
+
+    random = vl.ClipSpec(frames=8, sampling="random", size=(64, 64))
+    for how, said in (
+        ({"clip": random}, "predict takes all windows"),
+        ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'leave crop="three"'),
+        ({"average": "mean"}, "average must be None"),
+        ({"model": 3}, "model must be a Keras model or a function, got int"),
+        ({"model": lambda clips: np.zeros(3)}, r"the model returned \[3\] for 8 clips"),
+        ({"model": lambda c: np.zeros((len(c), 2, 2)), "to_csv": tmp_path / "a.csv"}, "to_npy="),
+    ):
+        with pytest.raises(vl.SpecError, match=said):
+            run(**how)
+
+
+MODEL = """
+import os, signal
+from pathlib import Path
+from benchmarks.numbered import read_numbers
+
+calls = 0
+
+
+def read(clips):
+    global calls
+    calls += 1
+    if calls == 14 and not Path("killed").exists():
+        Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return read_numbers(clips)
+"""
+
+
+@pytest.mark.slow
+def test_the_command_goes_on_after_a_kill(
+    catalog: vl.Catalog, programs: Programs, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(MODEL)
+    root = Path(str(catalog.root))
+
+    def run() -> Any:
+        return programs.python(
+            "-m", "videoload", "extract", str(root / "all.csv"), "out", "--model", "mine:read",
+            "--clip", "frames=8, stride=2, hop=4, size=(64, 64)", "--workers", "1", "--csv",
+            cwd=tmp_path,
+        )  # fmt: skip
+
+    killed = run()
+    assert killed.wait(40 * SECOND) == -signal.SIGKILL, killed.err
+    assert not (tmp_path / "out/short.avi.npy").exists()
+    done = run()
+    assert done.wait(40 * SECOND) == 1, done.err  # a file cannot be decoded
+    assert "out: 3 of 4 files" in done.out
+    assert done.err.count("bad.avi: is not a video") == 1
+    for name in FRAMES:
+        check(
+            name, np.load(tmp_path / f"out/{name}.npy"),
+            *np.load(tmp_path / f"out/{name}.times.npy").T,
+        )  # fmt: skip
+        lines = (tmp_path / f"out/{name}.csv").read_text().splitlines()
+        assert len(lines) == 1 + CLIP.windows(FRAMES[name][0])

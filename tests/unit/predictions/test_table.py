@@ -1,0 +1,34 @@
+"""The lines of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from videoload.errors import SpecError
+from videoload.predictions.stitching import FileScores
+from videoload.predictions.table import Table
+
+FILE = FileScores(
+    'a "b",c.avi', np.array([[0.1, 0.7, 0.2], [1 / 3, 0.0, 1e-9]], np.float32),
+    np.array([0, 1200 + 1 / 15]), np.array([0.5, np.nan]),
+)  # fmt: skip
+
+
+def test_a_window_has_a_line_for_each_of_its_best_classes() -> None:
+    assert Table(2, ("x", "y", "z")).lines(FILE).splitlines() == [
+        '"a ""b"",c.avi",0,0.5,y,0.7',
+        '"a ""b"",c.avi",0,0.5,z,0.2',
+        '"a ""b"",c.avi",1200.066667,,x,0.3333333',
+        '"a ""b"",c.avi",1200.066667,,z,1e-09',
+    ]
+
+
+def test_classes_without_names_have_numbers() -> None:
+    lines = Table(1, ("one",)).lines(FILE).splitlines()
+    assert [line.split(",")[-2] for line in lines] == ["1", "0"]
+
+
+def test_features_are_no_table() -> None:
+    with pytest.raises(SpecError, match=r"a CSV needs a score for each class.*\[4, 3\]: to_npy="):
+        Table(1, ()).lines(FILE._replace(scores=np.zeros((2, 4, 3))))
