@@ -34,7 +34,7 @@ FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart", "kept"),
     "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only"),
-    "heartbeat": ("progress", "importing"),
+    "heartbeat": ("progress", "busy"),
     "compared": ("stream", "files"),
     "watch": (),
     "bye": ("reason", "kept_from_leases"),

@@ -3,6 +3,7 @@ transforms that run in the workers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,7 @@ def test_a_video_that_kills_or_hangs_its_workers_is_named_and_replaced(
             int(video) for _, _, info in stream.batches(epochs=2, info=True) for video in info.video
         ]
     assert [video.path for video in stream.quarantine] == ["x/white.avi"]
-    assert "workers died or hung while decoding it" in stream.quarantine[0].reason
+    said = r"^3 workers died or hung while decoding it, or in transf|^no sign of life for .* transf"
+    assert re.search(said, stream.quarantine[0].reason)
     assert len(seen) == 2 * len(catalog)
     assert 5 not in seen

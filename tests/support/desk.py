@@ -51,7 +51,7 @@ class Desk:
     def stream(
         self, stream: int, *, videos: int = 400, batch: int = 4, slots: int = 8,
         ordered: bool = True, on_error: Any = "substitute", max_bad: float = 0.01,
-        lease_clips: int = 16, clips: int = 1, fetched: bool = False,
+        lease_clips: int = 16, clips: int = 1, fetched: bool = False, function: str = "",
     ) -> None:  # fmt: skip
         options = StreamOptions(
             batch, False, 0, (0, 1), False, ordered, on_error=on_error, max_bad=max_bad
@@ -62,6 +62,7 @@ class Desk:
         self.table.add_stream(
             stream, plan, self.quarantines[stream],
             clip_frames=2, slots=slots, ordered=ordered, lease_clips=lease_clips, fetched=fetched,
+            function=function,
         )  # fmt: skip
 
     def join(self, *workers: str) -> list[Seen]:

@@ -135,6 +135,14 @@ def sleeps(name: str, rng: np.random.Generator) -> Any:
     return np.float32(0)
 
 
+def takes_long(path: str, rng: np.random.Generator) -> Any:
+    """Sleeps for 2.5 seconds, and writes that it was called for this file."""
+    with Path(path).with_suffix(".calls").open("a") as calls:
+        calls.write("x")
+    time.sleep(2.5 * SECOND)
+    return np.float32(0)
+
+
 def large(name: str, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
     """500 kB."""
     return np.full(500_000, 7, np.uint8)

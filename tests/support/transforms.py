@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 import time
@@ -21,8 +22,10 @@ def invert(clip: Clip, rng: np.random.Generator) -> Clip:
 
 
 def add_noise(clip: Clip, rng: np.random.Generator) -> Clip:
+    """Draws from its own generator, and from those of the process."""
     noise: Clip = rng.integers(0, 4, clip.shape, np.uint8)
-    return clip ^ noise
+    more: Clip = np.random.randint(0, 4, clip.shape, np.uint8)
+    return clip ^ noise ^ more ^ np.uint8(random.randrange(4))
 
 
 def grey_floats(clip: Clip, rng: np.random.Generator) -> npt.NDArray[np.float32]:

@@ -58,12 +58,14 @@ class Decoder:
         *,
         transforms: Collection[str] | None = None,
         folders: Folders = NO_FOLDERS,
+        on_call: Tick = lambda: None,
     ) -> None:
         """``transforms``: the modules whose functions a spec may name; None: any. ``folders``:
-        where to keep what can be used again."""
+        where to keep what can be used again. ``on_call``: called before a function that may take
+        long."""
         native.silence_ffmpeg()
         self._storage = open_storage(root, folders.keep)
-        self._functions = Functions(transforms)
+        self._functions = Functions(transforms, on_call)
         self._files = OpenFiles()
         self._chains = Chains()
         self._keeper = None
@@ -171,7 +173,7 @@ class Decoder:
                     prepared.keeping.show(prepared.clips)
                 except UnreadableError as error:
                     raise OneClipError(prepared.path, str(error)) from None
-            return self._finish(prepared)
+            return self._finish(prepared, tick)
         path, file = prepared.path, prepared.file
         decode = partial(self._decode, prepared, tick)
         anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
@@ -218,9 +220,9 @@ class Decoder:
             raise VideoError(path, "gives other frames each time it is read") from None
         finally:
             self.watch.move(scaling_s, "scale")
-        return self._finish(prepared)
+        return self._finish(prepared, tick)
 
-    def _finish(self, prepared: PreparedClips | KeptClips) -> npt.NDArray[np.int64]:
+    def _finish(self, prepared: PreparedClips | KeptClips, tick: Tick) -> npt.NDArray[np.int64]:
         """Transform the clips; returns the ordinals of their frames."""
         path, spec = prepared.path, prepared.spec
         if prepared.transform is not None:
@@ -228,6 +230,7 @@ class Decoder:
             made = spec.arrays(rows).reshape(len(prepared.params), *spec.clip_shape)
             with self.watch.phase("transform"):
                 for drawn, clip, place in zip(prepared.params, prepared.clips, made, strict=True):
+                    tick()
                     apply(prepared.transform, spec, path, clip, place, drawn.seed)
         frames = np.array([drawn.frames for drawn in prepared.params])
         return frames.reshape(len(prepared.requests), -1)

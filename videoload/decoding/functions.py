@@ -3,6 +3,9 @@
 Importing a module may take long and may do anything. So each module is imported once, its error is
 kept, and a process imports only the modules that its owner allows, if the owner names some.
 
+A function may draw from the generators of Python, NumPy and PyTorch, which belong to the process.
+They are seeded for each clip, so what it draws depends on neither worker nor run.
+
 Functions run in one thread. The last bits of a product of matrices, or of two long vectors, depend
 on how many threads share the work, and so on the cores of the host.
 """
@@ -11,9 +14,13 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
+import random
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,23 +39,27 @@ _log = logging.getLogger(__name__)
 
 Function = Callable[..., object]
 
+_SLOW_S = 0.25  # a call that takes longer than a heartbeat is told to the trainer
 _limiting = threading.RLock()  # overlapping limits would leave one behind
 
 
 class Functions:
     """The functions that this process has imported. ``allowed``: the modules that they may come
-    from; None: any."""
+    from; None: any. ``on_call``: for `UserFunction`."""
 
-    def __init__(self, allowed: Collection[str] | None) -> None:
+    def __init__(
+        self, allowed: Collection[str] | None, on_call: Callable[[], None] = lambda: None
+    ) -> None:
         self.allowed = allowed
-        self._found: dict[str, Function | TransformError] = {}
+        self._on_call = on_call
+        self._found: dict[str, UserFunction | TransformError] = {}
         self._digests: dict[str, str] = {}  # of the modules that were imported
 
     def __contains__(self, name: str) -> bool:
         """Whether the import was tried."""
         return name in self._found
 
-    def find(self, kind: str, name: str) -> Function:
+    def find(self, kind: str, name: str) -> UserFunction:
         """The function of that name. An error calls it ``kind``. Raises TransformError."""
         if name not in self._found:
             try:
@@ -60,7 +71,7 @@ class Functions:
             raise found.with_traceback(None)
         return found
 
-    def _import(self, kind: str, name: str) -> Function:
+    def _import(self, kind: str, name: str) -> UserFunction:
         module, _, function = name.partition(":")
         if self.allowed is not None and module not in self.allowed:
             raise TransformError(
@@ -72,7 +83,8 @@ class Functions:
         if native.is_worker:
             user_code.pin(sources)
         try:
-            found = getattr(importlib.import_module(module), function)
+            with seeded(0):  # a module may draw as well
+                found = getattr(importlib.import_module(module), function)
         except SystemExit as error:
             raise TransformError(
                 f"{kind} {name} cannot be imported: its module exits ({error!r}); what is to run "
@@ -84,7 +96,7 @@ class Functions:
             raise TransformError(f"{kind} {name} is not a function")
         if not native.is_worker:
             user_code.warn_of_edits(sources)
-        return cast(Function, found)
+        return UserFunction(cast(Function, found), self._on_call)
 
     def check(self, code: Mapping[str, str]) -> None:
         """Compare the digests of a trainer's modules with what was imported here. Raises
@@ -109,15 +121,53 @@ def _tell(text: str) -> None:
     _log.error("%s", text)
 
 
-def call(function: Function, given: object, seed: int) -> object:
-    """What the function returns for a clip, path or name, with a generator seeded for it."""
-    draws = np.random.Generator(np.random.PCG64(seed))
-    with _limiting:
-        libraries = _libraries(len(sys.modules))
-        if all(library.num_threads == 1 for library in libraries.lib_controllers):
-            return function(given, draws)  # as in most workers; `limit` takes as long as `draws`
-        with libraries.limit(limits=1):
-            return function(given, draws)
+class UserFunction:
+    """A function of the user's. ``on_call`` is called before the first call, and before each one
+    that may take as long as the last one that was slow."""
+
+    def __init__(self, function: Function, on_call: Callable[[], None] = lambda: None) -> None:
+        self._function = function
+        self._on_call = on_call
+        self._took_s = math.inf
+
+    def __call__(self, given: object, seed: int) -> object:
+        """What it returns for a clip, path or name, with all that it may draw from seeded."""
+        if self._took_s > _SLOW_S:
+            self._on_call()
+        draws, began = np.random.Generator(np.random.PCG64(seed)), time.perf_counter()
+        try:
+            with _limiting, seeded(seed):
+                libraries = _libraries(len(sys.modules))
+                if all(library.num_threads == 1 for library in libraries.lib_controllers):
+                    # As in most workers; `limit` takes as long as `draws`.
+                    return self._function(given, draws)
+                with libraries.limit(limits=1):
+                    return self._function(given, draws)
+        finally:
+            self._took_s = time.perf_counter() - began
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the generators that belong to the process, for functions that draw from them. A process
+    that is no worker gets its own state back."""
+    torch: Any = sys.modules.get("torch")
+    torch = torch if hasattr(torch, "manual_seed") else None  # it may be half imported
+    before = None
+    if not native.is_worker:
+        before = random.getstate(), np.random.get_state(), torch and torch.get_rng_state()
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+    if torch is not None:
+        torch.manual_seed(seed & (1 << 63) - 1)
+    try:
+        yield
+    finally:
+        if before is not None:
+            random.setstate(before[0])
+            np.random.set_state(before[1])
+            if before[2] is not None:
+                torch.set_rng_state(before[2])
 
 
 @lru_cache(1)
@@ -129,7 +179,7 @@ def _libraries(modules: int) -> ThreadpoolController:
 
 
 def apply(
-    transform: Function,
+    transform: UserFunction,
     spec: ClipSpec,
     path: str,
     clip: Buffer,
@@ -138,7 +188,7 @@ def apply(
 ) -> None:
     """Write what the user's function makes of a clip into ``place``, which may be the clip."""
     try:
-        made = call(transform, clip.copy(), seed)
+        made = transform(clip.copy(), seed)
     except (Exception, SystemExit) as error:
         raise TransformError(
             f"transform {spec.transform} failed on a clip of {path}: {error!r}"

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.item_spec import ItemSpec
-from videoload.decoding.functions import Function, call
+from videoload.decoding.functions import UserFunction
 from videoload.errors import OneClipError, TransformError, VideoError
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 # Errors in the function, not in a file.
 _MISTAKES = (NameError, AttributeError, TypeError, ImportError, SyntaxError, NotImplementedError)
 _TRACEBACK = 3000  # its last characters are shown
-_OUR_CALLS = 2  # before the user's function: `_call`, `call`
+_OUR_CALLS = 2  # before the user's function: `_call`, `UserFunction.__call__`
 
 
 class PreparedItems(NamedTuple):
@@ -37,7 +37,7 @@ class PreparedItems(NamedTuple):
     spec: ItemSpec
     seeds: Sequence[int]
     out: npt.NDArray[np.uint8]  # [n, spec.clip_bytes]
-    function: Function
+    function: UserFunction
     given: str
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -65,7 +65,7 @@ def checked_name(path: str) -> str:
 def _call(prepared: PreparedItems, seed: int) -> object:
     name = prepared.spec.load
     try:
-        return call(prepared.function, prepared.given, seed)
+        return prepared.function(prepared.given, seed)
     except _MISTAKES as error:
         raise TransformError(
             f"load function {name} failed at {prepared.path}: {_line(error)}\n{_told(error)}"

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.functions import Function
+from videoload.decoding.functions import UserFunction
 from videoload.decoding.items import PreparedItems
 from videoload.frame_store.keeper import Keeping
 from videoload.index.containers import Video
@@ -38,7 +38,7 @@ class PreparedClips(NamedTuple):
     spec: ClipSpec
     requests: Sequence[Request]
     out: Buffer
-    transform: Function | None
+    transform: UserFunction | None
     file: VideoFile
     opened: Video | None  # by now, to find out what is in it
     known: VideoIndex
@@ -60,7 +60,7 @@ class KeptClips(NamedTuple):
     spec: ClipSpec
     requests: Sequence[Request]
     out: Buffer
-    transform: Function | None
+    transform: UserFunction | None
     keeping: Keeping
     info: VideoInfo
     clips: Buffer

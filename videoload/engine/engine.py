@@ -365,8 +365,8 @@ class Engine:
             self.membership.admit(peer, message, now)
             return
         beat = message if isinstance(message, Heartbeat) else None
-        progress, importing = (None, False) if beat is None else (beat.progress, beat.importing)
-        if not self._table.heard(peer, now, progress, importing=importing):
+        progress, busy = (None, "") if beat is None else (beat.progress, beat.busy)
+        if not self._table.heard(peer, now, progress, busy=busy):
             peer.send(Bye("this trainer does not know you"))
             return
         match message:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from videoload import native
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import clip_of
+from videoload.catalog.joining import clip_of, functions
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec
 from videoload.engine.copy_votes import CopyVotes
@@ -134,6 +134,7 @@ class OpenStreams:
             slots=stream.arena.slots, ordered=stream.ordered,
             lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
+            function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
         )  # fmt: skip
         shared = stream.arena.fd if SHARED else None
         root = str(stream.catalog.root or NO_FOLDER)

@@ -44,6 +44,7 @@ from videoload.leases.records import Chunk, ChunkState, Doubt, Lease, Reader, Wo
 # happens twice over the same clip is seen; three times is not.
 _MAX_UNANSWERED = 3
 _COMING_S = 3.0  # after a worker dialled in, others that could be asked may be on their way
+_QUICK = 4  # clips that take so much less than a stall show that the function is quick
 _TRIES = 3  # of a worker whose answers are not taken, if there is no other worker
 
 
@@ -120,6 +121,9 @@ class Blame:
         chunk, worker = lease.chunk, lease.worker
         if chunk is None or worker in chunk.unanswered or lease.granted < chunk.noted:
             return []
+        in_function = self._stood_still_in_function(worker)
+        if in_function and (error := self._is_function_slow(chunk)) is not None:
+            return self._batches.stop(chunk.batch.reader.stream, error)
         if self._stands_still(chunk) and not worker.local:
             chunk.unanswered = {noted: None for noted in chunk.unanswered if noted.local}
         chunk.note(worker, self._pool.now)
@@ -131,7 +135,12 @@ class Blame:
             chunk.requeue_if_abandoned()
             return []
         chunk.void_leases()
-        return self._condemn(chunk, 0, f"{count} workers died or hung while decoding it")
+        function = chunk.batch.reader.stream.function
+        why = f"{count} workers died or hung while decoding it"
+        if function:
+            silent = f"{self._no_sign(function)}; see stall_s="
+            why = silent if in_function else f"{why}, or in {function}"
+        return self._condemn(chunk, 0, why)
 
     def returned(self, worker: WorkerId) -> None:
         """A worker is heard again, or back: it may answer after all."""
@@ -142,6 +151,25 @@ class Blame:
     def _stands_still(self, chunk: Chunk) -> bool:
         """Whether no worker has made progress since the last one was noted."""
         return self._pool.answered < chunk.noted and chunk.batch.reader.stands_still
+
+    def _stood_still_in_function(self, worker: Worker) -> bool:
+        """Whether it did not end by itself, and what it was at is known."""
+        return worker.silence.in_function and self._pool.now - worker.heard > self._pool.stall_s / 2
+
+    def _is_function_slow(self, chunk: Chunk) -> TransformError | None:
+        """The error if it is the function that takes long, and not the clips: it does so at
+        several, and no clip comes much quicker."""
+        stream = chunk.batch.reader.stream
+        stream.stood_still_in.add((chunk.batch.step, chunk.first))
+        if len(stream.stood_still_in) < 2 or stream.clip_s < self._pool.stall_s / _QUICK:
+            return None
+        return TransformError(
+            f"{self._no_sign(stream.function)}, at several clips: it takes longer than stall_s= of "
+            "the client allows, or hangs"
+        )
+
+    def _no_sign(self, function: str) -> str:
+        return f"no sign of life for {self._pool.stall_s:g} s in {function}"
 
     # Who may be asked
 

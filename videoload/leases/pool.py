@@ -41,7 +41,7 @@ class WorkerPool:
         self.credit = credit
         self.paces = Paces()
         self.now = self.answered = -math.inf
-        self._stall_s = stall_s
+        self.stall_s = stall_s
         self._silence_s = silence_s
         self._workers: dict[WorkerId, Worker] = {}
         # The workers that take leases, by how many they hold. The first one of each row holds that
@@ -234,10 +234,10 @@ class WorkerPool:
 
     # Messages and silence
 
-    def heard(self, known: Worker, now: float, progress: int | None, *, importing: bool) -> None:
+    def heard(self, known: Worker, now: float, progress: int | None, busy: str) -> None:
         """A message of a worker came; as for `LeaseTable`."""
         self.sends(known, now)
-        known.silence.broken(importing=importing)
+        known.silence.broken(busy)
         if progress is not None and math.isinf(known.pace.trip_s):
             known.pace.trip_s = now - known.joined  # it answers WELCOME with a heartbeat
         known.idle_beat = progress is not None and progress == known.progress
@@ -259,7 +259,7 @@ class WorkerPool:
         return [
             worker.id
             for worker in self._workers.values()
-            if worker.local and not worker.evicted and now - worker.heard > self._stall_s / 2
+            if worker.local and not worker.evicted and now - worker.heard > self.stall_s / 2
         ]
 
     def silent_at(self) -> list[Lease]:
@@ -268,7 +268,7 @@ class WorkerPool:
         return [
             lease
             for worker in remote
-            if self.now - worker.heard > worker.silence.patience_s(self._stall_s)
+            if self.now - worker.heard > worker.silence.patience_s(self.stall_s)
             if (lease := worker.at) is not None
         ]
 
@@ -304,9 +304,10 @@ class WorkerPool:
         lost = worker.idle_ticks >= _IDLE_TICKS
         if worker.evicted or (worker.suspect and not worker.local):
             return []
-        if worker.local and silent_s > self._stall_s / 2:
+        if worker.local and silent_s > self.stall_s / 2:
             commands += self._ask_storage(worker)
-        if silent_s <= (self._stall_s if worker.local else self._silence_s) and not lost:
+        is_patient = worker.local or worker.silence.in_function  # another would call it as well
+        if silent_s <= (self.stall_s if is_patient else self._silence_s) and not lost:
             return commands
         worker.suspect = True
         self._file(worker)
@@ -331,10 +332,10 @@ class WorkerPool:
 
     def _is_stuck(self, worker: Worker, silent_s: float) -> bool:
         """Whether a local worker that is silent for too long is to be killed now."""
-        since = worker.heard + self._stall_s / 2
+        since = worker.heard + self.stall_s / 2
         alone = not any(other.heard > since for other in self._workers.values() if other.local)
         has_work = bool(worker.leases)
-        return worker.silence.is_over(silent_s, self._stall_s, has_work=has_work, is_alone=alone)
+        return worker.silence.is_over(silent_s, self.stall_s, has_work=has_work, is_alone=alone)
 
     def count_mistake(self, worker: Worker, reason: str, weight: float = 1) -> list[Command]:
         """A worker failed at a clip that others can decode."""

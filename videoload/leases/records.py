@@ -58,12 +58,14 @@ class Stream:
     free: list[int]
     clip_bytes: int
     fetched: bool
+    function: str  # of the user's, that makes its clips; "" if there is none
     batch_clips: int = 1
     readers: dict[int, Reader] = field(default_factory=dict)
     owner: Reader | None = None
     stopped: bool = False
     granted: int = 0  # the number of its last lease
     clip_s: float = math.inf  # the time to decode a clip, a moving average
+    stood_still_in: set[tuple[int, int]] = field(default_factory=set)  # clips, in the function
 
     def note_clip_time(self, seconds: float) -> None:
         """A clip was decoded in so many seconds."""

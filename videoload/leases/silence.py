@@ -29,18 +29,18 @@ class Look:
 
 class Silence:
     """The silence of one worker since it was heard of last. ``blameless``: nothing says that its
-    clip is the cause."""
+    clip is the cause. ``in_function``: a function of the user's was called, and may take long."""
 
     __slots__ = ("_asked", "_first", "_importing", "_last", "_storage_answers", "_stuck",
-                 "blameless")  # fmt: skip
+                 "blameless", "in_function")  # fmt: skip
 
     def __init__(self) -> None:
         self.blameless = False
         self.broken()
 
-    def broken(self, *, importing: bool = False) -> None:
-        """The worker was heard of. ``importing``: it imports a module now."""
-        self._importing = importing
+    def broken(self, busy: str = "") -> None:
+        """The worker was heard of. ``busy``: it begins an "import" now, or calls a "function"."""
+        self._importing, self.in_function = busy == "import", busy == "function"
         self._first: Look | None = None
         self._last: Look | None = None
         self._stuck = 0  # times in a row that a reason to kill it was found

@@ -103,14 +103,15 @@ class LeaseTable:
         lease_clips: int = _LEASE_CLIPS,
         clip_bytes: int = 0,
         fetched: bool = False,
+        function: str = "",
     ) -> None:
         """Make a stream known. ``lease_clips``: how many of its clips fit into one message.
         ``clip_bytes``: the size of a clip that is sent. ``fetched``: local workers get its files
-        from another host."""
+        from another host. ``function``: what of the user's makes its clips."""
         most = max(1, min(lease_clips, _MAX_CLIPS))
         self._streams[stream] = Stream(
             stream, plan, quarantine, clip_frames, ordered, most, slots,
-            list(range(slots))[::-1], clip_bytes, fetched,
+            list(range(slots))[::-1], clip_bytes, fetched, function,
         )  # fmt: skip
         self._note_what_is_fetched()
 
@@ -175,14 +176,14 @@ class LeaseTable:
         now: float,
         progress: int | None = None,
         *,
-        importing: bool = False,
+        busy: str = "",
     ) -> bool:
         """A message of a worker came; False if it is not known. ``progress``: how many packets it
-        has decoded, if this is a heartbeat. ``importing``: it imports a module now, and will be
-        silent meanwhile."""
+        has decoded, if this is a heartbeat. ``busy``: it begins an "import" now, or calls a
+        "function" that may take long, and will be silent meanwhile."""
         known = self._pool.get(worker)
         if known is not None:
-            self._pool.heard(known, now, progress, importing=importing)
+            self._pool.heard(known, now, progress, busy)
             if known.is_noted:
                 known.is_noted = False
                 self._blame.returned(worker)

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -243,7 +243,8 @@ class Heartbeat(_Message, tag="heartbeat"):
     """The sender is alive."""
 
     progress: Id = 0  # packets that this worker has decoded
-    importing: bool = False  # it imports a user's module next, and is silent until that is done
+    # What of the user's the worker begins next: it is silent until that is done.
+    busy: Literal["", "import", "function"] = ""
 
 
 class Compare(_Message, tag="compare"):

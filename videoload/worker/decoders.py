@@ -6,6 +6,8 @@ A worker that dials in has one root. A worker that a trainer started gets roots 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -27,9 +29,16 @@ class Orphaned(BaseException):
 class Decoders:
     """What a worker decodes with, and where to."""
 
-    def __init__(self, settings: WorkerSettings, channel: PrivateChannel | None) -> None:
-        """``channel`` leads to the process that started this one."""
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        channel: PrivateChannel | None,
+        on_call: Callable[[], None],
+    ) -> None:
+        """``channel`` leads to the process that started this one. ``on_call`` is called before a
+        function of the user's that may take long."""
         self._settings = settings
+        self._on_call = on_call
         self._channel = channel
         self.fetches = False  # some files are on other hosts
         self._shares: dict[int, tuple[Window | None, Decoder]] = {}
@@ -91,7 +100,9 @@ class Decoders:
         if (known := self._by_root.get(root)) is not None:
             return known
         asked = self._settings
-        made = Decoder(root, transforms=asked.transforms, folders=asked.folders)
+        made = Decoder(
+            root, transforms=asked.transforms, folders=asked.folders, on_call=self._on_call
+        )
         self._by_root[root] = made
         self.fetches |= made.fetches
         return made

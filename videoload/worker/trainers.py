@@ -21,7 +21,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from videoload.errors import TransportError
 from videoload.transport.addresses import is_name
@@ -86,12 +86,11 @@ class Trainers:
         for connection in self:
             connection.beat(now, frames)
 
-    def tell_of_import(self, frames: int, *, begins: bool) -> None:
-        """Tell all trainers that an import begins and this worker will be silent, or that it is
-        over."""
+    def tell(self, frames: int, busy: Literal["", "import", "function"]) -> None:
+        """Tell all trainers what begins now, as in `Heartbeat`, or "" when it is over."""
         for connection in self:
             if connection.welcomed:
-                connection.say(Heartbeat(frames, importing=begins))
+                connection.say(Heartbeat(frames, busy))
 
     def next_lease(self, now: float) -> tuple[TrainerConnection, Lease] | None:
         """The lease to work on next, and its trainer's connection."""

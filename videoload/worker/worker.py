@@ -81,7 +81,7 @@ class Worker:
         `Counters`. ``resolve`` finds the addresses of a trainer's host name."""
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = None if channel is None else channel.socket
-        self._decoders = Decoders(settings, channel)
+        self._decoders = Decoders(settings, channel, self._call)
         self._frames = self._turns = 0
         self._counters = Counters(pulse)
         self._pulse = self._counters.pulse
@@ -217,14 +217,18 @@ class Worker:
         since = time.perf_counter()
         for spec in (lease.asked, *lease.others):
             if not decoder.has_imported(spec):
-                self._trainers.tell_of_import(self._frames, begins=True)
+                self._trainers.tell(self._frames, "import")
                 self._importing = True
                 try:
                     decoder.import_function(spec)
                 finally:
                     self._importing = False
-                self._trainers.tell_of_import(self._frames, begins=False)
+                self._trainers.tell(self._frames, "")
         return time.perf_counter() - since
+
+    def _call(self) -> None:
+        """A user's function is called now, and may take long."""
+        self._trainers.tell(self._frames, "function")
 
     def _since_last(self) -> dict[str, float]:
         """How long this process was on a core, and waited for one, since its last answer."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import numpy as np
 import pytest
+from numpy.random import RandomState
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from videoload.decoding.functions import call
+from videoload import native
+from videoload.decoding.functions import UserFunction
 
 
 def threads() -> set[int]:
@@ -34,7 +40,7 @@ def elsewhere(act: Callable[[], object]) -> None:
 
 
 def test_a_function_runs_in_one_thread_and_the_process_has_its_own_again(three: None) -> None:
-    assert call(lambda given, rng: (given, threads()), "given", 0) == ("given", {1})
+    assert UserFunction(lambda given, rng: (given, threads()))("given", 0) == ("given", {1})
     assert threads() == {3}
 
 
@@ -54,10 +60,10 @@ def test_two_that_call_at_once_run_in_one_thread_each_and_leave_no_limit_behind(
         first_is_out.wait(1)
         seen.append(threads())
 
-    one = threading.Thread(target=call, args=(first, "", 0))
+    one = threading.Thread(target=UserFunction(first), args=("", 0))
     one.start()
     first_is_in.wait(1)
-    other = threading.Thread(target=call, args=(second, "", 0))
+    other = threading.Thread(target=UserFunction(second), args=("", 0))
     other.start()
     one.join()
     first_is_out.set()
@@ -70,4 +76,59 @@ def test_a_function_has_the_same_generator_each_time() -> None:
     def draw(given: object, rng: np.random.Generator) -> object:
         return rng.integers(1 << 60)
 
-    assert call(draw, "", 5) == call(draw, "", 5) != call(draw, "", 6)
+    call = UserFunction(draw)
+    assert call("", 5) == call("", 5) != call("", 6)
+
+
+def test_what_it_draws_from_the_process_follows_from_the_seed_and_leaves_no_trace() -> None:
+    def draw(given: object, rng: np.random.Generator) -> object:
+        return random.random(), np.random.rand()
+
+    call = UserFunction(draw)
+    random.seed(7)
+    np.random.seed(7)
+    first = call("", 5 << 62)
+    assert (random.random(), np.random.rand()) == (random.Random(7).random(), RandomState(7).rand())
+    assert call("", 5 << 62) == first != call("", 6)
+
+
+def test_pytorchs_generator_is_seeded_if_the_function_has_imported_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Torch(ModuleType):
+        """Draws its seed."""
+
+        state = 3
+
+        def manual_seed(self, seed: int) -> None:
+            assert seed < 1 << 63
+            self.state = seed
+
+        def get_rng_state(self) -> int:
+            return self.state
+
+        def set_rng_state(self, state: int) -> None:
+            self.state = state
+
+    torch = Torch("torch")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert UserFunction(lambda given, rng: torch.state)("", 5) == 5
+    assert torch.state == 3
+    monkeypatch.setattr(native, "is_worker", True)
+    assert UserFunction(lambda given, rng: torch.state)("", 6) == 6
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("half imported"))
+    assert UserFunction(lambda given, rng: given)("clip", 7) == "clip"
+
+
+def test_a_call_that_may_take_long_is_announced() -> None:
+    calls: list[str] = []
+
+    def slow(given: object, rng: np.random.Generator) -> None:
+        calls.append(str(given))
+        time.sleep(0.3 if given == "slow" else 0)
+
+    function = UserFunction(slow, lambda: calls.append("announced"))
+    for given in ("first", "slow", "after a slow one", "quick"):
+        function(given, 0)
+    told, slept = "announced", "slow"
+    assert calls == [told, "first", slept, told, "after a slow one", "quick"]

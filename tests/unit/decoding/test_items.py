@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import items
 from videoload.clips.item_spec import ItemSpec
+from videoload.decoding.functions import UserFunction
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.errors import TransformError, VideoError
 
@@ -32,7 +33,9 @@ def made(name: str, file: Path, seeds: tuple[int, ...] = (5,), **spec: Any) -> A
     """The arrays that a function makes of a file."""
     asked = ItemSpec(f"tests.support.items:{name}", **(spec or ONE))
     out = np.zeros((len(seeds), asked.clip_bytes), np.uint8)
-    prepared = PreparedItems("x/bad.npy", asked, seeds, out, getattr(items, name), str(file))
+    prepared = PreparedItems(
+        "x/bad.npy", asked, seeds, out, UserFunction(getattr(items, name)), str(file)
+    )
     ticks: list[None] = []
     frames = load_items(prepared, lambda: ticks.append(None))
     assert (frames.shape, frames.dtype) == ((len(seeds), 0), np.dtype(np.int64))

@@ -411,13 +411,72 @@ def test_a_remote_worker_that_imports_a_module_may_be_silent_for_a_minute_more()
     desk.start(steps=range(1))
     for worker in "abc":
         desk.join(worker)
-        desk.table.heard(worker, desk.now, 0, importing=True)
+        desk.table.heard(worker, desk.now, 0, busy="import")
         desk.wait(STALL_S + 59)
         assert named(desk) == []
     desk.wait(2 * STALL_S + 63)
     assert named(desk) == []
     kill(desk, "d", "e")
     assert named(desk) == ["v0.avi"]
+
+
+FUNCTION = "transform augment:bright"
+
+
+def call(desk: Desk, *workers: str) -> None:
+    """These workers say that they call the function, and are silent from then on."""
+    for worker in workers:
+        desk.table.heard(worker, desk.now, 0, busy="function")
+
+
+@pytest.mark.parametrize("clip_s", [None, 8.0], ids=["no clip was done", "clips take nearly that"])
+@pytest.mark.parametrize("workers", ["ab", "Ab"])
+def test_a_function_that_takes_too_long_ends_the_stream_and_condemns_no_clip(
+    workers: str, clip_s: float | None
+) -> None:
+    desk = Desk(batch=1, function=FUNCTION)
+    desk.start()
+    desk.join(*workers)
+    if clip_s is not None:
+        desk.answer(*grants(desk.join("c")), clip_s=clip_s)
+        desk.leave("c")
+    call(desk, *workers)
+    assert desk.wait(STALL_S) == [], "no other worker calls it as well"
+    commands = desk.wait(2)
+    for worker in filter(str.isupper, workers):
+        commands += desk.die(worker)
+    [stop] = [command for command in commands if isinstance(command, Stop)]
+    assert isinstance(stop.error, TransformError)
+    assert str(stop.error).startswith(
+        "no sign of life for 10 s in transform augment:bright, at several clips: it takes longer "
+    )
+    assert named(desk) == []
+
+
+def test_a_clip_at_which_a_quick_function_hangs_is_bad_and_the_function_is_named() -> None:
+    desk = Desk(batch=1, function=FUNCTION, videos=2)
+    desk.start(steps=range(2))
+    first, second = grants(desk.join("a"))
+    desk.answer(second, clip_s=0.1)
+    for worker in "abc":
+        desk.join(worker)
+        call(desk, worker)
+        desk.wait(STALL_S + 1)
+        assert not desk.is_void(first) or worker == "c"
+    assert desk.quarantines[0].videos == [
+        ("v0.avi", "no sign of life for 10 s in transform augment:bright; see stall_s=")
+    ]
+
+
+def test_a_worker_that_ends_by_itself_in_a_function_did_not_stand_still() -> None:
+    desk = Desk(batch=1, function=FUNCTION)
+    desk.start(steps=range(1))
+    for worker in "abc":
+        desk.join(worker)
+        call(desk, worker)
+        desk.die(worker)
+    why = "3 workers died or hung while decoding it, or in transform augment:bright"
+    assert desk.quarantines[0].videos == [("v0.avi", why)]
 
 
 def test_a_worker_that_is_heard_again_takes_its_silence_back() -> None:

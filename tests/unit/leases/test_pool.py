@@ -306,13 +306,13 @@ def test_a_worker_that_imports_may_be_silent_for_a_minute_more_and_no_clip_is_bl
     desk.start(steps=range(1))
     for worker in "ABC":
         desk.join(worker)
-        desk.table.heard(worker, desk.now, 0, importing=True)
+        desk.table.heard(worker, desk.now, 0, busy="import")
         assert Evict(worker) not in Kernel(desk, 1.0).wait(STALL_S + 59)
         assert Evict(worker) in Kernel(desk, 1.0).wait(2)
         desk.die(worker)
     assert desk.quarantines[0].videos == []
     desk.join("D")
-    desk.table.heard("D", desk.now, 0, importing=True)
+    desk.table.heard("D", desk.now, 0, busy="import")
     desk.table.heard("D", desk.now, 0)
     assert Evict("D") in Kernel(desk, 1.0).wait(STALL_S + 1), "it has imported"
 

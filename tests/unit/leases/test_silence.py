@@ -71,7 +71,7 @@ def test_a_worker_without_work_or_without_a_look_is_killed_at_once() -> None:
 
 def test_an_import_may_take_a_minute_more_and_blames_nothing() -> None:
     silence = Silence()
-    silence.broken(importing=True)
+    silence.broken("import")
     assert not is_over(silence, STALL_S + 59)
     assert is_over(silence, STALL_S + 61)
     assert silence.blameless
