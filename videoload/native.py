@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import platform
 import resource
@@ -41,6 +42,9 @@ _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _MEMORY_BYTES = 4 << 30  # that a file can make a decoder allocate; shared slots do not count
 _MAX_DESCRIPTORS = 1 << 16  # enough for 4096 workers; some libraries loop over all of them
 
+_USUAL_DESCRIPTORS = 1024
+
+_log = logging.getLogger(__name__)
 _off: set[str] = set()
 
 is_worker = False  # this process serves trainers, so it may make no client of its own
@@ -113,21 +117,31 @@ def limit_memory() -> None:
     """Make a file that takes more than 4 GB of memory fail, instead of killing its worker."""
     if "memory-limit" in _off:
         return
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    try:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = _MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(_MEMORY_BYTES, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    except OSError as error:  # a sandbox forbids it
+        _log.warning("a file may take all memory, because its limit cannot be set: prlimit: %s; "
+                     "'memory-limit' switches this off", error.strerror)  # fmt: skip
 
 
 def allow_descriptors() -> int:
     """Raise the limit of open files as far as the system allows, and return it. Each worker that
     dials in takes one, and the usual limit of 1024 exists for programs that use select(2)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except OSError:  # a sandbox forbids prlimit
+        return _USUAL_DESCRIPTORS
     wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_MAX_DESCRIPTORS, hard)
     if soft == resource.RLIM_INFINITY:
         return _MAX_DESCRIPTORS
     if "descriptors" in _off or soft >= wanted:
         return soft
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except OSError:
+        return soft
     return wanted
 
 

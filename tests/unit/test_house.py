@@ -83,6 +83,7 @@ TRIED_ELSEWHERE = {
     "trainer.serial": "integration/test_sampling.py",
     "trainer.stream": "integration/test_stream.py",
     "frameworks.tfdata": "integration/test_tfdata.py",
+    "transport.context": "faults/test_surroundings.py",
     "transport.connections": "faults/test_endless.py",
     "receivers.process": "integration/test_receivers.py",
     "transport.watching": "integration/test_top.py",
@@ -137,6 +138,7 @@ HOMES = {
     "zmq": {
         "transport.sockets",
         "transport.connections",
+        "transport.context",
         "transport.keys",
         "transport.watching",
         "engine.engine",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePath
@@ -23,6 +24,7 @@ SUFFIXES = (".avi", ".mp4", ".mkv", ".mov")  # of videos, if nothing else is giv
 # Folders that split a data set. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
+_NO_TEXT = "names that are not a line of UTF-8 text"
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +104,12 @@ def open_root(root: PathLike) -> Path | str:
 
 def open_folder(path: PathLike) -> Path:
     """The folder, absolute and resolved. Raises CatalogError if it cannot be opened."""
-    folder = Path(os.path.realpath(path))  # Path.resolve() raises on a loop of links
+    try:
+        folder = Path(os.path.realpath(path))  # Path.resolve() raises on a loop of links
+    except FileNotFoundError:
+        raise CatalogError(
+            f"{path}: it is relative, and the working directory was deleted: change to another one"
+        ) from None
     try:
         os.scandir(folder).close()
     except OSError as error:
@@ -147,13 +154,16 @@ def _passed_over(passed: Counter[str]) -> str:
     """How many files of which kind were left out; "" if none were."""
     kinds = [f"{n} {kind}" for kind, n in passed.most_common() if n]
     more = f", {len(kinds) - 5} more kinds" if len(kinds) > 5 else ""
-    return f": passed over {', '.join(kinds[:5])}{more}" if kinds else ""
+    hint = ""
+    if passed[_NO_TEXT] and (encoding := sys.getfilesystemencoding()) != "utf-8":
+        hint = f" (Python takes file names for {encoding} here: set PYTHONUTF8=1)"
+    return f": passed over {', '.join(kinds[:5])}{more}{hint}" if kinds else ""
 
 
 def _kind(name: str) -> str:
     """How a file that is left out is counted: by its suffix."""
     if not is_text_line(name):
-        return "names that are not a line of UTF-8 text"
+        return _NO_TEXT
     suffix = PurePath(name).suffix.lower()
     return f"*{suffix}" if suffix else "files without a suffix"
 

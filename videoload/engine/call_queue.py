@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from videoload.errors import VideoloadError
+from videoload.transport.private_channel import NO_SIGNAL
 
 _WAKE_BYTES = 4096  # read in one go, at most
 _MAX_STUCK_S = 20.0  # no garbage collection takes this long, unless it waits for a batch
@@ -41,7 +42,7 @@ class CallQueue:
         if not wake:
             return
         try:
-            self._wake.send(b"\0")
+            self._wake.send(b"\0", NO_SIGNAL)
         except BlockingIOError:
             pass  # The socket is full, so the thread is already woken.
         except OSError:

@@ -47,7 +47,7 @@ from videoload.engine.local_workers import LocalWorkers
 from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStreams
 from videoload.engine.rate_limited_log import RateLimitedLog
-from videoload.errors import ClosedError, ProtocolError, VideoloadError
+from videoload.errors import ClosedError, ProtocolError, TransportError, VideoloadError
 from videoload.leases import commands
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
@@ -57,6 +57,7 @@ from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
 from videoload.storage.keep import Folders
+from videoload.transport.context import new_context, no_thread
 from videoload.transport.messages import (
     Bye,
     Compared,
@@ -162,7 +163,10 @@ class Engine:
     def start(self) -> list[str]:
         """Start the thread; returns the addresses that it listens on. Raises TransportError,
         WorkerError."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            raise TransportError(no_thread()) from None
         endpoints = self._started.result(_START_S)
         self.collect_garbage()
         return endpoints
@@ -234,9 +238,13 @@ class Engine:
     # The thread
 
     def _run(self) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(
-            min(_MAX_ZMQ_THREADS, max(1, host.cores() // 4)) if self._listen else 1
-        )
+        try:
+            context = new_context(
+                min(_MAX_ZMQ_THREADS, max(1, host.cores() // 4)) if self._listen else 1
+            )
+        except TransportError as error:
+            self._started.set_exception(error)
+            return
         try:
             try:
                 self._started.set_result(self._open(context))

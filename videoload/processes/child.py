@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from videoload import native
 from videoload.errors import WorkerError
@@ -39,8 +40,11 @@ class ChildProcess:
         ``theirs`` is the child's end of a socket pair. It is closed here. The child also inherits
         ``descriptors``, which stay open here. Raises WorkerError.
         """
+        if why := _no_python():
+            theirs.close()
+            raise WorkerError(why)
         passed = [theirs.fileno(), *descriptors]
-        paths = os.pathsep.join(map(os.path.abspath, sys.path))
+        paths = os.pathsep.join(_search_path())
         # Ctrl-C in a terminal reaches children as well. A child starts with the signal mask of this
         # thread, so SIGINT is blocked until the child ignores it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -89,6 +93,31 @@ class ChildProcess:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(max(0.0, timeout_s))
         return self._process.returncode
+
+
+def _no_python() -> str:
+    """Why `sys.executable` cannot start a child; "" if it can."""
+    if getattr(sys, "frozen", False):  # PyInstaller and others: it would start the program again
+        return (
+            f"{sys.executable} is a frozen application, not Python, so it cannot start workers: "
+            "give workers=0 and listen= here, and start 'videoload worker' with a Python beside it"
+        )
+    if not sys.executable:
+        return (
+            "this program does not say where its Python is (sys.executable is empty), so it cannot "
+            "start workers: set sys.executable, or give workers=0 and listen= here"
+        )
+    return ""
+
+
+def _search_path() -> list[str]:
+    """`sys.path` with absolute paths. A relative one means nothing if the working directory was
+    deleted."""
+    found = []
+    for path in sys.path:
+        with suppress(FileNotFoundError):
+            found.append(str(Path(path).absolute()))
+    return found
 
 
 def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[ChildProcess]:

@@ -100,7 +100,15 @@ def why(error: Exception) -> str:
         return "there are no credentials for it"
     if "Content-Length" in text:
         return "it does not tell how long a file is (HTTP Content-Length)"
-    return "it cannot be reached"
+    return f"it cannot be reached{_by_proxy()}"
+
+
+def _by_proxy() -> str:
+    """Which variables send requests by a proxy, if any does."""
+    from urllib.request import getproxies_environment
+
+    found = [f"{name}_proxy" for name in getproxies_environment() if name != "no"]
+    return f" (requests go by the proxy of {' and '.join(found)}; see no_proxy)" if found else ""
 
 
 def files_below(url: str, folder: str) -> list[str]:

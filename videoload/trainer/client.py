@@ -37,6 +37,7 @@ from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
 from videoload.trainer.client_code import ClientCode
+from videoload.trainer.patched import check_threads
 from videoload.trainer.ranks import check_ranks
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -120,6 +121,7 @@ class Client:
             written to.
         TransportError: An address cannot be bound, or needs keys and has none.
         WorkerError: No worker process can be started.
+        VideoloadError: gevent or eventlet has replaced the threads of this process.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Client:
                 "a client is made in a worker: workers import the module of a transform, so put "
                 "the training below if __name__ == '__main__', or into another module"
             )
+        check_threads()
         auto = isinstance(workers, str) and workers == "auto"
         count = cores() if auto else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
         addresses = [listen] if isinstance(listen, str) else listen or ()

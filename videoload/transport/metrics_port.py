@@ -10,6 +10,7 @@ long one may be silent, and how many come in a second.
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -118,6 +119,12 @@ class _Server6(_Server):
 
 class _Handler(WSGIRequestHandler):
     timeout = _SILENCE_S
+
+    def setup(self) -> None:
+        # A scraper that hangs up must not end a program that has SIGPIPE at its default. Threads
+        # have their own masks.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+        super().setup()
 
     def log_message(self, *_: object) -> None:
         """Scrapes are not logged."""

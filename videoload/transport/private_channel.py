@@ -12,6 +12,7 @@ that owes an answer and does not read, and the queue ends with the worker.
 from __future__ import annotations
 
 import socket
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,6 +30,8 @@ from videoload.transport.private_messages import (
 # About forty messages. Linux limits how many descriptors of a user are on the way at once to what
 # one process may have open, often 1024.
 _BUFFER_BYTES = 16 << 10
+# A program may have set SIGPIPE back to its default. A child that has died must not end it.
+NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)  # macOS has none
 
 
 @dataclass(eq=False, slots=True)
@@ -83,9 +86,12 @@ class PrivateChannel:
             while self._unsent:
                 first = self._unsent[0]
                 if first.descriptor is None or first.begun:
-                    sent = self.socket.send(first.left)
+                    sent = self.socket.send(first.left, NO_SIGNAL)
                 else:
-                    sent = socket.send_fds(self.socket, [first.left], [first.descriptor])
+                    # socket.send_fds drops its flags.
+                    fds = array("i", [first.descriptor])
+                    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
+                    sent = self.socket.sendmsg([first.left], rights, NO_SIGNAL)
                 first.left, first.begun = first.left[sent:], True
                 if not first.left:
                     self._unsent.popleft()

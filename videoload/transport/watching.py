@@ -8,6 +8,7 @@ import time
 import zmq
 
 from videoload.errors import ProtocolError, TransportError
+from videoload.transport.context import new_context
 from videoload.transport.messages import Bye, Refused, Snapshot, Watch
 from videoload.transport.sockets import Dealer, check_dial
 
@@ -24,7 +25,7 @@ def watch(
     """What the trainer at ``endpoint`` is doing. Needs keys if workers need them. Raises
     TransportError if it cannot be reached, does not answer, or answers something else."""
     check_dial(endpoint, keys=keys, insecure=insecure)
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    context = new_context()
     try:
         dealer = Dealer(context, endpoint, keys=keys, insecure=insecure)
         try:

@@ -38,6 +38,7 @@ from videoload.logs import log_to_stderr
 from videoload.processes.child import inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
+from videoload.transport.context import new_context
 from videoload.transport.messages import Bye, Compared, Lease, Result, Spent
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import WorkerSettings
@@ -79,7 +80,7 @@ class Worker:
     ) -> None:
         """``channel`` leads to the process that started this one. ``pulse`` is shared memory for
         `Counters`. ``resolve`` finds the addresses of a trainer's host name."""
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context = new_context()
         self._channel = None if channel is None else channel.socket
         self._decoders = Decoders(settings, channel, self._call)
         self._frames = self._turns = 0

@@ -96,3 +96,17 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for ask in (open_store, folders_in):
         with pytest.raises(StorageError, match=r"s3://b: pip install 'videoload\[remote\]'"):
             ask("s3://b")
+
+
+def test_a_proxy_is_named_where_a_server_cannot_be_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http", "https", "all", "no"):
+        for variable in (f"{name}_proxy", f"{name}_proxy".upper()):
+            monkeypatch.delenv(variable, raising=False)
+    error = OSError("tcp connect error")
+    assert why(error) == "it cannot be reached"
+    monkeypatch.setenv("https_proxy", f"http://me:{SECRET}@proxy:3128")
+    monkeypatch.setenv("no_proxy", "localhost")
+    by = "requests go by the proxy of https_proxy; see no_proxy"
+    assert why(error) == f"it cannot be reached ({by})"

@@ -234,7 +234,10 @@ def test_missing_memory_is_reported_at_once() -> None:
     before = descriptors()
     with limited_files(1 << 20), pytest.raises(MemoryError) as caught:
         Arena(4, 1 << 20)
-    assert str(caught.value) == f"4 MB of shared memory for 4 batches: {os.strerror(errno.EFBIG)}"
+    assert str(caught.value) == (
+        f"4.19 MB of shared memory cannot be allocated: {os.strerror(errno.EFBIG)}; the limit of "
+        "file sizes counts here as well (ulimit -f unlimited)"
+    )
     assert descriptors() == before
 
 
@@ -244,7 +247,10 @@ def test_a_missing_descriptor_is_reported(free: int) -> None:
     before = descriptors()
     with limited_descriptors(free), pytest.raises(MemoryError) as caught:
         Arena(4, 1 << 20)
-    assert str(caught.value) == f"4 MB of shared memory for 4 batches: {os.strerror(errno.EMFILE)}"
+    assert str(caught.value) == (
+        f"4.19 MB of shared memory cannot be allocated: {os.strerror(errno.EMFILE)}; this process "
+        "has too many files open (ulimit -n)"
+    )
     assert descriptors() == before
 
 

@@ -1,0 +1,67 @@
+"""A ZeroMQ context, and what the system must allow for it.
+
+libzmq ends the whole process (SIGABRT) if it cannot start a thread, read and set its scheduling, or
+get an eventfd. Containers and batch systems forbid each of these at times. So all of it is tried
+first.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+
+import zmq
+
+from videoload.errors import TransportError
+
+
+def new_context(io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
+    """A context with so many threads for its connections. Raises TransportError if this system
+    does not allow what it needs."""
+    _try_threads(io_threads + 1)  # one more closes sockets
+    if sys.platform == "linux":
+        _try_calls()
+    return zmq.Context(io_threads)
+
+
+def _try_threads(count: int) -> None:
+    over = threading.Event()
+    started = []
+    try:
+        for _ in range(count):
+            thread = threading.Thread(target=over.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:
+        raise TransportError(no_thread()) from None
+    finally:
+        over.set()
+        for thread in started:
+            thread.join()
+
+
+def _try_calls() -> None:
+    call = "eventfd"
+    try:
+        os.close(os.eventfd(0, os.EFD_CLOEXEC))
+        call = "epoll_create"
+        select.epoll().close()
+        call = "sched_getscheduler"
+        policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+        call = "sched_setscheduler"
+        os.sched_setscheduler(0, policy, parameters)
+    except OSError as error:
+        raise TransportError(
+            f"this system forbids {call} ({error.strerror}), which ZeroMQ cannot do without: allow "
+            "it in the sandbox or the seccomp profile of the container"
+        ) from None
+
+
+def no_thread() -> str:
+    """What to do if no thread can be started."""
+    return (
+        "no thread can be started: too many run already, or memory is short; raise the limit of "
+        "the user (ulimit -u) or of the container (pids), or start fewer workers"
+    )
