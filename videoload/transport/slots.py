@@ -71,9 +71,9 @@ class Arena:
             self._memory = _map(self.fd, self.size)
         except OSError as error:
             self.close()
-            hint = _HINTS.get(error.errno or 0, "")
+            why = f"{error.strerror}{_HINTS.get(error.errno or 0, '')}"
             raise MemoryError(
-                f"{self.size / 1e6:.3g} MB of shared memory cannot be allocated: {error.strerror}{hint}"
+                f"{self.size / 1e6:.3g} MB of shared memory cannot be allocated: {why}"
             ) from None
 
     def view(self, slot: int, offset: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
