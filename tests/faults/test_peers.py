@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import msgspec
 import pytest
 
-from tests.faults.raw_peers import answer, dealer, say
+from tests.faults.raw_peers import answer, dealer, hello, say
 from tests.support.digests import digests
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND
-from videoload import Client, ClipSpec, decode_serially
+from videoload import Client, ClipSpec, StorageError, decode_serially
 from videoload.engine.admission import Admission
 from videoload.pixels.software import software
-from videoload.transport.messages import VERSION, Hello, Refused, Welcome
+from videoload.transport.messages import VERSION, Bye, Hello, Lease, Refused, Welcome
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
@@ -91,3 +93,25 @@ def test_a_too_large_number_is_refused(fields: dict[str, object], videos: Videos
                 pass
         assert "not a message of this protocol" in said.reason
         assert digests(stream.batches()) == expected
+
+
+def test_streams_end_if_no_worker_can_read_the_videos_for_as_long_as_was_said(
+    videos: Videos, caplog: pytest.LogCaptureFixture
+) -> None:
+    why = "s3://b refuses all requests for 30 s: 403 Forbidden; renew the credentials"
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Client(workers=0, listen="tcp://127.0.0.1:*", storage_timeout_s=0.5) as client,
+        dealer(client.endpoints[0]) as made,
+    ):
+        stream = client.stream(videos.catalog, CLIP, BATCH)
+        first = pool.submit(next, iter(stream))
+        say(made, hello())
+        assert isinstance(answer(made), Welcome)
+        assert isinstance(answer(made), Lease)
+        say(made, Bye(why, kept_from_leases=True))
+        with pytest.raises(StorageError) as ended:
+            first.result(10 * SECOND)
+        assert str(ended.value) == f"{why}; no worker has read a video for 0.5 s since"
+        assert stream.error is ended.value or str(stream.error) == str(ended.value)
+    assert f"hands its leases back: {why}" in caplog.text

@@ -47,7 +47,13 @@ from videoload.engine.local_workers import LocalWorkers
 from videoload.engine.membership import Membership
 from videoload.engine.open_streams import OpenStreams
 from videoload.engine.rate_limited_log import RateLimitedLog
-from videoload.errors import ClosedError, ProtocolError, TransportError, VideoloadError
+from videoload.errors import (
+    ClosedError,
+    ProtocolError,
+    StorageError,
+    TransportError,
+    VideoloadError,
+)
 from videoload.leases import commands
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
@@ -111,7 +117,9 @@ class Engine:
         folders: Folders,
         auto: bool = False,
         receivers: int = 0,
+        storage_timeout_s: float | None = None,
     ) -> None:
+        self._storage_timeout_s = storage_timeout_s
         self._pid = os.getpid()
         self._children = workers
         self._listen, self._keys, self._insecure = listen, keys, insecure
@@ -231,6 +239,11 @@ class Engine:
         """Whether workers of other hosts get no leases because pixels fill the line."""
         return self._table.line_is_full
 
+    def unreadable(self) -> str:
+        """What workers say of the storage of the videos, if none can read them now; else ""."""
+        found = self.membership.unreadable
+        return "" if found is None else found[1]
+
     def decoded(self) -> int:
         """How many clips all workers decoded, including those that have left."""
         return sum(work.clips for work in self._meter.work(-math.inf).values())
@@ -329,6 +342,7 @@ class Engine:
                 self._table.sends(peer, now)
         yield partial(self._commands.extend, self._table.tick(now))
         self.membership.keep(now, is_read=bool(self.streams.by_reader))
+        self._stop_unreadable(now)
         self._refusals.tell(now)
         self._warnings.tell(now)
         if now >= self._heartbeat_at:
@@ -337,6 +351,16 @@ class Engine:
         if now >= self._resize_at:
             self._resize_at = now + LOOK_S
             yield self.local.resize
+
+    def _stop_unreadable(self, now: float) -> None:
+        """End the streams if no worker has been able to read the videos for too long."""
+        found, limit_s = self.membership.unreadable, self._storage_timeout_s
+        if found is None or limit_s is None or now - found[0] < limit_s:
+            return
+        self.membership.unreadable = None
+        self.streams.stop_all(
+            StorageError(f"{found[1]}; no worker has read a video for {limit_s:g} s since")
+        )
 
     # Ask
 
@@ -380,6 +404,7 @@ class Engine:
         match message:
             case Result():
                 self._answers.take(peer, message)
+                self.membership.unreadable = None
             case Failed():
                 self._answers.failed(peer, message, now)
             case Compared():

@@ -17,6 +17,7 @@ from videoload.engine.admission import Admission, ConnectedWorker, Refusal
 from videoload.engine.copy_check import CopyCheck
 from videoload.engine.listener import Listener
 from videoload.engine.rate_limited_log import RateLimitedLog
+from videoload.errors import printable
 from videoload.leases.commands import Command, Dismiss, Evict, Pause
 from videoload.leases.table import LeaseTable
 from videoload.processes.supervisor import Supervisor
@@ -28,6 +29,7 @@ from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
 
+_REASON = 300  # letters of what a worker says that are passed on
 _ALONE_S = 5.0  # without a worker while a consumer waits: warn
 _REMIND_S = 60.0
 
@@ -40,6 +42,8 @@ class Membership:
         warnings: The log for workers that are refused, or that differ from the others.
         commands: The engine carries out what is added to it.
         beat_s: Seconds between two heartbeats of a worker.
+        unreadable: Since when no worker can read the videos, and what the last one said of their
+            storage; None if some can.
         departed: How many workers have left.
         refusals: How often workers were refused, those with a wrong key apart.
     """
@@ -55,6 +59,7 @@ class Membership:
     beat_s: float
     departed: int = 0
     refusals: int = 0
+    unreadable: tuple[float, str] | None = None
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _warn_alone_at: float | None = None
 
@@ -148,7 +153,9 @@ class Membership:
     def said_bye(self, peer: Peer, bye: Bye, now: float) -> None:
         """A worker leaves. A local one may do so too: it has left its decoder by then."""
         worker = self._workers.get(peer)
-        if worker is not None and bye.kept_from_leases and not worker.is_child:
+        if worker is not None and bye.kept_from_leases:
+            since = now if self.unreadable is None else self.unreadable[0]
+            self.unreadable = since, printable(bye.reason[:_REASON])
             what = f"worker {worker.name} hands its leases back: {bye.reason}"
             self.warnings.add(what, now)
         self.gone(peer, died=False)

@@ -25,13 +25,14 @@ class Meter:
     """Counts for one stream. Each reader calls it in its own thread, and the I/O thread too."""
 
     def __init__(
-        self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool
-    ) -> None:
+        self, path: Callable[[int], str] = str, line_is_full: Callable[[], bool] = bool,
+        unreadable: Callable[[], str] = str,
+    ) -> None:  # fmt: skip
         """``path`` gives the path of a video. ``line_is_full`` tells whether the pixels of other
-        hosts fill the trainer's line."""
+        hosts fill the trainer's line. ``unreadable`` tells why no worker can read videos, if so."""
         self.copied = 0
         self.ceiling: float | None = None  # steps per second
-        self._path, self._line_is_full = path, line_is_full
+        self._path, self._line_is_full, self._unreadable = path, line_is_full, unreadable
         self._lock = threading.RLock()  # a signal handler may ask for figures
         self._taken: deque[Taken] = deque(maxlen=_REMEMBERED)
         self._waiting: dict[int, float] = {}  # since when, by reader
@@ -120,7 +121,7 @@ class Meter:
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,
-            ceiling=self.ceiling, line_is_full=self._line_is_full(),
+            ceiling=self.ceiling, line_is_full=self._line_is_full(), unreadable=self._unreadable(),
         )  # fmt: skip
         if window_s < math.inf:
             batches, clips = found.batches, found.clips

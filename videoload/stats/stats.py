@@ -111,7 +111,8 @@ class StreamStats:
         bad_videos: The videos that could not be decoded.
         verdict: What slows the training down, in plain English, and what would help.
         bottleneck: The same in one word. ``"trainer"``: decoding keeps up. ``"decoding"`` and
-            ``"storage"`` (workers wait for it most of the time): more workers would help.
+            ``"storage"`` (workers wait for it most of the time, or cannot read it): more workers
+            would help if it answers.
             ``"cores"``: more workers would help, but on other hosts. ``"line"``, ``"host"`` and
             ``"files"``: one of them is slow. ``"batches"``: neither side is busy. ``"workers"``:
             no worker delivers. ``"unknown"`` is the default.

@@ -61,10 +61,12 @@ class Verdict:
 def judge(
     found: Figures, workers: Sequence[WorkerRecord], *, cores: int, files: SlowFiles,
     own_host: str = "", ceiling: float | None = None, line_is_full: bool = False,
+    unreadable: str = "",
 ) -> Verdict:  # fmt: skip
     """What the figures mean. ``cores`` are the cores of ``own_host`` that workers may use.
     ``ceiling``: steps per second of the trainer without loading, if they were measured.
-    ``line_is_full``: workers of other hosts get no leases, because pixels fill the line."""
+    ``line_is_full``: workers of other hosts get no leases, because pixels fill the line.
+    ``unreadable``: why no worker can read the videos now."""
     works = total(worker.work for worker in workers)
     utilisation = works.busy_s / works.passed_s if works.passed_s > 0 else 0.0
     computes = ceiling is not None or found.step_s >= _COMPUTES_S
@@ -76,6 +78,8 @@ def judge(
 
     if found.stalled_s >= _STALLED_S:
         waits = f"The trainer has been waiting for {found.stalled_s:.0f} s."
+        if unreadable:
+            return verdict("storage", waits, f"No worker can read the videos: {unreadable}.")
         if not workers:
             return verdict("workers", waits, "No worker is connected.")
         return verdict("workers", waits, f"{_are(len(workers))} connected, but none delivers.")

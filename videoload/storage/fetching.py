@@ -135,7 +135,7 @@ class Fetcher:
         part = Part(name, begin, end, tag)
         pause_s, since = _PAUSE_S, time.monotonic()
         while not self._stopped.is_set():
-            at, what = part.at, "does not answer"
+            at, what, hint = part.at, "does not answer", ""
             try:
                 self._ask(part)
                 with self._lock:
@@ -144,7 +144,7 @@ class Fetcher:
             except (BaseError, OSError, ValueError) as error:
                 # obstore has classes of its own, and built-in ones for what comes on the way.
                 if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-                    what = "refuses all requests"
+                    what, hint = "refuses all requests", "; renew the credentials of the workers"
                     if self._gives_others(name):
                         raise UnavailableError(why(error)) from None
                 now = time.monotonic()
@@ -153,7 +153,7 @@ class Fetcher:
                 self._note_rate(0)
                 self._tell(error, now, now - since)
                 if now - since > GIVE_UP_S:
-                    why_not = f"{what} for {GIVE_UP_S:g} s: {why(error)}"
+                    why_not = f"{what} for {GIVE_UP_S:g} s: {why(error)}{hint}"
                     raise StorageError(f"{self.url} {why_not}") from None
             self._stopped.wait(random.uniform(0.5, 1) * pause_s)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)

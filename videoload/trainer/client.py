@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from videoload import host, native
@@ -24,31 +23,30 @@ from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
 from videoload.engine.readers import Readers
-from videoload.errors import SpecError, VideoloadError, WorkerError
+from videoload.errors import SpecError, WorkerError
 from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
+from videoload.patched import check_threads
 from videoload.plan.options import StreamArguments, stream_options
 from videoload.plan.plan import Plan
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
-from videoload.stats import metrics
 from videoload.stats.meter import Meter
 from videoload.stats.stats import WorkerStats
 from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
 from videoload.trainer.client_code import ClientCode
-from videoload.trainer.patched import check_threads
+from videoload.trainer.client_metrics import serve_metrics
 from videoload.trainer.ranks import check_ranks
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
-from videoload.transport.metrics_port import Metric, MetricsPort
+from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.slots import Arena
 from videoload.transport.sockets import PIXEL_BYTES
 
 # The trainer holds one slot, tf.data may run a few ahead, and workers fill the others.
 _SLOTS = 8
 _CLIPS, _FETCHED_CLIPS = 4, 16  # Slots per worker, in clips; if files come from another host.
-_HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.
 # Without slots=, the limits of their memory: bytes, share of what is left, and number.
 _MAX_BYTES, _SHARE, _FEWEST = 2 << 30, 0.75, 4
 _MAX_SHARE = 0.9  # The limit with slots=. With 0.98 of 3 GB, the kernel killed the trainer.
@@ -90,6 +88,10 @@ class Client:
             replaced. Heartbeats are sent between two packets of a video, so this must be longer
             than the slowest packet or transform takes. Default 10. (The leases of a silent worker
             on another host go to other workers after 2 s.)
+        storage_timeout_s: Seconds after which streams end with StorageError if the storage of the
+            videos refuses all workers or does not answer, as after credentials have expired. They
+            count from when the first worker gave up, after trying for 30 s. None, the default:
+            streams wait until it answers; the log and the verdict say what for.
         cache: Folder in which the workers of this host keep the indexes of videos from one training
             to the next. None, the default: ``$VIDEOLOAD_CACHE``, or else ``~/.cache/videoload``.
             False: nothing is kept.
@@ -134,6 +136,7 @@ class Client:
         any_software: bool = False,
         receivers: int = 0,
         stall_s: float = 10.0,
+        storage_timeout_s: float | None = None,
         cache: str | os.PathLike[str] | Literal[False] | None = None,
         keep: str | os.PathLike[str] | None = None,
         keep_gb: float | None = None,
@@ -167,12 +170,13 @@ class Client:
             stall_s=self._stall_s,
             folders=Folders.of(self._cache, keep, keep_gb, frame_store, frame_store_gb),
             auto=auto,
+            storage_timeout_s=storage_timeout_s and real("storage_timeout_s", storage_timeout_s, 0),
         )
         self._code = ClientCode()
         self._open: list[weakref.ref[Readers]] = []
         scrapes = None
         if metrics_port is not None:
-            scrapes = _serve_metrics(metrics_port, self._engine, self._open)
+            scrapes = serve_metrics(metrics_port, self._engine, self._open)
         self.metrics_port: int | None = None if scrapes is None else scrapes.port
         # It also runs when the interpreter ends, so no worker outlives a script without `with`.
         self._finalizer = weakref.finalize(self, _end, self._engine, scrapes)
@@ -276,7 +280,11 @@ class Client:
             options.ordered,
             CopyVotes(len(catalog)),
             storage,
-            Meter(lambda video: catalog[video].path, self._engine.line_is_full),
+            Meter(
+                lambda video: catalog[video].path,
+                self._engine.line_is_full,
+                self._engine.unreadable,
+            ),
             code,
         )
         readers = Readers(self._engine, source, options, self.close)
@@ -338,34 +346,6 @@ class Client:
     def __repr__(self) -> str:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"
         return f"Client({', '.join((state, *self.endpoints))})"
-
-
-def _serve_metrics(
-    port: int | str, engine: Engine, open_: list[weakref.ref[Readers]]
-) -> MetricsPort:
-    """Serve the figures of a client, without a reference to it."""
-
-    def collect() -> Iterable[Metric]:
-        found = [readers for each in list(open_) if (readers := each()) is not None]
-        return metrics.families(
-            [readers.record(metrics.WINDOW_S) for readers in found],
-            engine.worker_stats(),
-            gone=engine.membership.departed,
-            refused=engine.membership.refused,
-            decoded=engine.decoded(),
-        )
-
-    def ailment() -> str:
-        came = threading.Event()
-        engine.post(came.set)
-        try:
-            engine.check()
-        except VideoloadError as error:
-            return str(error)
-        standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
-        return "" if came.wait(_HEALTHY_S) else standing
-
-    return MetricsPort(port, collect, ailment)
 
 
 def _end(engine: Engine, scrapes: MetricsPort | None) -> None:

@@ -166,7 +166,8 @@ class TrainerConnection:
 
     def give_back(self, reason: str) -> None:
         """Hand all leases back, for other workers, and dial again after a pause."""
-        _log.warning("trainer %s: its leases are handed back: %s", self._label, reason)
+        level = logging.INFO if self._settings.token else logging.WARNING  # that trainer logs it
+        _log.log(level, "trainer %s: its leases are handed back: %s", self._label, reason)
         self.say(Bye(reason, kept_from_leases=True))
         self._rest(drain=True)
         self._warn_at = self._rest_until + UNREACHABLE_S  # it was reached

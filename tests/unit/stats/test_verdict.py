@@ -47,11 +47,11 @@ def workers(count: int, **how: object) -> list[WorkerRecord]:
 
 def said(
     found: Figures, those: list[WorkerRecord], *, cores: int = 2, files: SlowFiles | None = None,
-    ceiling: float | None = None, line_is_full: bool = False,
+    ceiling: float | None = None, line_is_full: bool = False, unreadable: str = "",
 ) -> Verdict:  # fmt: skip
     return judge(
         found, those, cores=cores, files=files or SlowFiles(), ceiling=ceiling,
-        line_is_full=line_is_full,
+        line_is_full=line_is_full, unreadable=unreadable,
     )  # fmt: skip
 
 
@@ -235,6 +235,15 @@ def test_a_stall_is_reported_even_if_the_figures_are_good() -> None:
     )
     first = Figures(0, 0, 0.0, 1.0, 12.0)
     assert said(first, []).sentence == stall + "No worker is connected."
+
+
+def test_a_storage_that_refuses_everybody_is_named() -> None:
+    refused = said(figures(0.01, stalled_s=12), workers(2), unreadable="s3://b: 403 Forbidden")
+    assert refused.bottleneck == "storage"
+    assert refused.sentence == (
+        "The trainer has been waiting for 12 s. No worker can read the videos: "
+        "s3://b: 403 Forbidden."
+    )
 
 
 def test_a_stream_without_a_batch_has_no_verdict() -> None:

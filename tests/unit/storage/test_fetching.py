@@ -82,7 +82,7 @@ def test_a_request_is_made_again_until_the_fault_has_passed(
     ("fault", "what"),
     [
         (503, "does not answer for 0.3 s: 503"),
-        (403, "refuses all requests for 0.3 s: 403 Forbidden"),
+        (403, "refuses all requests for 0.3 s: 403 Forbidden; renew the credentials"),
         (401, "refuses all requests for 0.3 s: 401 Unauthorized"),
         ("cut", "does not answer for 0.3 s: it cannot be reached"),
     ],

@@ -1,0 +1,43 @@
+"""What a client's ``metrics_port`` serves: its figures, and whether its I/O thread responds."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+
+from videoload.engine.engine import Engine
+from videoload.engine.readers import Readers
+from videoload.errors import VideoloadError
+from videoload.stats import metrics
+from videoload.transport.metrics_port import Metric, MetricsPort
+
+_HEALTHY_S = 5.0  # The I/O thread takes a turn within milliseconds.
+
+
+def serve_metrics(
+    port: int | str, engine: Engine, open_: list[weakref.ref[Readers]]
+) -> MetricsPort:
+    """Serve the figures of a client, without a reference to it."""
+
+    def collect() -> Iterable[Metric]:
+        found = [readers for each in list(open_) if (readers := each()) is not None]
+        return metrics.families(
+            [readers.record(metrics.WINDOW_S) for readers in found],
+            engine.worker_stats(),
+            gone=engine.membership.departed,
+            refused=engine.membership.refused,
+            decoded=engine.decoded(),
+        )
+
+    def ailment() -> str:
+        came = threading.Event()
+        engine.post(came.set)
+        try:
+            engine.check()
+        except VideoloadError as error:
+            return str(error)
+        standing = f"the client's I/O thread has done nothing for {_HEALTHY_S:.0f} s"
+        return "" if came.wait(_HEALTHY_S) else standing
+
+    return MetricsPort(port, collect, ailment)
