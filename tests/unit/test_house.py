@@ -197,7 +197,8 @@ WITHOUT_NUMPY = {
 # These decide what is correct: they use no clock, no files, no sockets, no threads.
 PURE = (
     "arguments", "clips.call_text", "clips.layouts", "clips.regions", "clips.choices",
-    "clips.clip_spec", "clips.clip_params", "clips.item_spec", "catalog.table", "catalog.targets",
+    "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
+    "catalog.table", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
     "plan.permutation", "plan.plan", "plan.quarantine",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",

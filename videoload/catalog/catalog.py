@@ -27,7 +27,7 @@ from videoload.catalog.csv_files import TargetColumns, read_csv
 from videoload.catalog.folders import SUFFIXES, open_root, read_folder, train_and_test
 from videoload.catalog.lists import read_list  # fmt: skip
 from videoload.catalog.splitting import By, first_side, groups, recordings
-from videoload.catalog.table import Column, Ints, Part, Table, Video
+from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
 from videoload.errors import CatalogError
 
 
@@ -50,6 +50,10 @@ class Catalog:
         ends: Source frame after each segment's last, int [N]; -1: the end of the file. Default
             None: all segments go to the end.
         frames: True frame count of each file, int [N]; -1: not known. Default None: none is known.
+        starts_s: When each segment starts, in seconds from its file's first frame, float [N],
+            instead of ``starts``: its frames are those that a player begins to show from then on,
+            by their own times. Default None. NaN and None: not given, also in ``ends_s``.
+        ends_s: When each segment ends, in seconds, instead of ``ends``. Default None.
         duplicates: The same segment may come several times, each with its own label or target.
             Default False.
         where: Returns the source of video i for messages (a file and its line). Default:
@@ -70,6 +74,8 @@ class Catalog:
         starts: Column | None = None,
         ends: Column | None = None,
         frames: Column | None = None,
+        starts_s: Seconds | None = None,
+        ends_s: Seconds | None = None,
         *,
         duplicates: bool = False,
         where: Callable[[int], str] = "video {}".format,
@@ -80,7 +86,7 @@ class Catalog:
         self._root = None if root is None else open_root(root)
         self._classes = checked_names(classes, "classes")
         self._table = Table(
-            normal, labels, starts, ends, frames,
+            normal, labels, starts, ends, frames, starts_s, ends_s,
             classes=len(self._classes), duplicates=duplicates, where=where,
         )  # fmt: skip
         self._duplicates = duplicates
@@ -154,11 +160,13 @@ class Catalog:
         targets: TargetColumns | None = None,
         duplicates: bool = False,
     ) -> Catalog:
-        """A table with a header: columns path, label and, optionally, start, end, frames.
+        """A table with a header: columns path, label and, optionally, a segment and frames.
 
-        Other columns are ignored. If all labels are whole numbers, they are indices into
-        ``classes``, or into ``0``, ``1``, ... up to the highest. Otherwise labels are names. Other
-        numbers are refused, unless they are names in ``classes``. No video is opened.
+        ``start`` and ``end`` are source frames, ``start_s`` and ``end_s`` seconds (``12.5``); an
+        empty field is the file's begin or end. Other columns are ignored. If all labels are whole
+        numbers, they are indices into ``classes``, or into ``0``, ``1``, ... up to the highest.
+        Otherwise labels are names. Other numbers are refused, unless they are names in ``classes``.
+        No video is opened.
 
         A field may have several labels with ``;`` between them (``cook;talk``). The targets are
         then multi-hot, float32 [N, classes], and the first label is the video's ``label``. With the

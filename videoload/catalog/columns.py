@@ -33,6 +33,8 @@ class Columns(NamedTuple):
     starts: list[int | None] | None = None
     ends: list[int | None] | None = None
     frames: list[int | None] | None = None
+    starts_s: list[float | None] | None = None
+    ends_s: list[float | None] | None = None
     where: Callable[[int], str] = str
     targets: Any = None  # for `Catalog.with_targets`
 

@@ -30,6 +30,7 @@ TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)(e[+-]?\d+)?|nan", re.ASCII | re.IGNORECASE)
 _MAX_TARGET = float(np.finfo(np.float32).max)
 _SHOWN = 80  # characters of a wrong field that a message shows
+_OPTIONAL = ("start", "end", "frames", "start_s", "end_s")
 _NO_LABEL = ""  # the field of a column that does not exist
 _MAX_NUMBERED_CLASSES = 1_000_000  # a higher label is a timestamp or an id, not a class
 
@@ -48,6 +49,8 @@ def read_csv(
     starts: list[int | None] = []
     ends: list[int | None] = []
     frames: list[int | None] = []
+    starts_s: list[float | None] = []
+    ends_s: list[float | None] = []
     wanted = _target_names(csv_file, targets)
     numbers: list[list[float]] = []
 
@@ -62,10 +65,14 @@ def read_csv(
         coded.append(codes.setdefault(label, len(codes)))
         for column, text in zip((starts, ends, frames), others, strict=False):
             if text and not is_number(text):
-                raise CatalogError(f"{where(-1)}: not a whole number from 0: {text[:_SHOWN]!r}")
+                raise CatalogError(
+                    f"{where(-1)}: not a whole number from 0: {text[:_SHOWN]!r}{_hint(text)}"
+                )
             column.append(int(text) if text else None)
+        for moments, text in zip((starts_s, ends_s), others[3:], strict=False):
+            moments.append(_finite(text, where, "a time in seconds") if text else None)
         if wanted:
-            numbers.append([_finite(text, where) for text in others[3:]])
+            numbers.append([_finite(text, where, "a target") for text in others[5:]])
     if not paths:
         raise CatalogError(f"{csv_file} lists no videos below its header")
     given = None if classes is None else class_names(classes)
@@ -87,7 +94,8 @@ def read_csv(
         columns = hot[coded]
     elif wanted:
         columns = _target_columns(targets, wanted, np.array(numbers, np.float32))
-    return Columns(paths, labels, names, root, starts, ends, frames, where, columns)
+    segments = starts, ends, frames, starts_s, ends_s
+    return Columns(paths, labels, names, root, *segments, where, columns)
 
 
 def _classes(
@@ -154,32 +162,39 @@ def _target_columns(
     return columns if isinstance(targets, Mapping) else columns["targets"]
 
 
-def _finite(text: str, where: Callable[[int], str]) -> float:
+def _hint(text: str) -> str:
+    """What to do about a frame number that is a fraction."""
+    is_fraction = _FRACTION.fullmatch(text) is not None
+    return ": start and end are frames; name columns of seconds start_s, end_s" * is_fraction
+
+
+def _finite(text: str, where: Callable[[int], str], what: str) -> float:
     number = float(text) if _FRACTION.fullmatch(text) else math.nan
     if not abs(number) <= _MAX_TARGET:
-        raise CatalogError(f"{where(-1)}: a target must be a number, not {text[:_SHOWN]!r}")
+        raise CatalogError(f"{where(-1)}: {what} must be a number, not {text[:_SHOWN]!r}")
     return number
 
 
 def _csv_rows(csv_file: PathLike, targets: list[str]) -> Iterator[Any]:
     """First the name of the column of labels, in a list: "label", "labels", or none if ``targets``
-    are given. Then for each row its line number, and path, label, start, end, frames and targets;
-    "" for columns that do not exist."""
+    are given. Then for each row its line number, and path, label, start, end, frames, start_s,
+    end_s and targets; "" for columns that do not exist."""
     rows = csv.reader(text_lines(csv_file), strict=True)
     try:
         header = [name.strip() for name in next(rows, [])]
         labels = [name for name in ("label", "labels") if name in header]
-        wanted = ["path", *(labels or ["label"]), "start", "end", "frames", *targets]
+        wanted = ["path", *(labels or ["label"]), *_OPTIONAL, *targets]
         needed = {"path", *targets} if targets else {"path", wanted[1]}
         if (
             len(labels) > 1
             or any(header.count(name) > 1 for name in wanted)
             or not needed.issubset(header)
         ):
+            must = " and ".join(name for name in wanted if name in needed)
             raise CatalogError(
-                f"{csv_file}: the header must have the columns "
-                f"{' and '.join(name for name in wanted if name in needed)} (optional: start, "
-                f"end, frames), each once, separated by commas, not {','.join(header)[:_SHOWN]!r}"
+                f"{csv_file}: the header must have the columns {must} (optional: start and end in "
+                "frames, or start_s and end_s in seconds; frames), each once, separated by commas, "
+                f"not {','.join(header)[:_SHOWN]!r}"
             )
         at = [header.index(name) if name in header else len(header) for name in wanted]
         yield labels

@@ -18,7 +18,7 @@ import numpy as np
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.table import Ints, Part
+from videoload.catalog.table import Ints, Part, Table
 from videoload.catalog.turns import weights
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import Spec, function_of
@@ -65,6 +65,7 @@ def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
         classes,
         root,
         *map(np.concatenate, segments),
+        *_joined_seconds([part._table for part in parts]),
         duplicates=duplicates or any(part._duplicates for part in parts),
     )
     return joined.with_targets(targets_.joined(targets)) if targets else joined
@@ -179,6 +180,16 @@ def check_shapes(catalog: Catalog, clip: Spec) -> None:
                 f"clips of part {part.name!r} have {own.crops} crops, the stream's {clip.crops}: "
                 "they must have the same number"
             )
+
+
+def _joined_seconds(tables: Sequence[Table]) -> list[Any]:
+    if all(table.seconds is None for table in tables):
+        return []
+    columns = [
+        np.full((2, len(table.paths)), np.nan) if table.seconds is None else table.seconds
+        for table in tables
+    ]
+    return list(np.concatenate(columns, axis=1))
 
 
 def _common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:

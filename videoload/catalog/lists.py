@@ -58,4 +58,4 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
         labels.append(label)
     if not paths:
         raise CatalogError(f"{list_file} lists no videos")
-    return Columns(paths, labels, names, root, None, None, None, where)
+    return Columns(paths, labels, names, root, where=where)

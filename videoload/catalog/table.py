@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import CatalogError
 
 Ints = npt.NDArray[np.int64]
+Seconds = Sequence[float] | Sequence[float | None] | npt.NDArray[np.floating[Any]]
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 Column = Sequence[int] | Sequence[int | None] | npt.NDArray[np.integer[Any]]
 
 _UNKNOWN = -1  # in a column of ends or frame counts
@@ -27,6 +29,10 @@ class Video(NamedTuple):
         end: Source frame after the segment's last. Default None: the end of the file.
         frames: True frame count of the whole file (not of the segment), as ``videoload scan``
             finds it. Default None: not known.
+        start_s: When the segment starts, in seconds from the file's first frame, if it is given in
+            seconds. Then ``start`` is 0 and ``end`` None. Default None.
+        end_s: When it ends: its frames are those that a player begins to show before that. Default
+            None: the end of the file.
     """
 
     path: str
@@ -34,6 +40,8 @@ class Video(NamedTuple):
     start: int = 0
     end: int | None = None
     frames: int | None = None
+    start_s: float | None = None
+    end_s: float | None = None
 
 
 class Part(NamedTuple):
@@ -57,7 +65,7 @@ class Part(NamedTuple):
 class Table:
     """The rows of a `Catalog`, with its arguments; ``paths`` are normal. Raises CatalogError."""
 
-    __slots__ = ("_columns", "paths")
+    __slots__ = ("_columns", "paths", "seconds")
 
     def __init__(
         self,
@@ -66,6 +74,8 @@ class Table:
         starts: Column | None,
         ends: Column | None,
         frames: Column | None,
+        starts_s: Seconds | None = None,
+        ends_s: Seconds | None = None,
         *,
         classes: int,
         duplicates: bool,
@@ -76,17 +86,33 @@ class Table:
         end = _column("ends", ends, len(paths), _UNKNOWN)
         known = _column("frames", frames, len(paths), _UNKNOWN)
         last = np.maximum(start, end - 1)
+        seconds = np.stack([
+            _seconds(name, values, len(paths))
+            for name, values in (("starts_s", starts_s), ("ends_s", ends_s))
+        ])  # fmt: skip
+        in_seconds = ~np.isnan(seconds).all(0)
+        begin_s, end_s = np.where(np.isnan(seconds[0]), 0, seconds[0]), seconds[1]
         for wrong, flaw in (
             ((label < 0) | (label >= classes), "label {0} is not one of 0..{5}"),
             (start < 0, "start {1} is negative"),
             ((end != _UNKNOWN) & (end <= start), "end {2} (exclusive) is not after start {1}"),
             ((known != _UNKNOWN) & (last >= known), "frame {4} lies outside its {3} frames"),
+            (
+                in_seconds & ((start > 0) | (end != _UNKNOWN)),
+                "give start and end (frames) or start_s and end_s (seconds), not both",
+            ),
+            (begin_s < 0, "start_s {6} s is negative"),
+            (np.isinf(seconds).any(0), "start_s {6} s and end_s {7} s must be finite"),
+            (end_s <= begin_s, "end_s {7} s is not after start_s {6} s"),
         ):
             if wrong.any():
                 i = int(wrong.argmax())
                 numbers = (label[i], start[i], end[i], known[i], last[i], classes - 1)
-                raise CatalogError(f"{where(i)}: {paths[i]!r}: {flaw.format(*numbers)}")
-        self.paths = _one_str_a_file(paths, start, end, where, duplicates=duplicates)
+                told = flaw.format(*numbers, begin_s[i], end_s[i])
+                raise CatalogError(f"{where(i)}: {paths[i]!r}: {told}")
+        self.seconds = None if not in_seconds.any() else _read_only(seconds)
+        rows = np.stack((start, end, *np.nan_to_num(seconds, nan=-1.0)))
+        self.paths = _one_str_a_file(paths, rows, where, duplicates=duplicates)
         self._columns = _read_only(np.stack((label, start, end, known)))
 
     @property
@@ -106,14 +132,21 @@ class Table:
         """Length of each segment, -1 if it is not known."""
         start, end, frames = self.segments
         end = np.where(end == _UNKNOWN, frames, end)
-        return np.where(end == _UNKNOWN, _UNKNOWN, end - start)
+        lengths = np.where(end == _UNKNOWN, _UNKNOWN, end - start)
+        if self.seconds is not None:
+            lengths[~np.isnan(self.seconds).all(0)] = _UNKNOWN
+        return lengths
 
     def video(self, i: int) -> Video:
         """Row ``i``, from 0."""
         label, start, end, frames = self._columns[:, i].tolist()
+        start_s, end_s = None, None
+        if self.seconds is not None:
+            start_s, end_s = (None if np.isnan(s) else s for s in self.seconds[:, i].tolist())
         return Video(
-            self.paths[i], label, start, None if end < 0 else end, None if frames < 0 else frames
-        )
+            self.paths[i], label, start, None if end < 0 else end, None if frames < 0 else frames,
+            start_s, end_s,
+        )  # fmt: skip
 
     def take(self, rows: Ints, *, duplicates: bool) -> Table:
         """Some of the rows, in this order."""
@@ -129,6 +162,7 @@ class Table:
         new = object.__new__(Table)
         new.paths = tuple([self.paths[i] for i in rows.tolist()])
         new._columns = _read_only(self._columns[:, rows])
+        new.seconds = None if self.seconds is None else _read_only(self.seconds[:, rows])
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -136,12 +170,18 @@ class Table:
             isinstance(other, Table)
             and self.paths == other.paths
             and np.array_equal(self._columns, other._columns)
+            and (self.seconds is None) is (other.seconds is None)
+            and (
+                self.seconds is None
+                or other.seconds is None
+                or np.array_equal(self.seconds, other.seconds, equal_nan=True)
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _read_only(columns: Ints) -> Ints:
+def _read_only(columns: Array) -> Array:
     columns.setflags(write=False)
     return columns
 
@@ -159,16 +199,33 @@ def _column(name: str, values: Column | None, count: int, default: int) -> Ints:
     return values.astype(np.int64, copy=False)
 
 
+def _seconds(name: str, values: Seconds | None, count: int) -> npt.NDArray[np.float64]:
+    """The column as an array; NaN: not given."""
+    if values is None:
+        return np.full(count, np.nan)
+    try:
+        column = np.array([np.nan if value is None else value for value in values], np.float64)
+    except (TypeError, ValueError):
+        raise CatalogError(f"{name} must be numbers of seconds") from None
+    if column.shape != (count,):
+        raise CatalogError(f"{name} has the shape {column.shape}, but there are {count} paths")
+    return column
+
+
 def _one_str_a_file(
-    paths: list[str], starts: Ints, ends: Ints, where: Callable[[int], str], *, duplicates: bool
+    paths: list[str],
+    segments: npt.NDArray[np.float64],
+    where: Callable[[int], str],
+    *,
+    duplicates: bool,
 ) -> tuple[str, ...]:
-    """The paths, with one str per file. Raises CatalogError if a segment comes twice, unless
-    ``duplicates`` are allowed."""
+    """The paths, with one str per file. Raises CatalogError if a segment (a column of ``segments``)
+    comes twice, unless ``duplicates`` are allowed."""
     if len(set(paths)) == len(paths):
         return tuple(paths)
     first: dict[str, int] = {}
     file = np.fromiter((first.setdefault(p, i) for i, p in enumerate(paths)), np.int64, len(paths))
-    rows = np.stack((file, starts, ends))
+    rows = np.vstack((file, segments))
     order = np.lexsort(rows)
     twice = (np.diff(rows[:, order]) == 0).all(axis=0)
     if twice.any() and not duplicates:

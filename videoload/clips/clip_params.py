@@ -8,10 +8,6 @@ move the windows. Further views, and the frames of ``span="video"``, have their 
 
 from __future__ import annotations
 
-import math
-import random
-from fractions import Fraction
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +20,7 @@ from videoload.clips.regions import (
     Rectangle,
     Size,
     corner,
+    generator,
     letterbox,
     mirrored_back,
     multiscale_region,
@@ -32,10 +29,10 @@ from videoload.clips.regions import (
     turned_back,
 )
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment, frames_in, frames_of
 
 # Seeds have 64 bits. The bits above them select a generator.
-_VIEW, _PARTS = 1 << 64, 1 << 128
-_ROUNDING_S = 1e-6  # times this close are the same
+_VIEW = 1 << 64
 
 
 class ClipParams(NamedTuple):
@@ -71,30 +68,25 @@ def clip_params(
     start: int = 0,
     end: int | None = None,
     crop: int = 0,
+    start_s: float | None = None,
+    end_s: float | None = None,
     *,
     view: int = 0,
 ) -> ClipParams:
-    """Decide clip number ``clip`` of the segment [start, end) of a video. ``crop`` is the number of
-    the crop if there are several, ``view`` the number of the view in its sample.
+    """Decide clip number ``clip`` of a `Segment` of a video. ``crop`` is the number of the crop if
+    there are several, ``view`` the number of the view in its sample.
 
     Raises UnfitError if the video cannot give this clip.
     """
-    last = video.frames if end is None else min(end, video.frames)
-    if start >= last:
-        raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
+    segment = frames_in(Segment(start, end, start_s, end_s), video)
     own = seed + view * _VIEW
-    draw = _generator(own, draws=spec.draws)
+    draw = generator(own, draws=spec.draws)
     at, mirror, across, down = draw(), draw(), draw(), draw()
     shared = own
     if view and spec.views_share == "window":
         shared = seed
-        at = _generator(seed, draws=spec.draws)()
-    if spec.fps is not None and video.times is not None:
-        times = np.frombuffer(video.times)[start:last]
-        frames = _at_times(spec, times, clip, at)
-    else:
-        frames = _frames(spec, last - start, video.fps, clip, shared, at)
-    frames = start + frames if spec.short != "zero" else np.where(frames < 0, -1, start + frames)
+        at = generator(seed, draws=spec.draws)()
+    frames = frames_of(spec, video, segment, clip, shared, at)
     whole, size = video.shown_size(spec), (spec.width, spec.height)
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
     place = None
@@ -129,11 +121,6 @@ def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:
     return multiscale_region(frame, draw)
 
 
-def _generator(seed: int, *, draws: bool = True) -> Draw:
-    # Only Random.random() gives the same numbers in every version of Python.
-    return random.Random(seed).random if draws else float  # float() is 0.0
-
-
 def _stored(region: Rectangle, video: VideoInfo, spec: ClipSpec) -> Rectangle:
     """A region of the shown frame, which may have square pixels, as a region of the stored one. It
     begins at even pixels, because a chroma sample spans two each way."""
@@ -163,105 +150,3 @@ def _corner(
     if spec.crop == "random":
         return int(across * (free_x + 1)), int(down * (free_y + 1))
     return corner(spec.crop, scaled, size, number)
-
-
-def _frames(
-    spec: ClipSpec, frames: int, fps: Fraction, clip: int, seed: int, at: float
-) -> npt.NDArray[np.int64]:
-    """The clip's frame numbers in a video of ``frames`` frames; ``at`` in [0, 1) is random."""
-    if spec.span == "video":
-        return _of_parts(spec, frames, clip, seed)
-    if spec.fps is not None and fps <= 0:
-        raise UnfitError("has no frame rate; give stride instead of fps")
-    offsets, span = _offsets(spec.frames, spec.stride if spec.fps is None else _step(spec.fps, fps))
-    if frames >= span:
-        counted = spec.frames * spec.stride if spec.span == "strides" else span
-        return offsets + _start(spec, max(0, frames - counted), clip, at)
-    _check_length(spec, frames, span)
-    if spec.short == "zero":
-        return np.where(offsets < frames, offsets, -1)
-    return offsets % frames if spec.short == "loop" else np.minimum(offsets, frames - 1)
-
-
-def _at_times(
-    spec: ClipSpec, times: npt.NDArray[np.float64], clip: int, at: float
-) -> npt.NDArray[np.int64]:
-    """Ordinals of the frames that a player shows every ``1 / fps`` seconds, in a video whose frames
-    come at uneven distances: at ``times`` in seconds."""
-    assert spec.fps is not None
-    wanted = np.arange(spec.frames) / spec.fps
-    lasts = times[-1] - times[0]
-    fitting = int(np.searchsorted(times, times[-1] - wanted[-1] + _ROUNDING_S, "right"))
-    first = _start(spec, max(0, fitting - 1), clip, at)
-    if not fitting:
-        if spec.short in ("drop", "error"):
-            reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
-            raise UnfitError(reason, dropped=spec.short == "drop")
-        if spec.short == "loop" and lasts:
-            wanted %= _end(times) - times[0]
-    wanted += times[first] + _ROUNDING_S
-    shown = np.searchsorted(times, wanted, "right").astype(np.int64) - 1
-    if spec.short == "zero":
-        shown[wanted > _end(times)] = -1
-    return shown
-
-
-def _end(times: npt.NDArray[np.float64]) -> float:
-    """When the last frame is no longer shown: it is shown for the mean time of the others."""
-    last = len(times) - 1
-    return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
-
-
-def _check_length(spec: ClipSpec, frames: int, span: int) -> None:
-    """Raises UnfitError if the spec refuses videos that are shorter than a clip."""
-    if spec.short in ("drop", "error"):
-        reason = f"has {frames} frames, a clip spans {span}"
-        raise UnfitError(reason, dropped=spec.short == "drop")
-
-
-@lru_cache(256)
-def _step(wanted: float, fps: Fraction) -> Fraction:
-    """Source frames from one frame of a clip to the next."""
-    return fps / Fraction(wanted).limit_denominator(1_000_000)
-
-
-@lru_cache(256)
-def _offsets(frames: int, step: int | Fraction) -> tuple[npt.NDArray[np.int64], int]:
-    """A clip's frame numbers, counted from its first, and the source frames that it spans."""
-    offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
-    offsets.flags.writeable = False
-    return offsets, int(offsets[-1]) + 1
-
-
-def _start(spec: ClipSpec, free: int, clip: int, at: float) -> int:
-    """First frame of the window, from 0 to ``free``."""
-    match spec.sampling:
-        case "random":
-            return int(at * (free + 1))
-        case "uniform" if spec.clips_per_video > 1:
-            if spec.span == "strides":
-                return round(clip * (free / (spec.clips_per_video - 1)))
-            return free * clip // (spec.clips_per_video - 1)
-        case "dense":
-            return min(clip * spec.dense_hop, free)
-        case _:
-            return free // 2
-
-
-def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> npt.NDArray[np.int64]:
-    """A frame of each of ``spec.frames`` equal parts of the video. If it has fewer frames, some
-    repeat."""
-    if frames < spec.frames:
-        _check_length(spec, frames, spec.frames)
-    parts = range(spec.frames)
-    match spec.sampling:
-        case "random":
-            draw = _generator(seed + _PARTS)
-            found = [min(int((i + draw()) * frames / spec.frames), frames - 1) for i in parts]
-        case "uniform":  # in float64, rounded to even, as in UniFormerV2's code
-            part = (frames - 1) / spec.frames
-            within = int(part / (spec.clips_per_video + 1) * (clip + 1))
-            found = [round(part * i) + within for i in parts]
-        case _:
-            found = [(2 * i + 1) * frames // (2 * spec.frames) for i in parts]
-    return np.array(found, np.int64)

@@ -67,12 +67,13 @@ class ClipSpec:
         sampling: Where the clip starts in the video or its segment. ``"center"``, the default: in
             the middle. ``"random"``: anywhere it fits. ``"uniform"``: ``clips_per_video`` starts,
             evenly from the first possible to the last, as usual for testing (Wang et al. 2018,
-            Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames apart; the catalog
-            must know frame counts.
+            Non-local Neural Networks). ``"dense"``: every window, ``hop`` frames or ``hop_s``
+            seconds apart. If the catalog does not tell how many windows a video has, the indexes of
+            all videos are read when the stream is made.
         clips_per_video: Clips of each video in an epoch, at least 1. Default 1. It stays 1 with
             ``"dense"``, which takes all windows.
         hop: Source frames from one window of ``"dense"`` to the next, at least 1. Default None:
-            ``frames * stride``, so windows do not overlap.
+            ``frames * stride``, so windows do not overlap. Not with ``fps``.
         short: What to do with a video shorter than a clip. ``"loop"``, the default: repeat it from
             its start. ``"hold"``: repeat its last frame. ``"zero"``: the missing frames are black,
             and have the number -1. ``"drop"``: take another clip, without counting it as bad.
@@ -103,6 +104,10 @@ class ClipSpec:
             Default False: one pixel stays one pixel.
         output: (shape, type) of what ``transform`` returns for a clip, if that is not a clip as
             above: ``((16, 112, 112, 3), "float32")``. Default None.
+        hop_s: Seconds from one window of ``"dense"`` to the next, at least 0.001, instead of
+            ``hop``: window k starts ``k * hop_s`` seconds after the first frame, with the frame
+            that a player shows then. Default None; with ``fps``: ``frames / fps``, so windows do
+            not overlap.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -129,6 +134,7 @@ class ClipSpec:
     rotate: bool = True
     square_pixels: bool = False
     output: tuple[tuple[int, ...], str] | None = None
+    hop_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
@@ -190,13 +196,18 @@ class ClipSpec:
     def _check_dense(self) -> None:
         if self.hop is not None:
             object.__setattr__(self, "hop", whole("hop", self.hop, most=MAX_COUNT))
+        if self.hop_s is not None:
+            object.__setattr__(self, "hop_s", real("hop_s", self.hop_s, 0.001))
+        given = [name for name in ("hop", "hop_s") if getattr(self, name) is not None]
         if self.sampling != "dense":
-            if self.hop is not None:
-                raise SpecError('hop is for sampling="dense"')
+            if given:
+                raise SpecError(f'{given[0]} is for sampling="dense"')
+        elif len(given) > 1:
+            raise SpecError("give hop (source frames) or hop_s (seconds), not both")
         elif self.clips_per_video != 1:
             raise SpecError('sampling="dense" takes all windows: leave clips_per_video out')
-        elif self.fps is not None:
-            raise SpecError('sampling="dense" counts source frames: give stride, not fps')
+        elif self.fps is not None and self.hop is not None:
+            raise SpecError("hop counts source frames: with fps, give hop_s in seconds")
         elif self.span != "window":
             raise SpecError(f'sampling="dense" takes windows: leave span="{self.span}" out')
 
@@ -258,14 +269,19 @@ class ClipSpec:
         return replace(self, size=(down, across), crop="none")
 
     def windows(self, frames: int) -> int:
-        """Number of clips that ``"dense"`` takes from a video.
+        """Number of clips that ``"dense"`` with ``stride`` and ``hop`` takes from a video.
 
         Args:
             frames: Source frames of the video or its segment.
 
         Returns:
             The number of windows. A video shorter than a clip has 1, or 0 with ``short="drop"``.
+
+        Raises:
+            SpecError: With ``fps`` or ``hop_s``, the times of its frames decide.
         """
+        if self.fps is not None or self.hop_s is not None:
+            raise SpecError("with fps or hop_s, the number of windows depends on frames' times")
         span = (self.frames - 1) * self.stride + 1
         if frames < span:
             return 0 if self.short == "drop" else 1
@@ -273,8 +289,15 @@ class ClipSpec:
 
     @property
     def dense_hop(self) -> int:
-        """Source frames from one window of ``"dense"`` to the next."""
+        """Source frames from one window of ``"dense"`` to the next, if `hop_seconds` is None."""
         return self.frames * self.stride if self.hop is None else self.hop
+
+    @property
+    def hop_seconds(self) -> float | None:
+        """Seconds from one window of ``"dense"`` to the next; None: source frames are counted."""
+        if self.hop_s is not None or self.fps is None:
+            return self.hop_s
+        return self.frames / self.fps
 
     @property
     def crops(self) -> int:

@@ -6,6 +6,7 @@ A rectangle is (x, y, width, height), a size (width, height). ``draw()`` returns
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 Size = tuple[int, int]
@@ -17,6 +18,12 @@ _CROP_ATTEMPTS = 10
 # the authors' code, width and height are at most one step apart.
 _SCALES = (1.0, 0.875, 0.75, 0.66)
 _SIDES = [(i, j) for i in range(4) for j in range(4) if abs(i - j) <= 1]
+
+
+def generator(seed: int, *, draws: bool = True) -> Draw:
+    """Draws of a seed; without ``draws`` they are all 0."""
+    # Only Random.random() gives the same numbers in every version of Python.
+    return random.Random(seed).random if draws else float  # float() is 0.0
 
 
 def scaled_size(width: int, height: int, resize: int | None) -> Size:

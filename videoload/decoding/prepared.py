@@ -21,14 +21,16 @@ from videoload.storage.files import VideoFile
 
 
 class Request(NamedTuple):
-    """Clip number ``clip`` of the segment [start, end) of a video, and of several crops of it that
-    number ``crop``, its parameters from ``seed``."""
+    """Clip number ``clip`` of a segment of a video (see `clips.windows.Segment`), and of several
+    crops of it that number ``crop``, its parameters from ``seed``."""
 
     seed: int
     clip: int = 0
     start: int = 0
     end: int | None = None
     crop: int = 0
+    start_s: float | None = None
+    end_s: float | None = None
 
 
 class PreparedClips(NamedTuple):

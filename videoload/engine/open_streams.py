@@ -98,9 +98,12 @@ class OpenStream:
         samples = grant.samples
         videos = [self.catalog[sample.video] for sample in samples]
         clips = [
-            Clip(video.path, sample.seed, sample.clip, video.start, video.end, sample.crop)
+            Clip(
+                video.path, sample.seed, sample.clip, video.start, video.end, sample.crop,
+                video.start_s, video.end_s,
+            )
             for video, sample in zip(videos, samples, strict=True)
-        ]
+        ]  # fmt: skip
         code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         if not self.catalog.parts:
             return Lease.of(grant.lease, self.spec, clips, place, code=code)

@@ -60,6 +60,8 @@ class Identity:
             "videos": _digest(len(catalog), paths, starts, ends),
             "labels": _digest(len(catalog), catalog.labels.astype("<i8").tobytes()),
         }
+        if table.seconds is not None:
+            settings["seconds"] = _digest(len(catalog), table.seconds.astype("<f8").tobytes())
         settings.pop(_DECIDES_NOTHING, None)
         if do_lengths_decide(catalog, spec):
             settings["lengths"] = _digest(len(catalog), frames)

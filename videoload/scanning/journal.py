@@ -27,6 +27,8 @@ class Row:
     label: str
     start: int | None = None
     end: int | None = None
+    start_s: float | None = None
+    end_s: float | None = None
     frames: int = 0
     container: str = ""
     codec: str = ""
@@ -49,7 +51,12 @@ class Row:
     @property
     def good(self) -> bool:
         """Whether the file can be decoded and the segment begins within it."""
-        return (self.start or 0) < self.frames
+        return self.first < self.frames
+
+    @property
+    def first(self) -> float:
+        """The frame that the segment begins with; one in seconds, by the mean rate."""
+        return self.start or (self.start_s or 0) * self.fps
 
 
 _NAMES = [field.name for field in fields(Row)]
@@ -75,7 +82,7 @@ class Journal:
         self._files: dict[str, Path] = {}  # the file that each row was read from
         for part in (self.bad, self.file):
             for row in _read(part):
-                self._rows[row.path] = replace(row, start=None, end=None)
+                self._rows[row.path] = replace(row, start=None, end=None, start_s=None, end_s=None)
                 self._files[row.path] = part
 
     def check(self, root: Path | str, paths: Collection[str]) -> None:
@@ -165,6 +172,7 @@ def _read(file: Path) -> Iterator[Row]:
     types: dict[str, Callable[[str], Any]] = {
         "int": int, "str": str, "float": float,
         "int | None": lambda text: int(text) if text else None,
+        "float | None": lambda text: float(text) if text else None,
     }  # fmt: skip
     with file.open(newline="", encoding="utf-8") as lines:
         reader = csv.DictReader(lines)

@@ -60,7 +60,7 @@ def scan(
     segments = [
         replace(
             rows[video.path], label=catalog.classes[video.label], start=video.start or None,
-            end=video.end,
+            end=video.end, start_s=video.start_s, end_s=video.end_s,
         )
         for video in catalog
     ]  # fmt: skip
@@ -76,7 +76,7 @@ def scan(
     outside = Counter(
         row.path
         for row in segments
-        if rows[row.path].good and max(row.start or 0, (row.end or 0) - 1) >= row.frames
+        if rows[row.path].good and max(row.first, (row.end or 0) - 1) >= row.frames
     )
     for path, count in outside.items():
         damage = f"{count} of its segments do not lie within its {rows[path].frames} frames"

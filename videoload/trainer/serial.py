@@ -145,7 +145,10 @@ def _batches(
             sample, row = quarantine.replace(first), len(taken)
             while row == len(taken):
                 video = catalog[sample.video]
-                request = Request(sample.seed, sample.clip, video.start, video.end, sample.crop)
+                request = Request(
+                    sample.seed, sample.clip, video.start, video.end, sample.crop,
+                    video.start_s, video.end_s,
+                )  # fmt: skip
                 out = clips[row : row + 1]
                 try:
                     spec = clip_of(catalog, clip, sample.video)

@@ -111,8 +111,8 @@ class Refused(_Shown, tag_field="type", tag="refused"):
 
 
 class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
-    """One row of a lease: clip number ``clip`` of the segment [start, end) of ``path``, and crop
-    number ``crop`` if the spec asks for several crops."""
+    """One row of a lease: clip number ``clip`` of a segment of ``path`` (see
+    `clips.windows.Segment`), and crop number ``crop`` if the spec asks for several crops."""
 
     path: _Text
     seed: Annotated[int, msgspec.Meta(ge=0)]  # 64 bits
@@ -120,6 +120,8 @@ class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     start: Id = 0
     end: Id | None = None
     crop: Id = 0
+    start_s: _Seconds | None = None
+    end_s: _Seconds | None = None
 
 
 class Place(msgspec.Struct, forbid_unknown_fields=True):

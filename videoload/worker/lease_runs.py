@@ -104,7 +104,12 @@ def runs(lease: Lease) -> Iterator[tuple[int, int]]:
 
 
 def requests(clips: list[Clip]) -> list[Request]:
-    return [Request(clip.seed, clip.clip, clip.start, clip.end, clip.crop) for clip in clips]
+    return [
+        Request(
+            clip.seed, clip.clip, clip.start, clip.end, clip.crop, clip.start_s, clip.end_s
+        )
+        for clip in clips
+    ]  # fmt: skip
 
 
 def look_ahead(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.catalogs import pairs, refused, text
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import join
 from videoload.catalog.table import Video
 from videoload.errors import VideoloadError
 
@@ -327,3 +328,51 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_root_given_to_a_table_must_exist(tmp_path: Path) -> None:
     with refused(tmp_path / "none"):
         Catalog.from_csv(text(tmp_path, "path,label\na.avi,run\n"), tmp_path / "none")
+
+
+SECONDS = """path,label,start_s,end_s,start,end
+a.avi,run,1.5,2,,
+a.avi,run,,1.5,,
+b.avi,run,,,3,9
+"""
+
+
+def test_segments_are_in_frames_or_in_seconds(tmp_path: Path) -> None:
+    catalog = read(tmp_path, SECONDS)
+    assert list(catalog) == [
+        Video("a.avi", 0, start_s=1.5, end_s=2.0),
+        Video("a.avi", 0, end_s=1.5),
+        Video("b.avi", 0, 3, 9),
+    ]
+    assert catalog.segment_frames.tolist() == [-1, -1, 6]
+    assert list(catalog[1:]) == list(catalog)[1:]
+    assert catalog == read(tmp_path, SECONDS)
+    assert catalog != read(tmp_path, SECONDS.replace("1.5,2", "1.5,3"))
+    assert list(join([catalog[:1], catalog[1:]])) == list(catalog)
+    whole = Catalog(["c.avi"], [0], ["run"])
+    assert list(join([whole, catalog])) == [*whole, *catalog]
+
+
+@pytest.mark.parametrize(
+    ("row", "flaw"),
+    [
+        ("a.avi,run,1,2,3,4", "give start and end (frames) or start_s and end_s (seconds), not bo"),
+        ("a.avi,run,2,1,,", "end_s 1.0 s is not after start_s 2.0 s"),
+        ("a.avi,run,2,2,,", "end_s 2.0 s is not after start_s 2.0 s"),
+        ("a.avi,run,,0,,", "end_s 0.0 s is not after start_s 0.0 s"),
+        ("a.avi,run,-1,2,,", "start_s -1.0 s is negative"),
+        ("a.avi,run,0:10,2,,", "a time in seconds must be a number, not '0:10'"),
+        (
+            "a.avi,run,,,1.5,4",
+            "not a whole number from 0: '1.5': start and end are frames; name columns of seconds",
+        ),
+    ],
+)
+def test_a_wrong_segment_is_named_with_its_unit(tmp_path: Path, row: str, flaw: str) -> None:
+    with refused("line 2", flaw):
+        read(tmp_path, f"path,label,start_s,end_s,start,end\n{row}\n")
+
+
+def test_the_same_seconds_twice_are_the_same_segment(tmp_path: Path) -> None:
+    with refused("line 3", "the same segment as", "line 2"):
+        read(tmp_path, "path,label,start_s,end_s\na.avi,run,1,2\na.avi,run,1.0,2.0\n")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.catalogs import pairs, refused, tree
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, clip_of, join, mix
+from videoload.catalog.table import Video
 from videoload.catalog.targets import PerFrame
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
@@ -47,7 +48,7 @@ def stream(mixed: Catalog, steps: range, clip: Any = CLIP, **changes: Any) -> li
 def test_a_join_is_all_rows_in_their_order() -> None:
     one = Catalog(["a.avi", "b.avi"], [1, 0], ["jump", "run"], starts=[0, 5], ends=[None, 9])
     two = Catalog(["c.avi"], [0], ["run"], frames=[30])
-    assert list(join([one, two])) == [*one, ("c.avi", 1, 0, None, 30)]
+    assert list(join([one, two])) == [*one, Video("c.avi", 1, frames=30)]
 
 
 def test_classes_are_those_of_the_first_and_then_the_new_ones() -> None:

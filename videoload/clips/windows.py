@@ -1,0 +1,274 @@
+"""Which source frames a clip shows, and how many windows a video has.
+
+Time means the time at which a player shows a frame. Where frames come at equal distances, it
+follows from the rate; where they do not, each frame has its own.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.choices import UnfitError
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.regions import generator
+from videoload.clips.video_info import VideoInfo
+
+Ints = npt.NDArray[np.int64]
+Times = npt.NDArray[np.float64]
+
+_PARTS = 1 << 128  # the bits of a seed above 64 select a generator
+_ROUNDING_S = 1e-6  # times this close are the same
+
+
+class Segment(NamedTuple):
+    """A part of a video: source frames from ``start`` to before ``end``; or those that a player
+    begins to show from ``start_s`` to before ``end_s``, in seconds from the video's first frame. So
+    segments that follow each other share no frame."""
+
+    start: int = 0
+    end: int | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+
+
+def frames_in(segment: Segment, video: VideoInfo) -> tuple[int, int]:
+    """The first frame of a segment, and the one after its last. Raises UnfitError."""
+    if segment.start_s is None and segment.end_s is None:
+        start, end = segment.start, segment.end
+        last = video.frames if end is None else min(end, video.frames)
+        if start >= last:
+            raise UnfitError(f"segment starts at frame {start}, the video has {video.frames}")
+        return start, last
+    first = 0 if segment.start_s is None else _frame_from(segment.start_s, video)
+    last = video.frames if segment.end_s is None else _frame_from(segment.end_s, video)
+    if first >= video.frames:
+        lasts = video.times_of(np.array([video.frames - 1])).item()
+        raise UnfitError(
+            f"segment starts at {segment.start_s:g} s, the video's last frame is at {lasts:.3g} s"
+        )
+    if first >= last:
+        raise UnfitError(
+            f"no frame begins in the segment from {segment.start_s or 0:g} s to {segment.end_s:g} s"
+        )
+    return first, last
+
+
+def frames_of(
+    spec: ClipSpec, video: VideoInfo, segment: tuple[int, int], clip: int, seed: int, at: float
+) -> Ints:
+    """The source frames of clip number ``clip`` of a segment [first, last); -1: a missing one.
+    ``at`` in [0, 1) is random, ``seed`` for further draws. Raises UnfitError."""
+    first, last = segment
+    times = _times(video, first, last)
+    if spec.span == "video":
+        found = _of_parts(spec, last - first, clip, seed)
+    elif spec.fps is not None and times is not None:
+        found = _at_times(spec, times, clip, at)
+    else:
+        found = _at_steps(spec, last - first, video.fps, times, clip, at)
+    return first + found if spec.short != "zero" else np.where(found < 0, -1, first + found)
+
+
+def count_windows(spec: ClipSpec, video: VideoInfo, segment: tuple[int, int]) -> tuple[int, int]:
+    """How many windows ``"dense"`` takes from a segment [first, last), and how many frames come
+    after the last one, which are in none. Raises UnfitError."""
+    first, last = segment
+    times, frames = _times(video, first, last), last - first
+    by_time, step = spec.fps is not None and times is not None, 1
+    if by_time:
+        windows = 0 if times is None else _windows_at_times(spec, times)
+    else:
+        windows = _windows_at_steps(spec, frames, video.fps, times)
+        step = int(_step_of(spec, video.fps))
+    if not windows:
+        return (0 if spec.short == "drop" else 1), 0
+    left = last - 1 - int(frames_of(spec, video, segment, windows - 1, 0, 0.0)[-1])
+    return windows, max(0, left - step + 1)
+
+
+def _windows_at_steps(spec: ClipSpec, frames: int, fps: Fraction, times: Times | None) -> int:
+    step = _step_of(spec, fps)
+    free = frames - _offsets(spec.frames, step)[1]
+    if free < 0:
+        return 0
+    if spec.hop_seconds is None:
+        return free // spec.dense_hop + 1
+    if spec.fps is not None:
+        return math.ceil((frames - (spec.frames - 1) * step) / _hop(spec, fps))
+    if times is None:
+        return math.ceil((free + 1) / _hop(spec, fps))
+    hop_s = spec.hop_seconds
+    begins = hop_s * np.arange(int((times[-1] - times[0] + _ROUNDING_S) / hop_s) + 1)
+    return int(np.searchsorted(_shown_at(times, begins), free, "right"))
+
+
+def _windows_at_times(spec: ClipSpec, times: Times) -> int:
+    assert spec.fps is not None
+    assert spec.hop_seconds is not None
+    free_s = times[-1] - times[0] - (spec.frames - 1) / spec.fps + _ROUNDING_S
+    return 0 if free_s < 0 else int(free_s / spec.hop_seconds) + 1
+
+
+def _times(video: VideoInfo, first: int, last: int) -> Times | None:
+    return None if video.times is None else np.frombuffer(video.times)[first:last]
+
+
+def _frame_from(seconds: float, video: VideoInfo) -> int:
+    """The first frame that a player begins to show at this time or later."""
+    if video.times is not None:
+        return int(np.searchsorted(np.frombuffer(video.times), seconds - _ROUNDING_S, "left"))
+    if video.fps <= 0:
+        raise UnfitError("has no frame rate; give start and end in frames, not in seconds")
+    frame = math.ceil((seconds - _ROUNDING_S) * float(video.fps))
+    return min(max(0, frame), video.frames)
+
+
+def _shown_at(times: Times, seconds: npt.ArrayLike) -> Ints:
+    """The frames that a player shows so many seconds after the first one."""
+    wanted = times[0] + np.asarray(seconds, np.float64) + _ROUNDING_S
+    return np.asarray(np.searchsorted(times, wanted, "right") - 1, np.int64)
+
+
+def _at_steps(
+    spec: ClipSpec, frames: int, fps: Fraction, times: Times | None, clip: int, at: float
+) -> Ints:
+    """The clip's frames in a video of ``frames`` frames, by their numbers."""
+    step = _step_of(spec, fps)
+    offsets, span = _offsets(spec.frames, step)
+    if frames >= span:
+        if spec.sampling == "dense" and isinstance(step, Fraction):
+            windows = _windows_at_steps(spec, frames, fps, times)
+            return _grid(spec.frames, step, min(clip, windows - 1) * _hop(spec, fps))
+        counted = spec.frames * spec.stride if spec.span == "strides" else span
+        free = max(0, frames - counted)
+        return offsets + _start(spec, free, fps, times, clip, at)
+    _check_length(spec, frames, span)
+    if spec.short == "zero":
+        return np.where(offsets < frames, offsets, -1)
+    return offsets % frames if spec.short == "loop" else np.minimum(offsets, frames - 1)
+
+
+def _at_times(spec: ClipSpec, times: Times, clip: int, at: float) -> Ints:
+    """The frames that a player shows every ``1 / fps`` seconds, in a video whose frames come at
+    uneven distances: at ``times`` in seconds."""
+    assert spec.fps is not None
+    wanted = np.arange(spec.frames) / spec.fps
+    lasts = times[-1] - times[0]
+    latest = times[-1] - wanted[-1] + _ROUNDING_S
+    fitting = int(np.searchsorted(times, latest, "right"))
+    begin = times[0]
+    if spec.sampling == "dense" and spec.hop_seconds is not None:
+        begin += min(clip, max(0, _windows_at_times(spec, times) - 1)) * spec.hop_seconds
+    else:
+        begin = times[_start(spec, max(0, fitting - 1), Fraction(), times, clip, at)]
+    if not fitting:
+        if spec.short in ("drop", "error"):
+            reason = f"lasts {lasts:.3g} s, a clip {wanted[-1]:.3g} s"
+            raise UnfitError(reason, dropped=spec.short == "drop")
+        if spec.short == "loop" and lasts:
+            wanted %= _end(times) - times[0]
+    wanted += begin + _ROUNDING_S
+    shown = np.searchsorted(times, wanted, "right").astype(np.int64) - 1
+    if spec.short == "zero":
+        shown[wanted > _end(times)] = -1
+    return shown
+
+
+def _end(times: Times) -> float:
+    """When the last frame is no longer shown: it is shown for the mean time of the others."""
+    last = len(times) - 1
+    return float(times[-1] + (times[-1] - times[0]) / last) if last else math.inf
+
+
+def _check_length(spec: ClipSpec, frames: int, span: int) -> None:
+    """Raises UnfitError if the spec refuses videos that are shorter than a clip."""
+    if spec.short in ("drop", "error"):
+        reason = f"has {frames} frames, a clip spans {span}"
+        raise UnfitError(reason, dropped=spec.short == "drop")
+
+
+def _step_of(spec: ClipSpec, fps: Fraction) -> int | Fraction:
+    """Source frames from one frame of a clip to the next."""
+    if spec.fps is None:
+        return spec.stride
+    if fps <= 0:
+        raise UnfitError("has no frame rate; give stride instead of fps")
+    return _step(spec.fps, fps)
+
+
+@lru_cache(256)
+def _step(wanted: float, fps: Fraction) -> Fraction:
+    return fps / Fraction(wanted).limit_denominator(1_000_000)
+
+
+@lru_cache(256)
+def _offsets(frames: int, step: int | Fraction) -> tuple[Ints, int]:
+    """A clip's frame numbers, counted from its first, and the source frames that it spans."""
+    offsets = np.array([int(t * step) for t in range(frames)], dtype=np.int64)
+    offsets.flags.writeable = False
+    return offsets, int(offsets[-1]) + 1
+
+
+def _grid(frames: int, step: Fraction, begin: Fraction) -> Ints:
+    """The frames that a player shows from ``begin`` on, in source frames, ``step`` apart."""
+    by = begin.denominator * step.denominator
+    first, each = begin.numerator * step.denominator, step.numerator * begin.denominator
+    return np.array([(first + t * each) // by for t in range(frames)], np.int64)
+
+
+def _start(
+    spec: ClipSpec, free: int, fps: Fraction, times: Times | None, clip: int, at: float
+) -> int:
+    """First frame of the window, from 0 to ``free``."""
+    match spec.sampling:
+        case "random":
+            return int(at * (free + 1))
+        case "uniform" if spec.clips_per_video > 1:
+            if spec.span == "strides":
+                return round(clip * (free / (spec.clips_per_video - 1)))
+            return free * clip // (spec.clips_per_video - 1)
+        case "dense":
+            if spec.hop_seconds is None:
+                start = clip * spec.dense_hop
+            elif times is None:
+                start = int(clip * _hop(spec, fps))
+            else:
+                start = int(_shown_at(times, clip * spec.hop_seconds))
+            return min(start, free)
+        case _:
+            return free // 2
+
+
+def _hop(spec: ClipSpec, fps: Fraction) -> Fraction:
+    """Source frames from one window of ``"dense"`` to the next, in a video with this rate."""
+    if fps <= 0:
+        raise UnfitError("has no frame rate; give hop instead of hop_s")
+    if spec.hop_s is None:
+        assert spec.fps is not None
+        return spec.frames * _step(spec.fps, fps)
+    return Fraction(spec.hop_s).limit_denominator(1_000_000) * fps
+
+
+def _of_parts(spec: ClipSpec, frames: int, clip: int, seed: int) -> Ints:
+    """A frame of each of ``spec.frames`` equal parts of the video. If it has fewer frames, some
+    repeat."""
+    if frames < spec.frames:
+        _check_length(spec, frames, spec.frames)
+    parts = range(spec.frames)
+    match spec.sampling:
+        case "random":
+            draw = generator(seed + _PARTS)
+            found = [min(int((i + draw()) * frames / spec.frames), frames - 1) for i in parts]
+        case "uniform":  # in float64, rounded to even, as in UniFormerV2's code
+            part = (frames - 1) / spec.frames
+            within = int(part / (spec.clips_per_video + 1) * (clip + 1))
+            found = [round(part * i) + within for i in parts]
+        case _:
+            found = [(2 * i + 1) * frames // (2 * spec.frames) for i in parts]
+    return np.array(found, np.int64)
