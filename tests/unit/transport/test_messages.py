@@ -220,11 +220,11 @@ def test_the_bytes_of_messages_do_not_change() -> None:
         b"\xa7dropped\xc3\xa5fatal\xc2\xa9here_only\xc2",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
-    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0]]
+    assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
-        "area", "clips_per_video", "crop", "flip", "fps", "frames", "hop", "output", "pixels",
-        "ratio", "resize", "rotate", "sampling", "short", "size", "span", "square_pixels",
+        "area", "clips_per_video", "crop", "flip", "fps", "frames", "hop", "hop_s", "output",
+        "pixels", "ratio", "resize", "rotate", "sampling", "short", "size", "span", "square_pixels",
         "stride", "transform", "views", "views_share",
     ]  # fmt: skip
 
@@ -436,7 +436,9 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, -1]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]]}),  # it has one crop, number 0
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 3]]} | spec_with(crop="three")),
-        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, 0]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, -0.5]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, float("nan")]]}),
+        (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 0, None, None, 0]]}),
         (LEASE, {"clips": [["a.avi", 2, 0, 0, None, 1]], "spec": None, "item": ITEM}),
         (LEASE, {"clips": [["a.avi"]]}),
         (LEASE, {"clips": [{"path": "a.avi", "seed": 2}]}),
