@@ -2,7 +2,7 @@
 
 Clips of work `ucf` in two ways in alternation, the same windows for both:
 
-    plain      the limit's loop (`benchmarks.plain`)
+    plain      the limit's loop (`videoload.comparison.bare`)
     videoload  Decoder.decode: what a worker does for one clip of a lease, the index known
 
 Prints the median milliseconds a clip of each, and the median and range of their ratio in each
@@ -20,8 +20,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.plain import Plain
-from benchmarks.work import FOLDER, load
+from videoload.comparison.bare import Plain
+from videoload.comparison.work import FOLDER, load
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 

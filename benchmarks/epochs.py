@@ -29,7 +29,7 @@ from typing import Any
 
 import videoload as vl
 from benchmarks.figures import Row, children, parser, save, show
-from benchmarks.work import FOLDER, WORKS, Work, load
+from videoload.comparison.work import FOLDER, WORKS, Work, load
 
 WAYS = ("nothing", "frames", "cache")
 FILES = ("many", "many-hmdb")

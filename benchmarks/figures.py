@@ -10,25 +10,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-import numpy as np
-import zmq
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import videoload
-from videoload import host
+from videoload.comparison.report import machine
 
 Row = Mapping[str, Any]  # one line of results: column -> value
 
@@ -95,25 +90,6 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     )
     made.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     return made
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were measured on, and when."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
-    return {
-        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "cpu": model or platform.processor(),
-        "cores": host.cores(),
-        "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1),
-        "load": os.getloadavg()[0],
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "pyzmq": zmq.__version__,
-        "libzmq": zmq.zmq_version(),
-        "videoload": videoload.__version__,
-    }
 
 
 def save(file: Path | None, benchmark: str, rows: Sequence[Row], **settings: object) -> None:

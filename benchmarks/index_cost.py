@@ -19,7 +19,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.figures import Row, parser, save, show
-from benchmarks.work import FOLDER, Work, load
+from videoload.comparison.work import FOLDER, Work, load
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.index.index import find_index

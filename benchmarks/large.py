@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import videoload as vl
 from benchmarks.figures import Row, children, parser, save, show
-from benchmarks.work import FOLDER, WORKS, Work, load
+from videoload.comparison.work import FOLDER, WORKS, Work, load
 from videoload.host import cores
 
 BATCH = 8

@@ -31,9 +31,9 @@ from av.packet import Packet
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
-from benchmarks.plain import Plain
-from benchmarks.videos import Recipe, make_video, new_packet
-from benchmarks.work import FOLDER, WORKS, Clip, File, Work
+from videoload.comparison.bare import Plain
+from videoload.comparison.videos import Recipe, make_video, new_packet
+from videoload.comparison.work import FOLDER, WORKS, Clip, File, Work
 from videoload.host import cores
 from videoload.index.index import find_index
 from videoload.storage.files import Folder

@@ -34,8 +34,8 @@ from torch import nn
 
 import videoload as vl
 from benchmarks.figures import Row, parser, save, show
-from benchmarks.work import FOLDER, Work, load
 from videoload.commands.demo import measure_waiting
+from videoload.comparison.work import FOLDER, Work, load
 from videoload.host import cores
 
 Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]

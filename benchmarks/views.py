@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 import videoload as vl
-from benchmarks.work import FOLDER, Work, load
+from videoload.comparison.work import FOLDER, Work, load
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
 from videoload.host import cores

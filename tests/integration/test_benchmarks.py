@@ -10,10 +10,10 @@ import av
 import numpy as np
 import pytest
 
-from benchmarks.videos import Recipe, make_video
 from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
+from videoload.comparison.videos import Recipe, make_video
 from videoload.index.containers import OpenedVideo
 from videoload.index.index import find_index
 from videoload.storage.files import Folder

@@ -45,6 +45,7 @@ NOT_RUN = [
     ("docs/index.md", "pip install", "installs packages"),
     ("docs/benchmarks.md", "pip install", "installs packages"),
     ("docs/benchmarks.md", "python -m benchmarks", "takes 45 minutes"),
+    ("docs/benchmarks.md", "videoload bench", "takes minutes; test_benchmarks.py runs its code"),
     ("docs/how-to/other-hosts.md", "VIDEOS=/data/ucf101 docker compose up",
      "needs Docker; test_services.py runs what the file says"),
     ("docs/how-to/watch.md", "VIDEOS=/data/ucf101 docker compose", "needs Docker"),

@@ -60,6 +60,24 @@ TRIED_ELSEWHERE = {
     "catalog.table": "unit/catalog/test_catalog.py",
     "catalog.columns": "unit/catalog/test_lists.py",
     "trainer.client_metrics": "integration/test_metrics.py",
+    **{
+        f"comparison.{name}": "integration/test_benchmarks.py"
+        for name in (
+            "bare",
+            "check",
+            "compare",
+            "loaders",
+            "measure",
+            "ours",
+            "readers",
+            "run",
+            "spdl_data",
+            "tf_data",
+            "torch_data",
+            "videos",
+            "work",
+        )
+    },
     "trainer.client": "integration/test_client.py",
     "clips.choices": "unit/clips/test_clip_spec.py",
     "trainer.client_code": "integration/test_edited_code.py",
@@ -112,9 +130,16 @@ QUICK = {
 
 # The modules that may import a heavy library, anywhere in the module.
 HOMES = {
-    "msgspec": {"transport.messages", "transport.private_messages"},
+    "msgspec": {
+        "comparison.compare",
+        "comparison.report",
+        "comparison.run",
+        "comparison.work",
+        "transport.messages",
+        "transport.private_messages",
+    },
     "ray": {"processes.ray_fleet"},
-    "ctypes": {"native"},
+    "ctypes": {"comparison.loaders", "native"},
     "threadpoolctl": {"decoding.functions"},
     "cryptography": {"receivers.connection"},
     "obstore": {"storage.roots", "storage.fetching"},
@@ -134,9 +159,15 @@ HOMES = {
         "frame_store.kept_frames",
         "native",
         "commands.made_videos",  # writes videos
+        "comparison.bare",
+        "comparison.check",
+        "comparison.readers",
+        "comparison.videos",
+        "comparison.work",
     },
     # the loops own a context and a poller
     "zmq": {
+        "comparison.report",  # tells its version
         "transport.sockets",
         "transport.connections",
         "transport.context",
@@ -149,6 +180,7 @@ HOMES = {
         "worker.worker",
     },
     "tensorflow": {
+        "comparison.tf_data",
         "frameworks.label_modes",
         "frameworks.onednn",
         "frameworks.python_datasets",
@@ -156,6 +188,7 @@ HOMES = {
         "commands.demo",
     },
     "keras": {
+        "comparison.tf_data",
         "commands.demo",
         "trainer.position",
         "trainer.monitor",
@@ -172,6 +205,8 @@ HOMES = {
     "PIL": {"trainer.contact_sheet"},
     "rich": {
         "predictions.progress",
+        "comparison.compare",
+        "comparison.report",
         "commands.cli",
         "commands.verbosity",
         "commands.demo",
@@ -403,7 +438,10 @@ def test_each_home_is_lived_in(package: str) -> None:
     [
         ("tensorflow", []),
         # base classes; the modules are loaded on first use
-        ("keras", ["frameworks.sequence", "trainer.monitor", "trainer.position"]),
+        (
+            "keras",
+            ["comparison.tf_data", "frameworks.sequence", "trainer.monitor", "trainer.position"],
+        ),
     ],
 )
 def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: list[str]) -> None:
@@ -436,7 +474,13 @@ def test_nothing_reads_the_environment(module: str) -> None:
     reading = names & {"environ", "environb", "getenv", "getenvb", "putenv", "expandvars"}
     # It is passed on to children; quiets TensorFlow; says where the user's cache is, and how many
     # ranks a launcher started (for a warning only).
-    if module in ("processes.child", "commands.demo", "index.cache_folder", "trainer.ranks"):
+    if module in (
+        "processes.child",
+        "comparison.compare",
+        "commands.demo",
+        "index.cache_folder",
+        "trainer.ranks",
+    ):
         assert reading == {"environ"}
     else:
         assert reading == set()

@@ -240,29 +240,25 @@ def bench(
             metavar="DIR", help="Your own AVI files. Without it, it makes files like UCF-101's."
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each loader is timed.")] = 5,
+    seconds: Annotated[
+        float, typer.Option(min=1, metavar="S", help="No further round begins after so long.")
+    ] = 90.0,
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the results and plots go.")
+    ] = Path("benchmark-results"),
     verbose: Verbose = 0,
 ) -> None:
     """Compare this loader with others, on the same clips.
 
-    Bare libav on the same cores is the limit. It names and skips loaders that are not installed.
-    Results and plots go to benchmark-results/. More options: `python -m benchmarks --help`.
+    Bare libav on the same cores is the limit. Loaders that are not installed have a row with the
+    reason. It takes about two minutes, and needs no TensorFlow. In the source tree, `python -m
+    benchmarks` has more options.
     """
-    source = Path(__file__).parents[2]
-    if not (source / "benchmarks" / "loaders" / "limit.py").is_file():
-        raise VideoloadError(
-            "the benchmarks are only in the source tree: clone it and run there "
-            "pip install -e '.[tensorflow,bench]'"
-        )
-    sys.path.insert(0, str(source))  # before any other package of that name
-    from benchmarks.__main__ import main as compare
+    from videoload.comparison.compare import bench as compare
 
-    options = ["--rounds", str(rounds)]
-    if videos is not None:
-        if not videos.is_dir():
-            raise VideoloadError(f"no such folder: {videos}")
-        options += ["--videos", str(videos)]
-    raise typer.Exit(compare(options))
+    if videos is not None and not videos.is_dir():
+        raise VideoloadError(f"no such folder: {videos}")
+    raise typer.Exit(compare(videos, seconds, output))
 
 
 @app.command()

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.plain import Plain
-from benchmarks.work import File, Work
+from videoload.comparison.bare import Plain
+from videoload.comparison.work import File, Work
 
 Reader = Callable[[File, int], npt.NDArray[np.uint8]]
 

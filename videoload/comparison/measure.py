@@ -1,6 +1,6 @@
-"""Processor time and memory of this process and all its descendants, from /proc.
+"""Processor time and memory of this process and all its descendants, and of the host, from /proc.
 
-Apart from `figures`, because every measured process imports this module: it must stay light.
+Every measured process imports this module, so it must stay light.
 """
 
 from __future__ import annotations
@@ -27,6 +27,14 @@ class Timing(NamedTuple):
 def cpu_s() -> float:
     """Processor seconds so far, those of ended children included."""
     return sum(map(sum, (ticks for _, ticks in _tree().values()))) * _TICK_S
+
+
+def busy_s() -> float:
+    """Seconds that the cores of this host have been busy, for whatever program; with those that a
+    virtual machine did not get."""
+    fields = Path("/proc/stat").read_text().split(None, 11)[1:11]
+    user, nice, system, _, _, irq, soft_irq, stolen, *_ = map(int, fields)
+    return (user + nice + system + irq + soft_irq + stolen) * _TICK_S
 
 
 def resident_bytes() -> int:

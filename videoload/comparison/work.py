@@ -9,7 +9,6 @@ of each file, with the same clips in each epoch.
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import shutil
 from bisect import bisect_right
@@ -25,15 +24,12 @@ import av
 import msgspec
 from msgspec.structs import replace
 
-from benchmarks.videos import Recipe, make_video
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
+from videoload.comparison.videos import Recipe, make_video
 from videoload.errors import CatalogError
 
-OWN = "VIDEOLOAD_BENCH"
 FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept by default
-# Works of files that are there: what names their folder, and where in it they are, <...>/*.avi.
-_FOLDERS = {"real": ("VIDEOLOAD_AVI", "actions"), "own": (OWN, ".")}
 _SEED = 0
 
 
@@ -115,7 +111,7 @@ class Kind(NamedTuple):
 
     clip: Clip
     clips: int
-    recipe: Recipe | None  # None: real files
+    recipe: Recipe | None  # None: files of the user, <folder>/**/*.avi
     files: int = 32
     batch: int = 8
     # Names that each file has (hard links). With eight there are more than a loader keeps open
@@ -232,12 +228,11 @@ class Work:
         return list(itertools.islice(itertools.cycle(self.distinct), count))
 
 
-def missing(name: str) -> str:
+def missing(name: str, videos: str = "") -> str:
     """Why a work cannot be made here; empty if it can."""
     recipe = WORKS[name].recipe
     if recipe is None:
-        variable, _ = _FOLDERS[name]
-        return "" if os.environ.get(variable) else f"{variable} names no folder"
+        return "" if videos else "no folder of videos is given"
     return "" if recipe.codec in av.codecs_available else f"this FFmpeg has no {recipe.codec}"
 
 
@@ -246,14 +241,15 @@ def load(
     folder: Path,
     clips: int | None = None,
     on_file: Callable[[str], None] = lambda path: None,
+    *,
+    videos: str = "",
 ) -> Work:
     """The work; its files are made if they are missing. ``clips`` replaces its own number for a
-    run."""
+    run. ``videos`` is the folder of files that are there. Raises CatalogError if there are none."""
     kind = WORKS[name]
     root = folder / name
-    if name in _FOLDERS:
-        variable, below = _FOLDERS[name]
-        root = Path(os.environ[variable], below)
+    if kind.recipe is None:
+        root = Path(videos)
     facts = folder / f"{name}.json"
     made_by = f"{root} {kind.files} x {kind.names} {kind.copies} {kind.recipe}"
     try:

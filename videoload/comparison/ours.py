@@ -1,4 +1,4 @@
-"""videoload, end to end: what comes out of ``stream.dataset()``.
+"""videoload, end to end: what comes out of ``stream.dataset()``, or of a loop.
 
 Local workers, watched by all there is if the variant says so: `videoload top` in a terminal, a
 scrape of ``/metrics`` and a line of `Stream.stats` every second, and the log at INFO. Or workers
@@ -19,14 +19,15 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import tensorflow  # noqa: F401  # `dataset` would import it under the clock
-
-import videoload as vl
-from benchmarks.loaders import Batches
-from benchmarks.work import Item, Work
+from videoload.catalog.catalog import Catalog
+from videoload.comparison.loaders import Batches
+from videoload.comparison.work import Item, Work
+from videoload.trainer.client import Client
+from videoload.trainer.stream import Stream
 
 _STOP_S = 10
 _LOOK_S = 1.0
@@ -50,26 +51,31 @@ def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> 
         if variant == "watched":
             stack.enter_context(_watched(client, stream, folder))
         epochs = -(-len(items) // len(once))
-        for clips, labels in stream.dataset(epochs=epochs).take(len(items) // work.batch):
+        count = len(items) // work.batch
+        if variant == "loop":
+            for clips, labels in islice(stream.batches(epochs=epochs), count):
+                yield labels, clips
+            return
+        for clips, labels in stream.dataset(epochs=epochs).take(count):
             yield labels, clips
 
 
-def _catalog(file: Path, work: Work, items: Sequence[Item]) -> vl.Catalog:
+def _catalog(file: Path, work: Work, items: Sequence[Item]) -> Catalog:
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
         rows.writerow(("path", "label", "start", "end"))
         for number, index, start in items:
             rows.writerow((work.files[index].path, number, start, start + work.clip.span))
-    return vl.Catalog.from_csv(file, root=work.root)
+    return Catalog.from_csv(file, root=work.root)
 
 
 @contextmanager
-def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[vl.Client]:
+def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[Client]:
     if "tcp" not in variant:
         doors: dict[str, Any] = {}
         if variant == "watched":
             doors = {"listen": "tcp://127.0.0.1:*", "metrics_port": 0}
-        with vl.Client(workers=processes, **doors) as client:
+        with Client(workers=processes, **doors) as client:
             yield client
         return
     command = [sys.executable, "-m", "videoload"]
@@ -77,7 +83,7 @@ def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[
     if "curve" in variant:
         subprocess.run([*command, "keygen", str(folder / "keys")], check=True, capture_output=True)
         trainer, worker = folder / "keys" / "trainer", ["--keys", str(folder / "keys" / "worker")]
-    with vl.Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
+    with Client(workers=0, listen="tcp://127.0.0.1:*", keys=trainer) as client:
         dial = ["--connect", client.endpoints[0], "--root", str(work.root)]
         host = subprocess.Popen([*command, "worker", *dial, *worker, "--processes", str(processes)])
         try:
@@ -89,7 +95,7 @@ def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[
 
 
 @contextmanager
-def _watched(client: vl.Client, stream: vl.Stream, folder: Path) -> Iterator[None]:
+def _watched(client: Client, stream: Stream, folder: Path) -> Iterator[None]:
     logging.basicConfig(level=logging.INFO, filename=folder / "log", force=True)
     over = threading.Event()
 

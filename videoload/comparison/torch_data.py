@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch.utils.data import DataLoader
 
-from benchmarks.loaders import Batches
-from benchmarks.readers import Reader, reader
-from benchmarks.work import Item, Work
+from videoload.comparison.loaders import Batches
+from videoload.comparison.readers import Reader, reader
+from videoload.comparison.work import Item, Work
 
 
 class Clips:

@@ -15,8 +15,8 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.loaders import Batch
-from benchmarks.work import File, Item, Work
+from videoload.comparison.loaders import Batch
+from videoload.comparison.work import File, Item, Work
 
 _EVERY = 3  # every n-th pixel in each direction is compared
 # Two frames of a still scene differ little more than two scalers do. So a frame is wrong only if

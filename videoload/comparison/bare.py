@@ -4,9 +4,18 @@ Open, seek to the key frame before, decode, scale in the file's own 4:2:0 and co
 size (two contexts that are kept, one thread), copy the crop. A table of key frames, which the limit
 gets for free, says which frame is which. Other users go by time stamps, which are wrong in AVI
 files with B-frames.
+
+The limit is one bare process per core, each in this loop, with one buffer of its own. It has no
+queue, no batch and no trainer. A loader that hands out clips has to do all of this and more.
 """
 
 from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 
 import av
 import numpy as np
@@ -14,9 +23,13 @@ import numpy.typing as npt
 from av.container import InputContainer
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from benchmarks.work import File, Work
+from videoload.comparison import measure
+from videoload.comparison.loaders import Batches
+from videoload.comparison.measure import Timing
+from videoload.comparison.work import File, Item, Work
 
 _BILINEAR = int(Interpolation.BILINEAR)  # looking up an enum at every call takes time
+_WAIT_S = 600
 
 
 class Plain:
@@ -75,3 +88,62 @@ class Plain:
             if taken == clip.frames:
                 return
         raise EOFError(f"{file.path}: {taken} of {clip.frames} frames from {start}")
+
+
+def batches(work: Work, items: Sequence[Item], processes: int, variant: str) -> Batches:
+    """No loader at all: the training loop decodes for itself, one clip after the other. With the
+    variant "tables", this checks the frames of the limit."""
+    plain = Plain(work, tables=variant == "tables")
+    for at in range(0, len(items), work.batch):
+        part = items[at : at + work.batch]
+        clips = np.empty((len(part), *work.clip.shape), np.uint8)
+        for (_, file, start), clip in zip(part, clips, strict=True):
+            plain.read(work.files[file], start, clip)
+        yield np.array([item.number for item in part]), clips
+
+
+def timed(work: Work, warm: Sequence[Item], items: Sequence[Item], processes: int) -> Timing:
+    """The sum of the processes' own rates, from a common start to each one's end."""
+    spawn = multiprocessing.get_context("spawn")
+    barrier = spawn.Barrier(processes)
+    began = time.perf_counter()
+    pipes, children = [], []
+    for number in range(processes):
+        pipe, theirs = spawn.Pipe()
+        shares = [warm[number::processes], items[number::processes]]
+        child = spawn.Process(target=_loop, args=(theirs, barrier, work, *shares), daemon=True)
+        child.start()
+        theirs.close()  # so that a dead child is noticed
+        pipes.append(pipe)
+        children.append(child)
+    # A first batch would be complete when each process has made its share of one.
+    first_s = max(pipe.recv() for pipe in pipes) - began
+    results = [pipe.recv() for pipe in pipes]
+    memory = measure.resident_bytes()  # the processes still wait
+    for pipe, child in zip(pipes, children, strict=True):
+        pipe.send(None)
+        child.join()
+    rate = sum(clips / wall_s for clips, wall_s, _ in results)
+    return Timing(rate, first_s, sum(cpu_s for *_, cpu_s in results) / len(items), memory)
+
+
+def _loop(
+    pipe: Connection,
+    barrier: Barrier,
+    work: Work,
+    warm: Sequence[Item],
+    items: Sequence[Item],
+) -> None:
+    plain = Plain(work, tables=True)
+    clip = np.empty(work.clip.shape, np.uint8)
+    mine = -(-work.batch // barrier.parties)  # of a first batch
+    for done, (_, file, start) in enumerate(warm):
+        if done == mine:
+            pipe.send(time.perf_counter())
+        plain.read(work.files[file], start, clip)
+    barrier.wait(_WAIT_S)
+    began, cpu = time.perf_counter(), time.process_time()
+    for _, file, start in items:
+        plain.read(work.files[file], start, clip)
+    pipe.send((len(items), time.perf_counter() - began, time.process_time() - cpu))
+    pipe.recv()

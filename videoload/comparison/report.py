@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import zmq
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
-from benchmarks import figures
-from benchmarks.loaders import LIMIT
+from videoload import host
+from videoload.comparison.loaders import LIMIT
 
+_BUSY = 0.2  # cores that other programs take: more moves the rates by a tenth and more
 _PACKAGES = (
+    "videoload",
     "av", "tensorflow", "keras", "torch", "torchcodec",
     "opencv-python-headless", "decord", "spdl-core", "spdl-io",
 )  # fmt: skip
@@ -42,6 +50,7 @@ class Row(msgspec.Struct):
     frames: int = 0
     wrong: int = 0
     missing: int = 0
+    others_cores: float = 0.0  # that other programs of this host took meanwhile
 
 
 class Results(msgspec.Struct):
@@ -86,7 +95,7 @@ class Summary:
     def verdict(self) -> str:
         """Verdict on its frames."""
         if self.error:
-            return "failed"
+            return f"failed: {self.error}"
         if self.missing:
             return f"{self.missing} missing"
         if not self.checked:
@@ -95,12 +104,33 @@ class Summary:
 
 
 def machine() -> dict[str, str]:
-    """The machine, and the versions of the software."""
-    told = {name: str(value) for name, value in figures.machine().items()}
+    """What the figures were measured on, and when: the machine and its software."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    told = {
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "cpu": model or platform.processor(),
+        "cores": str(host.cores()),
+        "memory_gb": f"{memory / 1e9:.1f}",
+        "load": str(os.getloadavg()[0]),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pyzmq": zmq.__version__,
+        "libzmq": zmq.zmq_version(),
+    }
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             told[name] = metadata.version(name)
     return told
+
+
+def others_cores(results: Results, work: str) -> float:
+    """How many cores other programs took during the runs of a work; 0 if that does not matter."""
+    rows = [r.others_cores for r in results.rows if r.work == work and r.round and not r.error]
+    busy = statistics.median(rows) if rows else 0.0
+    return busy if busy > _BUSY else 0.0
 
 
 def summaries(results: Results, work: str) -> list[Summary]:
@@ -120,7 +150,8 @@ def summaries(results: Results, work: str) -> list[Summary]:
 def tables(results: Results) -> Iterator[Table]:
     """One a work; ``CPU ms`` a clip, ``first s`` to the first batch, ``wrong`` frames. Of a work of
     epochs, all rates but ``later`` are the first epoch's; ``x torchcodec`` is beside that of a
-    DataLoader over torchcodec."""
+    DataLoader over torchcodec. On a busy host there is no share of the limit, since both sides of
+    it depend on the others. A loader that could not run has its reason."""
     for work, what in results.works.items():
         title = f"{work}: {what}; {results.processes} processes"
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
@@ -128,8 +159,16 @@ def tables(results: Results) -> Iterator[Table]:
         found = summaries(results, work)
         of_epochs = any(told.first for told in found)
         headings = _OF_EPOCHS if of_epochs else _STEADY
-        for name in headings:
+        for name in headings[:-1]:
             table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(headings[-1], overflow="fold")
+        if busy := others_cores(results, work):
+            table.caption = (
+                f"This host is busy: other programs took {busy:.1f} of its {host.cores()} cores "
+                "meanwhile. So rates say little, and there is no share of the limit. Repeat it "
+                "when the host is quiet."
+            )
+            table.caption_justify = "left"
         for told in found:
             cells = [""] * (len(headings) - 1)
             if told.timed:
@@ -137,10 +176,12 @@ def tables(results: Results) -> Iterator[Table]:
                     f"{told.clips_s:.1f}",
                     f"{min(told.rates):.1f}",
                     f"{max(told.rates):.1f}",
-                    _percent(told.share, ".1%"),
+                    "" if busy else _percent(told.share, ".1%"),
                     *(_epoch_cells(told) if of_epochs else _steady_cells(told)),
                 ]
-            table.add_row(told.loader, *cells, told.verdict)
+            table.add_row(told.loader, *cells, escape(told.verdict))
+        for name, why in results.skipped.items():
+            table.add_row(name, *[""] * (len(headings) - 1), escape(f"not run: {why}"))
         yield table
 
 

@@ -1,4 +1,4 @@
-"""One run of one loader, in a process of its own: ``python -m benchmarks.run ORDER RESULT``.
+"""One run of one loader, in a process of its own: ``python -m comparison.run ORDER RESULT``.
 
 The clock runs from a warm batch to a later one while the loader continues in the background. It has
 made the same number of batches ahead when the clock starts and when it stops. At the end of an
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import check, measure
-from benchmarks.loaders import LIMIT, LOADERS, Batch
-from benchmarks.measure import Timing
-from benchmarks.work import EPOCHS, Work, load
+from videoload.comparison import check, measure
+from videoload.comparison.loaders import LIMIT, LOADERS, Batch
+from videoload.comparison.measure import Timing
+from videoload.comparison.work import EPOCHS, Work, load
 
 
 class Order(msgspec.Struct):
@@ -33,12 +33,14 @@ class Order(msgspec.Struct):
     processes: int
     clips: int
     check: int = 0
+    videos: str = ""  # where the user's own files are
 
 
 def main() -> None:
+    began, busy_s = time.perf_counter(), measure.busy_s()
     order = msgspec.json.decode(sys.argv[1], type=Order)
     loader = LOADERS[order.loader]
-    work = load(order.work, Path(order.folder), order.clips)
+    work = load(order.work, Path(order.folder), order.clips, videos=order.videos)
     if order.check:
         items = work.distinct[: -(-order.check // work.batch) * work.batch]
         make = loader.load()
@@ -48,6 +50,9 @@ def main() -> None:
         for file in work.files:  # into the page cache
             Path(work.path(file)).read_bytes()
         result = timed(order, work)._asdict()
+    wall_s = time.perf_counter() - began
+    others_s = measure.busy_s() - busy_s - measure.cpu_s()
+    result["others_cores"] = max(0.0, others_s) / wall_s
     Path(sys.argv[2]).write_text(json.dumps(result))
 
 
@@ -57,10 +62,10 @@ def timed(order: Order, work: Work) -> Timing:
     items = work.distinct if work.met else work.items((warm + count + after) * work.batch)
     loader = LOADERS[order.loader]
     if loader.name == LIMIT:
-        from benchmarks.loaders import limit
+        from videoload.comparison import bare
 
         start, stop = warm * work.batch, (warm + count) * work.batch
-        return limit.timed(work, items[:start], items[start:stop], order.processes)
+        return bare.timed(work, items[:start], items[start:stop], order.processes)
     make = loader.load()
     began = time.perf_counter()
     with closing(make(work, items, order.processes, loader.variant)) as batches:

@@ -15,7 +15,7 @@ from ctypes.util import find_library
 from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
-from benchmarks.work import Item, Work
+from videoload.comparison.work import Item, Work
 
 Batch = tuple[Any, Any]
 Batches = Generator[Batch, None, None]
@@ -41,7 +41,7 @@ class Loader(NamedTuple):
 
     def load(self) -> Make:
         """Its function; importing it may take seconds."""
-        module = importlib.import_module(f"benchmarks.loaders.{self.module}")
+        module = importlib.import_module(f"videoload.comparison.{self.module}")
         return cast(Make, module.batches)
 
     def missing(self) -> str:
@@ -59,15 +59,19 @@ def _import_error(module: str) -> str:
     )
     if not tried.returncode:
         return ""
-    return f"{module}: {(tried.stderr.strip().splitlines() or ['cannot be imported'])[-1]}"
+    said = (tried.stderr.strip().splitlines() or ["cannot be imported"])[-1]
+    return (
+        f"{module} is not installed" if said.startswith("ModuleNotFound") else f"{module}: {said}"
+    )
 
 
 LIMIT = "limit"
 LOADERS = {
     loader.name: loader
     for loader in (
-        Loader(LIMIT, "limit"),
+        Loader(LIMIT, "bare", variant="tables"),
         Loader("videoload", "ours", ("tensorflow",)),
+        Loader("videoload without TensorFlow", "ours", (), "loop"),
         Loader("videoload watched", "ours", ("tensorflow",), "watched"),
         Loader("videoload tcp", "ours", ("tensorflow",), "tcp"),
         Loader("videoload tcp curve", "ours", ("tensorflow",), "tcp curve"),
@@ -84,10 +88,10 @@ LOADERS = {
         Loader("DataLoader pyav", "torch_data", ("torch",), "pyav"),
         Loader("DataLoader pyav usual", "torch_data", ("torch",), "usual"),
         Loader("SPDL", "spdl_data", ("spdl.io", "spdl.pipeline"), ffmpeg=True),
-        Loader("tf.data opencv", "tf_data", ("tensorflow", "cv2"), "opencv"),
-        Loader("tf.data pyav", "tf_data", ("tensorflow",), "pyav"),
-        Loader("Keras threads", "keras_data", ("keras", "tensorflow")),
-        Loader("Keras processes", "keras_data", ("keras", "tensorflow"), "processes"),
-        Loader("serial", "serial"),
+        Loader("tf.data opencv", "tf_data", ("keras", "tensorflow", "cv2"), "opencv"),
+        Loader("tf.data pyav", "tf_data", ("keras", "tensorflow"), "pyav"),
+        Loader("Keras threads", "tf_data", ("keras", "tensorflow"), "keras threads"),
+        Loader("Keras processes", "tf_data", ("keras", "tensorflow"), "keras processes"),
+        Loader("serial", "bare"),
     )
 }

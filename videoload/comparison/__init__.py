@@ -1,0 +1,1 @@
+"""This loader beside the usual ones, on the same clips: ``videoload bench``."""
