@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,47 @@ def test_the_script_is_valid_bash_and_needs_two_variables() -> None:
         )  # fmt: skip
         assert done.returncode == 1
         assert re.search(rf"{missing}: set it to the folder of .+", done.stderr)
+
+
+@contextmanager
+def taken_port(ports: Iterable[int]) -> Iterator[int]:
+    """One of the ports that was free, and is not now."""
+    for port in ports:
+        with suppress(OSError), socket.create_server(("", port)):
+            yield port
+            return
+
+
+def test_half_made_keys_and_a_taken_port_hold_no_job_up(tmp_path: Path) -> None:
+    (tmp_path / "out/keys/trainer").mkdir(parents=True)  # the job was killed then
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    srun = '#!/bin/bash\necho "$VIDEOLOAD_LISTEN ${*: -2}"; ls "${*: -1}"\n'
+    videoload = f'#!/bin/bash\nexec {sys.executable} -m videoload "$@"\n'
+    for name, text in (("srun", srun), ("videoload", videoload)):
+        (bin_ / name).write_text(text)
+        (bin_ / name).chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{bin_}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(PROJECT), "VIDEOLOAD_VIDEOS": "/", "VIDEOLOAD_OUT": str(tmp_path / "out"),
+        **{f"SLURM_CPUS_PER_TASK_HET_GROUP_{group}": "1" for group in (0, 1)},
+        **{f"SLURM_JOB_NODELIST_HET_GROUP_{group}": "n" for group in (0, 1)},
+    }  # fmt: skip
+    with taken_port(range(20000, 30000, 2)) as port:
+        done = subprocess.run(
+            ["bash", str(SCRIPT)], env=environment | {"SLURM_JOB_ID": str((port - 20000) // 2)},
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"tcp://0.0.0.0:(\d+) --keys (\S+)", done.stdout)
+    assert {keys for _, keys in found} == {
+        f"{tmp_path}/out/keys/{x}" for x in ("worker", "trainer")
+    }
+    assert all(port < int(at) < port + 100 for at, _ in found)
+    assert {"trainer.key", "worker.key_secret", "admitted", "trainer.key_secret"} <= {
+        *done.stdout.split()
+    }
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["keys"]
 
 
 @pytest.mark.slow
