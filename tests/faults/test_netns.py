@@ -4,20 +4,14 @@ that lose, delay, double and reorder packets. The kernel's TCP is in between, as
     trainer's namespace          worker's namespace
     10.77.0.1 ═══════ veth ═══════ 10.77.0.2          a cable: `ip link set down` sends no RST
     10.77.0.1 ── tun ── Line ── tun ── 10.77.0.2      a bad line, packet by packet, from a seed
-
-A namespace lives as long as its descriptor and the processes in it, and its devices live as long as
-the namespace. So there is nothing to clean up after a crash.
 """
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
 import os
 import random
 import select
 import shutil
-import struct
 import subprocess
 import threading
 import time
@@ -31,6 +25,7 @@ from typing import Any
 import pytest
 
 from tests.support.digests import digests
+from tests.support.namespaces import Namespace
 from tests.support.programs import Program, Programs
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
@@ -43,62 +38,7 @@ BATCH, SLOTS = 4, 4
 EPOCHS = 1000  # of 80 batches; nobody reads further
 RECEIVERS = pytest.mark.parametrize("receivers", [0, 1])
 
-_CLONE_NEWNET = 0x40000000
-_TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _PACKET_BYTES = 2048  # more than the 1500 that a device sends
-
-
-# Namespaces
-
-
-class Namespace:
-    """A network namespace with nothing in it but lo. Everything that starts in its ``with`` block
-    lives there: processes, threads, and the sockets of their `Client`."""
-
-    def __init__(self) -> None:
-        home = _here()
-        try:
-            _libc("unshare", _CLONE_NEWNET)
-            self.fd = _here()
-            _libc("setns", home, _CLONE_NEWNET)
-        finally:
-            os.close(home)
-        self.path = f"/proc/{os.getpid()}/fd/{self.fd}"
-
-    def __enter__(self) -> Namespace:
-        self._home = _here()
-        _libc("setns", self.fd, _CLONE_NEWNET)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _libc("setns", self._home, _CLONE_NEWNET)
-        os.close(self._home)
-
-    def ip(self, *arguments: str) -> None:
-        """Run ``ip`` there."""
-        with self:
-            subprocess.run(["ip", *arguments], check=True, capture_output=True, timeout=10)
-
-    def tun(self, address: str) -> int:
-        """A device there whose packets are read from and written to the descriptor."""
-        with self:
-            descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
-            name = struct.pack("16sH14x", b"line", _IFF_TUN | _IFF_NO_PI)
-            fcntl.ioctl(descriptor, _TUNSETIFF, name)
-        self.ip("address", "add", f"{address}/30", "dev", "line")
-        self.ip("link", "set", "line", "up")
-        return descriptor
-
-
-def _here() -> int:
-    """The namespace of the calling thread, held open."""
-    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _libc(call: str, *arguments: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, call)(*arguments):
-        raise OSError(ctypes.get_errno(), f"{call}: {os.strerror(ctypes.get_errno())}")
 
 
 @pytest.fixture

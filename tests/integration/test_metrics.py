@@ -8,18 +8,14 @@ import re
 import shutil
 import signal
 import subprocess
-import urllib.error
-import urllib.parse
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.ports import free_port, free_ports
 from tests.support.programs import Programs
+from tests.support.prometheus import MONITORING, ask, serve
 from tests.support.scrapes import get
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
@@ -31,7 +27,6 @@ from videoload.transport.private_messages import WorkerSettings
 pytest.importorskip("prometheus_client")
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
-MONITORING = Path(__file__).parents[2] / "services/monitoring"
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random")
 
 
@@ -120,41 +115,6 @@ def test_a_taken_port_is_reported_in_one_line(videos: Videos, programs: Programs
     )
 
 
-@contextmanager
-def prometheus(folder: Path, targets: dict[str, int]) -> Iterator[int]:
-    """The real Prometheus with the deployment's configuration, but it asks ``targets`` (a port for
-    each job), and often. Yields its own port."""
-    config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
-    config["global"]["scrape_interval"] = "500ms"
-    for job in config["scrape_configs"]:
-        job.pop("dns_sd_configs", None)
-        job["static_configs"] = [{"targets": [f"127.0.0.1:{targets[job['job_name']]}"]}]
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    port = free_port()
-    with (folder / "log").open("wb") as log, subprocess.Popen(
-        ["prometheus", f"--config.file={folder}/prometheus.yml",
-         f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
-        stdout=log, stderr=log,
-    ) as server:  # fmt: skip
-        try:
-            yield port
-        finally:
-            server.kill()
-
-
-def ask(port: int, expression: str) -> list[dict[str, Any]]:
-    """What Prometheus answers to a query."""
-    query = urllib.parse.urlencode({"query": expression})
-    with suppress(OSError):  # it has not started yet
-        status, text = get(port, f"/api/v1/query?{query}")
-        if status == 503:
-            return []
-        assert status == 200, text
-        found: list[dict[str, Any]] = json.loads(text)["data"]["result"]
-        return found
-    return []
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus here")
 def test_prometheus_answers_every_query_of_the_dashboard(
@@ -177,7 +137,9 @@ def test_prometheus_answers_every_query_of_the_dashboard(
         programs.worker(client.endpoints[0], videos.root, "--metrics-port", str(port))
         stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
         read = len(list(stream))
-        with prometheus(tmp_path, {"trainer": client.metrics_port, "worker": port}) as server:
+        ports = {"trainer": client.metrics_port, "worker": port}
+        targets = {job: f"127.0.0.1:{at}" for job, at in ports.items()}
+        with serve(tmp_path, targets, server := free_port()):
             wait_until(lambda: ask(server, "videoload_batches_total"), 20 * SECOND)
             (found,) = ask(server, "videoload_batches_total")
             assert float(found["value"][1]) == read

@@ -51,6 +51,8 @@ def test_every_file_is_valid() -> None:
 def test_every_overlay_is_valid(overlay: str) -> None:
     objects = render(overlay)
     check(objects)
+    namespaces = {o["metadata"].get("namespace") for o in objects if o["kind"] != "Namespace"}
+    assert namespaces == {"videoload"}, "an object without one lands anywhere"
     assert {o["kind"] for o in objects} >= {"Job", "Deployment", "Service", "NetworkPolicy"}
 
 
