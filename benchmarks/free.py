@@ -52,7 +52,9 @@ class FreeDecoder(Decoder):
         """Reads no file."""
         assert isinstance(spec, ClipSpec)
         file = LocalFile(path, _STATUS)
-        return PreparedClips(path, spec, requests, out, None, file, None, _INDEX, out, [], {}, None)
+        return PreparedClips(
+            path, spec, requests, out, None, file, None, _INDEX, out, [], {}, [], None
+        )
 
     def decode_prepared(
         self, prepared: Prepared, tick: Tick = lambda: None

@@ -49,6 +49,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "letterboxes": {"pixels": "yuv420p", "crop": "pad", "resize": None, "size": (64, 40)},
     "stretched": {"crop": "stretch", "resize": None, "size": (47, 33)},
     "black ends": {"frames": 64, "short": "zero", "crop": "center"},
+    "other colours": {"jitter": (0.4, 0.4, 0.4, 0.1), "grayscale": 0.2},
     "views": {"views": 2},
     "segments of a video": {"span": "video"},
     "center windows": {"sampling": "center"},

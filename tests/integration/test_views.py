@@ -35,7 +35,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "parts": {"span": "video", "sampling": "random", "clips_per_video": 2},
     "five crops of drawn windows": {"sampling": "random", "crop": "five", "flip": True},
     "multiscale": {"crop": "multiscale", "sampling": "random", "resize": None},
-    "views": {**RANDOM, "views": 3, "resize": None},
+    "views": {**RANDOM, "views": 3, "resize": None, "jitter": (0.4, 0.4, 0.4, 0.1)},
     "views of a window": {**RANDOM, "views": 2, "views_share": "window", "resize": None},
     "floats": {**GREY, "sampling": "random"},
     "views of floats": {**GREY, **RANDOM, "views": 2, "resize": None},

@@ -156,7 +156,8 @@ HOMES = {
         "pixels.chains",
         "decoding.decoder",
         "frame_store.keeper",
-        "frame_store.kept_frames",
+        "pixels.kept_form",
+        "pixels.recolouring",
         "native",
         "commands.made_videos",  # writes videos
         "comparison.bare",

@@ -3,7 +3,8 @@
 A clip must be the same on every worker. So each choice is a pure function of the spec, the video
 (frame count, rate, size) and one integer seed, which the plan derives from (seed, epoch, clip). The
 draws have one fixed order, even if the spec does not use them all: switching the flip on does not
-move the windows. Further views, and the frames of ``span="video"``, have their own generators.
+move the windows. Further views, the frames of ``span="video"`` and the colours have their own
+generators.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from videoload.clips.choices import FROM_SCALED, WHOLE_FRAME, UnfitError
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.colours import Colours, drawn_colours
 from videoload.clips.regions import (
     Draw,
     Rectangle,
@@ -32,7 +34,7 @@ from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, frames_in, frames_of
 
 # Seeds have 64 bits. The bits above them select a generator.
-_VIEW = 1 << 64
+_VIEW, _COLOURS = 1 << 64, 1 << 129
 
 
 class ClipParams(NamedTuple):
@@ -42,7 +44,8 @@ class ClipParams(NamedTuple):
     each is scaled to ``scaled`` (width, height). ``part`` (x, y, width, height) of the scaled frame
     is cut out, scaled to ``size`` (width, height) if it has another size, turned clockwise
     ``turns`` times by 90 degrees, and mirrored if ``flip``. ``seed`` is for the transform. The
-    result begins at ``place`` (x, y) in a black frame of the clip; None: it is that frame.
+    result begins at ``place`` (x, y) in a black frame of the clip; None: it is that frame. Without
+    ``colours``, they are those of the video.
 
     A frame with the number -1 is missing: it is black.
 
@@ -58,6 +61,7 @@ class ClipParams(NamedTuple):
     flip: bool
     seed: int
     place: Size | None = None
+    colours: Colours | None = None
 
 
 def clip_params(
@@ -111,8 +115,11 @@ def clip_params(
         x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video, spec)
     flip = (spec.flip and mirror < 0.5) != mirrored
+    colours = None
+    if spec.recolours:
+        colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
     part = x, y, width, height
-    return ClipParams(frames, stored, scaled, part, size, turns, flip, own, place)
+    return ClipParams(frames, stored, scaled, part, size, turns, flip, own, place, colours)
 
 
 def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:

@@ -30,6 +30,7 @@ from videoload.clips.choices import (
     ViewsShare,
     check_function,
 )
+from videoload.clips.colours import Jitter, checked_jitter
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.clips.regions import scaled_size
 from videoload.errors import SpecError
@@ -108,6 +109,12 @@ class ClipSpec:
             ``hop``: window k starts ``k * hop_s`` seconds after the first frame, with the frame
             that a player shows then. Default None; with ``fps``: ``frames / fps``, so windows do
             not overlap.
+        jitter: (brightness, contrast, saturation, hue): the most that the colours of a clip are
+            changed by, the same in all its frames and drawn for each clip. The first three are 0 to
+            1 and draw a factor from [1 - most, 1 + most], hue is 0 to 0.5 turns and draws from
+            [-most, most]; the page "Augment" has the formulas. The frames change before they
+            become RGB, which takes a few per cent of a clip's time. Default None.
+        grayscale: Probability that a clip is shown in grey. Default 0.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -135,6 +142,8 @@ class ClipSpec:
     square_pixels: bool = False
     output: tuple[tuple[int, ...], str] | None = None
     hop_s: float | None = None
+    jitter: Jitter | None = None
+    grayscale: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
@@ -161,6 +170,7 @@ class ClipSpec:
         if self.transform is not None:
             check_function("transform", self.transform)
         self._check_output()
+        self._check_colours()
         self._check_views()
 
     def _check_size(self) -> None:
@@ -228,16 +238,23 @@ class ClipSpec:
         output = shape_of("output[0]", shape), type_of("output[1]", dtype)
         object.__setattr__(self, "output", output)
 
+    def _check_colours(self) -> None:
+        grayscale = real("grayscale", self.grayscale, 0, 1, what="a probability")
+        object.__setattr__(self, "grayscale", grayscale)
+        if self.jitter is not None:
+            object.__setattr__(self, "jitter", checked_jitter(self.jitter))
+
     def _check_views(self) -> None:
         if self.views == 1:
             if self.views_share != "nothing":
                 raise SpecError("views_share is for views of at least 2")
             return
         drawn = self.flip or self.crop in DRAWN_CROPS or self.transform is not None
+        drawn = drawn or self.recolours
         if not drawn and (self.views_share == "window" or self.sampling != "random"):
             raise SpecError(
                 f"the {self.views} views of a sample would all be the same: make crop, flip or "
-                "window random, or give a transform"
+                "window random, or give jitter or a transform"
             )
 
     @property
@@ -351,6 +368,11 @@ class ClipSpec:
     def draws(self) -> bool:
         """Whether the window, the crop or the flip is random."""
         return self.flip or self.sampling == "random" or self.crop in DRAWN_CROPS
+
+    @property
+    def recolours(self) -> bool:
+        """Whether the colours of clips are changed."""
+        return self.jitter is not None or self.grayscale > 0
 
     @property
     def clip_bytes(self) -> int:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -27,13 +27,22 @@ from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import OpenFiles
-from videoload.decoding.prepared import Drawn, KeptClips, Prepared, PreparedClips, Request, draw
+from videoload.decoding.prepared import (
+    Drawn,
+    KeptClips,
+    Places,
+    Prepared,
+    PreparedClips,
+    Request,
+    draw,
+)
 from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
 from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
 from videoload.index.containers import UnreadableError
 from videoload.index.index import Tick, VideoIndex, open_video
 from videoload.pixels.chains import Chains
+from videoload.pixels.recolouring import RecolouredClip
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame, blacken
 from videoload.stopwatch import Stopwatch
 from videoload.storage.keep import NO_FOLDERS, Folders
@@ -138,27 +147,34 @@ class Decoder:
         params = self._drawn(path, spec, index, requests)
         if keeper is not None and (kept is None or kept.info != index.info):
             keeping = keeper.keeping(path, file, spec, index.info, params, None)
-        places = {} if keeping else self._places(spec, index, params, clips)
+        decoded = [] if keeping else zip(params, clips, strict=True)
+        places, recoloured = self._places(spec, index, decoded)
         wanted = [*keeping.missing, *keeping.also(index)] if keeping else places
         file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, clips, params, places,
-            keeping,
+            recoloured, keeping,
         )  # fmt: skip
 
     def _places(
-        self, spec: ClipSpec, index: VideoIndex, params: list[ClipParams], clips: Buffer
-    ) -> dict[int, list[tuple[Scaler, Buffer]]]:
-        """Where each frame goes: by which scaler, and to which frame of a clip."""
-        places: dict[int, list[tuple[Scaler, Buffer]]] = {}
-        for drawn, clip in zip(params, clips, strict=True):
+        self, spec: ClipSpec, index: VideoIndex, clips: Iterable[tuple[ClipParams, Buffer]]
+    ) -> tuple[Places, list[RecolouredClip]]:
+        """Where each frame goes, and the clips to finish then."""
+        places: Places = {}
+        recoloured: list[RecolouredClip] = []
+        for drawn, clip in clips:
             scaler = Scaler(spec, index.info, drawn, self._chains)
-            for ordinal, place in zip(drawn.frames.tolist(), clip, strict=True):
+            whole = RecolouredClip(spec, index.info, drawn, self._chains, clip)
+            if drawn.colours is not None:
+                recoloured.append(whole)
+            for at, ordinal in enumerate(drawn.frames.tolist()):
                 if ordinal < 0:
-                    blacken(place[None], spec.pixels)
+                    blacken(clip[at : at + 1], spec.pixels)
+                elif drawn.colours is not None:
+                    places.setdefault(ordinal, []).append(partial(whole.take, at=at))
                 else:
-                    places.setdefault(ordinal, []).append((scaler, place))
-        return places
+                    places.setdefault(ordinal, []).append(partial(scaler.write, out=clip[at]))
+        return places, recoloured
 
     def decode_prepared(
         self, prepared: Prepared, tick: Tick = lambda: None
@@ -190,8 +206,8 @@ class Decoder:
                 keeping.take(ordinal, frame)
             else:
                 source = SourceFrame(frame)
-                for scaler, place in places[ordinal]:
-                    scaler.write(source, place)
+                for write_part in places[ordinal]:
+                    write_part(source)
             scaling_s += clock() - began
 
         try:
@@ -206,11 +222,18 @@ class Decoder:
                 self._files.put(opened)
                 if keeping is not None:
                     keeping.commit()
+            began = clock()
             if keeping is not None:
                 keeping.show(prepared.clips)
+            for clip in prepared.recoloured:
+                clip.finish()
+            scaling_s += clock() - began
         except FormatChangedError:
-            places = self._places(spec, prepared.known, prepared.params, prepared.clips)
-            plain = prepared._replace(keeping=None, opened=None, places=places)
+            clips = zip(prepared.params, prepared.clips, strict=True)
+            places, recoloured = self._places(spec, prepared.known, clips)
+            plain = prepared._replace(
+                keeping=None, opened=None, places=places, recoloured=recoloured
+            )
             return self._decode(plain, tick)
         except UnreadableError as error:
             raise OneClipError(path, str(error)) from None

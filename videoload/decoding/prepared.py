@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from videoload.decoding.items import PreparedItems
 from videoload.frame_store.keeper import Keeping
 from videoload.index.containers import Video
 from videoload.index.index import VideoIndex
-from videoload.pixels.scaling import Buffer, Scaler
+from videoload.pixels.recolouring import RecolouredClip
+from videoload.pixels.scaling import Buffer, SourceFrame
 from videoload.storage.files import VideoFile
 
 
@@ -33,6 +34,10 @@ class Request(NamedTuple):
     end_s: float | None = None
 
 
+# For each ordinal, what writes it to its places in the clips.
+Places = dict[int, list[Callable[[SourceFrame], None]]]
+
+
 class PreparedClips(NamedTuple):
     """What is to be done at one video: the arguments of `Decoder.decode`, and what follows."""
 
@@ -46,8 +51,8 @@ class PreparedClips(NamedTuple):
     known: VideoIndex
     clips: Buffer  # all views: in ``out``, or where the transform will find them
     params: list[ClipParams]
-    # For each ordinal, where it goes: by which scaler, and to which frame of a clip.
-    places: dict[int, list[tuple[Scaler, Buffer]]]
+    places: Places
+    recoloured: list[RecolouredClip]  # to be finished when all frames are there
     keeping: Keeping | None  # takes the frames instead, if they are kept
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -10,19 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from av.video.frame import VideoFrame
 
+from videoload.clips.choices import DRAWN_CROPS, FROM_SCALED
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.frame_store.kept_frames import (
-    KeptForm,
-    is_keepable,
-    pack_format,
-    scaling_of,
-    unpack_format,
-)
 from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
 from videoload.index.index import VideoIndex
 from videoload.pixels.chains import Chains, FrameFormat
+from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
 from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, blacken, cannot_be_scaled
 from videoload.pixels.software import software
 from videoload.storage.files import VideoFile
@@ -30,6 +25,22 @@ from videoload.storage.keep import Keep
 
 _BYTES_A_S = 5e8  # what memory takes at least: a disk that takes less is slow
 _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
+
+
+def is_keepable(spec: ClipSpec) -> bool:
+    """Whether frames can be kept for such clips: what is scaled of a frame is not drawn."""
+    return spec.resize is not None or spec.crop not in FROM_SCALED
+
+
+def scaling_of(spec: ClipSpec) -> Scaling:
+    """What decides how a frame is scaled, beside the frame itself: specs that agree in it share
+    their kept frames."""
+    fields = [f"resize={spec.resize}", f"pixels={spec.pixels}", f"rotate={spec.rotate}"]
+    if spec.square_pixels:
+        fields.append("square_pixels")
+    if spec.crop not in DRAWN_CROPS:  # what such a crop does not show is not scaled
+        fields += [f"crop={spec.crop}", f"size={spec.height}x{spec.width}"]
+    return Scaling(" ".join(fields), spec.sampling in ("random", "dense"))
 
 
 class Kept(NamedTuple):
@@ -213,7 +224,7 @@ class Keeping:
             in_order = places == list(range(len(self._rows)))
             rows = self._rows if in_order else self._rows.take(places, 0)
             form = KeptForm(self._spec, self._info, drawn, self._form.source)
-            form.show(rows, self._chains, clip[: len(shown)])
+            form.show(form.planes(rows), self._chains, clip[: len(shown)], drawn.colours)
             blacken(clip[len(shown) :], self._spec.pixels)
 
     def _give_up(self, error: OSError) -> None:

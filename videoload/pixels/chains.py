@@ -47,8 +47,10 @@ class Way(NamedTuple):
         pixels: The format of the clip.
         mirrors: Whether the frames are mirrored left to right, before they are converted: 4:2:0
             takes half the time of RGB, and the pixels are the same.
-        goes: ``"through"``; or only ``"to kept"`` frames; or only ``"from kept"`` ones.
-        frames: Kept frames that stand below each other in one picture; 1 if they are scaled again.
+        goes: ``"through"``; or only ``"to kept"`` frames; or ``"to final"`` ones, which are not
+            scaled again; or from a part of kept frames ``"again"`` to final ones; or only ``"from
+            final"`` ones.
+        frames: Final frames that stand below each other in one picture.
     """
 
     source: FrameFormat
@@ -56,13 +58,18 @@ class Way(NamedTuple):
     cut: Cut
     pixels: str
     mirrors: bool = False
-    goes: Literal["through", "to kept", "from kept"] = "through"
+    goes: Literal["through", "to kept", "to final", "again", "from final"] = "through"
     frames: int = 1
 
     @property
     def kept(self) -> str:
         """The format of a kept frame: that of the clip where the source is not 4:2:0."""
         return self.source[2] if self.source[2] in PLANAR else self.pixels
+
+    @property
+    def is_full_range(self) -> bool:
+        """Whether luma is 0..255 in the video, and not 16..235."""
+        return self.source[2].startswith("yuvj") or self.source[4] == 2
 
     @property
     def scales_again(self) -> bool:
@@ -105,7 +112,7 @@ def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
     its time to agree on those that are open."""
     (width, height, format_, space, told), size, cut, pixels = way[:4]
     matrix, shown = _MATRICES.get(space, "bt601"), _Colours("bt601", _RANGES[pixels])
-    came = _Colours(matrix, 2 if format_.startswith("yuvj") else told or 1)
+    came = _Colours(matrix, 2 if way.is_full_range else told or 1)
     is_planar = format_ in PLANAR
     kept = came if is_planar else shown
     steps: list[tuple[str, str] | tuple[str]] = []
@@ -126,9 +133,8 @@ def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
 
     across, down = cut.scaled
     whole, part = (0, 0, across, down * way.frames), cut.shown
-    if way.frames > 1:  # all lines: those that are not shown are left out when they are copied
-        part = (part[0], 0, part[2], down * way.frames)
-    if way.goes == "from kept":
+    if way.goes in ("again", "from final"):
+        part = whole
         begin(whole[2:], way.kept, kept.range)
     else:
         begin((width, height), format_, told)
@@ -144,6 +150,7 @@ def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
             cut_out(part)
         if way.scales_again:
             scale(cut.size, way.kept, kept, kept)
+    if way.goes in ("through", "from final"):
         if way.mirrors:
             steps.append(("hflip",))
         if is_planar:

@@ -114,18 +114,22 @@ class SourceFrame:
 
 def place(made: VideoFrame, first: VideoPlane, crop: Crop, out: Buffer) -> None:
     """Write frames of a clip, which stand below each other in the picture ``made``, into ``out``
-    [n, ...]. ``first`` is the first plane."""
+    [n, ...]; what is around them becomes black. ``first`` is the first plane."""
     if crop.pixels != "yuv420p" and not (crop.flip or crop.turns):
-        _copy_lines(first, crop.corner, out if crop.place is None else _places(out, crop)[0])
+        if crop.place is not None:
+            blacken(out, crop.pixels)
+        _copy_lines(first, crop.corner, places(out, crop)[0])
         return
     channels = 3 if crop.pixels == "rgb24" else 1
-    place_planes([_pixels_of(plane, len(out), channels) for plane in made.planes], crop, out)
+    place_planes([pixels_of(plane, len(out), channels) for plane in made.planes], crop, out)
 
 
 def place_planes(planes: Sequence[Buffer], crop: Crop, out: Buffer) -> None:
     """The same of planes [n, height, width, channels]."""
     (x, y), (width, height) = crop.corner, crop.size
-    for i, (plane, to) in enumerate(zip(planes, _places(out, crop), strict=True)):
+    if crop.place is not None:
+        blacken(out, crop.pixels)
+    for i, (plane, to) in enumerate(zip(planes, places(out, crop), strict=True)):
         shrink = 2 if i else 1  # chroma of 4:2:0
         top, left, down, across = (n // shrink for n in (y, x, height, width))
         part = np.rot90(plane[:, top : top + down, left : left + across], -crop.turns, (1, 2))
@@ -141,20 +145,18 @@ def _copy_lines(plane: VideoPlane, corner: tuple[int, int], out: Buffer) -> None
     out[...] = np.ndarray(out.shape, np.uint8, cast(memoryview, plane), begin, strides)
 
 
-def _pixels_of(plane: VideoPlane, frames: int, channels: int) -> Buffer:
+def pixels_of(plane: VideoPlane, frames: int, channels: int) -> Buffer:
     """A view [n, height, width, channels] of a plane of ``frames`` frames below each other."""
     height, stride = plane.height // frames, plane.line_size
     shape, strides = (frames, height, plane.width, channels), (height * stride, stride, channels, 1)
     return np.ndarray(shape, np.uint8, cast(memoryview, plane), 0, strides)
 
 
-def _places(out: Buffer, crop: Crop) -> list[Buffer]:
-    """Where the planes go, as views [n, height, width, channels] of frames of a clip. What is
-    around them becomes black."""
+def places(out: Buffer, crop: Crop) -> list[Buffer]:
+    """Where the planes go, as views [n, height, width, channels] of frames of a clip."""
     planes = [out] if crop.pixels != "yuv420p" else _planes_of(out)
     if crop.place is None:
         return planes
-    blacken(out, crop.pixels)
     (x, y), (width, height) = crop.place, crop.size if not crop.turns % 2 else crop.size[::-1]
     chroma = [
         plane[:, y // 2 : (y + height) // 2, x // 2 : (x + width) // 2] for plane in planes[1:]

@@ -16,7 +16,7 @@ from videoload.__main__ import main
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.store import StoredSet, ago, choose, in_words, read_store, unused
 from videoload.errors import VideoloadError
-from videoload.frame_store.kept_frames import scaling_of
+from videoload.frame_store.keeper import scaling_of
 from videoload.frame_store.store import FrameStore, Version
 
 DAY_S = 86400

@@ -223,9 +223,9 @@ def test_the_bytes_of_messages_do_not_change() -> None:
     assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None]]
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
-        "area", "clips_per_video", "crop", "flip", "fps", "frames", "hop", "hop_s", "output",
-        "pixels", "ratio", "resize", "rotate", "sampling", "short", "size", "span", "square_pixels",
-        "stride", "transform", "views", "views_share",
+        "area", "clips_per_video", "crop", "flip", "fps", "frames", "grayscale", "hop", "hop_s",
+        "jitter", "output", "pixels", "ratio", "resize", "rotate", "sampling", "short", "size",
+        "span", "square_pixels", "stride", "transform", "views", "views_share",
     ]  # fmt: skip
 
 

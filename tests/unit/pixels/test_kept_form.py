@@ -15,14 +15,9 @@ from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels
 from videoload.clips.clip_params import clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.frame_store.kept_frames import (
-    KeptForm,
-    is_keepable,
-    pack_format,
-    scaling_of,
-    unpack_format,
-)
+from videoload.frame_store.keeper import is_keepable, scaling_of
 from videoload.pixels.chains import Chains
+from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
 FRAMES = 5
@@ -51,7 +46,7 @@ def by_kept_frames(
     chain = chains[form.way._replace(goes="to kept")]
     for source, row in zip(sources, rows, strict=True):
         form.pack(source.through(chain)[0], row)
-    form.show(rows, chains, clip)
+    form.show(form.planes(rows), chains, clip)
     return clip
 
 

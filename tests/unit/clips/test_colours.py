@@ -1,0 +1,167 @@
+"""What is drawn of colours, and the maths on pixels."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.clips.colours import (
+    Colours,
+    Jitter,
+    Plane,
+    drawn_colours,
+    recolour_planes,
+    recolour_rgb,
+)
+
+SAME = Colours(1.0, 1.0, 1.0, 0.0)
+PIXELS = np.random.default_rng(0).integers(0, 256, (3, 2, 16, 16), dtype=np.uint8)
+RGB = np.moveaxis(PIXELS, 0, -1).copy()
+
+colours = st.builds(
+    Colours, st.floats(0, 2), st.floats(0, 2), st.floats(0, 2), st.floats(-0.5, 0.5)
+)
+
+
+def drawn(seeds: int, jitter: Jitter | None, grayscale: float) -> list[Colours]:
+    return [drawn_colours(jitter, grayscale, random.Random(seed).random) for seed in range(seeds)]
+
+
+def planes_with(planes: list[Plane], by: Colours, *, full_range: bool) -> list[Plane]:
+    copies = [plane.copy() for plane in planes]
+    recolour_planes(planes, copies, by, full_range=full_range)
+    return copies
+
+
+def rgb_with(pixels: Plane, by: Colours) -> Plane:
+    copy = pixels.copy()
+    recolour_rgb(copy, by)
+    return copy
+
+
+def rounding(by: Colours) -> float:
+    """In levels: strong changes leave fewer bits after the point."""
+    return max(0.0, by.brightness * by.contrast * max(1.0, by.saturation) - 2)
+
+
+def in_floats(planes: Plane, by: Colours, low: float, high: float) -> npt.NDArray[np.float64]:
+    """The formulas of the module, as they stand there."""
+    y = (planes[0].astype(float) - low) / (high - low)
+    u, v = (planes[1:].astype(float) - 128) / 255
+    k, angle = by.brightness * by.contrast * by.saturation, 2 * math.pi * by.hue
+    y = by.contrast * (by.brightness * y - 0.5) + 0.5
+    turned = (
+        k * (math.cos(angle) * u - math.sin(angle) * v),
+        k * (math.sin(angle) * u + math.cos(angle) * v),
+    )
+    made = [low + (high - low) * y, *(128 + 255 * plane for plane in turned)]
+    limited: npt.NDArray[np.float64] = np.clip(made, 0, 255)
+    return limited
+
+
+@pytest.mark.parametrize("most", [0.0, 0.4, 1.0])
+def test_a_factor_is_uniform_around_one_and_never_negative(most: float) -> None:
+    brightness, contrast, saturation, hue = zip(
+        *drawn(1000, (most, most, most, most / 2), 0.0), strict=True
+    )
+    for factor in (brightness, contrast, saturation):
+        assert 1 - most <= min(factor) <= max(factor) <= 1 + most
+        assert statistics.mean(factor) == pytest.approx(1, abs=0.04 * most + 1e-9)
+        # A uniform draw of width 2 * most has the variance (2 * most) ** 2 / 12.
+        assert statistics.pvariance(factor) == pytest.approx(most**2 / 3, rel=0.08)
+    assert statistics.mean(hue) == pytest.approx(0, abs=0.02 * most + 1e-9)
+    assert statistics.pvariance(hue) == pytest.approx((most / 2) ** 2 / 3, rel=0.08)
+
+
+def test_the_four_draws_do_not_depend_on_each_other() -> None:
+    found = np.corrcoef(np.array(drawn(1000, (0.4, 0.4, 0.4, 0.1), 0.0)).T)
+    assert np.abs(found - np.eye(4)).max() < 0.1
+
+
+def test_the_share_of_grey_clips_is_the_one_asked_for() -> None:
+    grey = [made.saturation == 0 for made in drawn(1000, None, 0.2)]
+    assert sum(grey) / 1000 == pytest.approx(0.2, abs=0.04)
+    assert all(made == SAME for made in drawn(20, None, 0.0))
+    with_jitter = drawn(50, (0.4, 0.4, 0.4, 0.1), 0.5)
+    without = drawn(50, (0.4, 0.4, 0.4, 0.1), 0.0)
+    assert [made[:2] for made in with_jitter] == [made[:2] for made in without]
+
+
+def test_pixels_have_the_mean_and_variance_that_the_formulas_say() -> None:
+    """Of luma, over 1 000 draws: y' = slope * y + offset, both known from the draws."""
+    luma = np.random.default_rng(1).integers(100, 140, (1, 64, 64), dtype=np.uint8)
+    means, expected = [], []
+    for made in drawn(1000, (0.2, 0.2, 0.2, 0.0), 0.0):
+        out = planes_with([luma], made, full_range=True)[0].astype(float)
+        slope = made.brightness * made.contrast
+        expected.append(slope * luma.mean() + 127.5 * (1 - made.contrast))
+        means.append(out.mean())
+        assert out.mean() == pytest.approx(expected[-1], abs=0.5)
+        assert out.var() == pytest.approx(slope**2 * luma.var(), rel=0.1, abs=1)
+    # With b and c independent and uniform in [0.8, 1.2]: E = y, and
+    # Var = y^2 * Var(b) * E(c^2) + (y - 127.5)^2 * Var(c).
+    y, variance = luma.mean(), 0.2**2 / 3
+    assert statistics.mean(means) == pytest.approx(y, abs=1.5)
+    wanted = y**2 * variance * (1 + variance) + (y - 127.5) ** 2 * variance
+    assert statistics.pvariance(means) == pytest.approx(wanted, rel=0.1)
+
+
+@settings(deadline=None, max_examples=30)
+@given(by=colours, full=st.booleans())
+def test_planes_follow_the_formulas_within_a_level(by: Colours, full: bool) -> None:
+    made = planes_with(list(PIXELS), by, full_range=full)
+    wanted = in_floats(PIXELS, by, *((0, 255) if full else (16, 235)))
+    apart = np.abs(np.array(made, float) - wanted)
+    assert apart.max() < 4 + 2 * rounding(by)
+    assert apart.mean() < 1 + rounding(by) / 2
+
+
+@settings(deadline=None, max_examples=30)
+@given(by=colours)
+def test_rgb_follows_the_same_formulas_as_planes(by: Colours) -> None:
+    r, g, b = np.moveaxis(RGB, -1, 0).astype(float)
+    y = 0.299 * r + 0.587 * g + 0.114 * b
+    u, v = (b - y) / 1.772, (r - y) / 1.402
+    k, angle = by.brightness * by.contrast * by.saturation, 2 * math.pi * by.hue
+    y = by.contrast * (by.brightness * y - 127.5) + 127.5
+    u, v = (
+        k * (math.cos(angle) * u - math.sin(angle) * v),
+        k * (math.sin(angle) * u + math.cos(angle) * v),
+    )
+    red, blue = y + 1.402 * v, y + 1.772 * u
+    green = (y - 0.299 * red - 0.114 * blue) / 0.587
+    wanted = np.clip(np.stack([red, green, blue], -1), 0, 255)
+    apart = np.abs(rgb_with(RGB, by) - wanted)
+    assert apart.max() < 4 + 2 * rounding(by)
+    assert apart.mean() < 1 + rounding(by) / 2
+
+
+def test_colours_that_change_nothing_change_no_byte() -> None:
+    for full in (True, False):
+        made = planes_with(list(PIXELS), SAME, full_range=full)
+        assert np.array_equal(made, PIXELS)
+    assert np.array_equal(rgb_with(RGB, SAME), RGB)
+
+
+def test_a_grey_clip_has_three_equal_channels_and_chroma_in_the_middle() -> None:
+    grey = Colours(1.0, 1.0, 0.0, 0.3)
+    luma, u, v = planes_with(list(PIXELS), grey, full_range=False)
+    assert np.array_equal(luma, PIXELS[0])
+    assert (u == 128).all()
+    assert (v == 128).all()
+    made = rgb_with(RGB, grey)
+    assert (made == made[..., :1]).all()
+
+
+def test_a_plane_alone_is_changed_like_luma() -> None:
+    by = Colours(1.2, 0.8, 0.5, 0.1)
+    alone = planes_with([PIXELS[0]], by, full_range=True)
+    assert len(alone) == 1
+    assert np.array_equal(alone[0], planes_with(list(PIXELS), by, full_range=True)[0])

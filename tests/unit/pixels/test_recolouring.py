@@ -1,0 +1,96 @@
+"""Clips with other colours: the maths of `clips.colours`, on the frames of every format."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from av.video.frame import VideoFrame
+
+from tests.support.frames import frame_of, picture
+from videoload.clips.choices import Crop, Pixels
+from videoload.clips.clip_params import clip_params
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
+from videoload.clips.video_info import VideoInfo
+from videoload.pixels.chains import Chains
+from videoload.pixels.recolouring import RecolouredClip
+from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
+
+SAME = Colours(1.0, 1.0, 1.0, 0.0)
+MILD = Colours(0.9, 0.8, 0.7, 0.05)
+INFO = VideoInfo(100, Fraction(25), 160, 120, turns=1)
+
+
+def frames_of(*sources: str) -> list[VideoFrame]:
+    shown = picture(160, 120)
+    return [frame_of(np.roll(shown, 9 * i, (0, 1)), name) for i, name in enumerate(sources)]
+
+
+def recoloured(frames: list[VideoFrame], spec: ClipSpec, colours: Colours, seed: int = 0) -> Buffer:
+    out = np.empty(spec.shape, np.uint8)
+    params = clip_params(spec, INFO, seed)._replace(colours=colours)
+    clip = RecolouredClip(spec, INFO, params, Chains(), out)
+    for at, frame in enumerate(frames):
+        clip.take(SourceFrame(frame), at)
+    clip.finish()
+    return out
+
+
+def plain(frames: list[VideoFrame], spec: ClipSpec, seed: int = 0) -> Buffer:
+    out = np.empty(spec.shape, np.uint8)
+    scaler = Scaler(spec, INFO, clip_params(spec, INFO, seed), Chains())
+    for frame, place in zip(frames, out, strict=True):
+        scaler.write(SourceFrame(frame), place)
+    return out
+
+
+@pytest.mark.parametrize("pixels", ["rgb24", "gray", "yuv420p"])
+@pytest.mark.parametrize("source", ["yuv420p", "yuvj420p", "yuvj422p", "rgb24", "gray"])
+def test_colours_that_change_nothing_give_the_plain_clip(source: str, pixels: Pixels) -> None:
+    crops: list[tuple[Crop, int | None]] = [("random", 64), ("resized", 64), ("resized", None)]
+    frames = frames_of(source, source)
+    for crop, resize in crops:
+        spec = ClipSpec(2, resize=resize, size=(48, 56), crop=crop, pixels=pixels, flip=True)
+        for seed in range(2):
+            made = recoloured(frames, spec, SAME, seed)
+            assert np.array_equal(made, plain(frames, spec, seed))
+
+
+@pytest.mark.parametrize("source", ["yuv420p", "yuvj420p", "yuv422p", "bgr24"])
+def test_every_source_gets_the_colours_that_the_formulas_give_in_rgb(source: str) -> None:
+    spec = ClipSpec(2, resize=64, size=(48, 56), crop="random", flip=True)
+    frames = frames_of(source, source)
+    made = recoloured(frames, spec, MILD).astype(int)
+    shown = plain(frames, spec)
+    wanted = shown.copy()
+    recolour_rgb(wanted, MILD)
+    apart = np.abs(made - wanted)
+    assert apart.mean() < 2
+    assert apart.max() < 12
+    assert np.abs(made - shown).mean() > 10  # the colours did change
+
+
+def test_grey_and_planar_pixels_have_the_same_maths_in_their_planes() -> None:
+    spec = ClipSpec(2, resize=64, size=(48, 56), pixels="gray")
+    frames = frames_of("yuvj420p", "yuvj420p")
+    luma = plain(frames, spec)
+    recolour_planes([luma], [luma], MILD, full_range=True)
+    assert np.abs(recoloured(frames, spec, MILD).astype(int) - luma).max() <= 1
+    spec = ClipSpec(2, resize=64, size=(48, 56), pixels="yuv420p")
+    flat = plain(frames, spec).reshape(2, -1)
+    planes = np.split(flat, [48 * 56, 48 * 56 * 5 // 4], axis=1)
+    recolour_planes(planes, planes, MILD, full_range=False)  # views
+    made = recoloured(frames, spec, MILD).reshape(2, -1)
+    assert np.abs(made.astype(int) - flat).max() <= 2
+
+
+def test_frames_that_change_their_format_within_a_clip_are_all_changed() -> None:
+    spec = ClipSpec(3, resize=64, size=(48, 56))
+    mixed = frames_of("yuv420p", "yuv444p", "yuv420p")
+    made = recoloured(mixed, spec, MILD)
+    alone = recoloured(frames_of("yuv420p", "yuv420p", "yuv420p"), spec, MILD)
+    assert np.array_equal(made[::2], alone[::2])
+    other = recoloured(frames_of("yuv444p", "yuv444p", "yuv444p"), spec, MILD)
+    assert np.array_equal(made[1], other[1])
