@@ -7,7 +7,6 @@
     "parent-death"  a worker ends with the process that made it    workers that a trainer started
     "ffmpeg-log"    FFmpeg logs nothing by itself                  every process that decodes
     "descriptors"   as many open files as the hard limit allows    a trainer that listens
-    "background"    threads that fetch do not interrupt others     every process that fetches
 
 `switch_off` leaves settings out, in this process and in the workers that it starts later.
 ``videoload worker --without NAME`` does the same for workers that dial in.
@@ -17,11 +16,9 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import os
 import platform
 import resource
 import signal
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -33,7 +30,6 @@ REACHES = (
     "parent-death",
     "ffmpeg-log",
     "descriptors",
-    "background",
 )
 
 SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
@@ -57,7 +53,7 @@ def switch_off(*names: str) -> None:
 
     Args:
         names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"``,
-            ``"ffmpeg-log"``, ``"descriptors"`` and ``"background"``: see `videoload.native`.
+            ``"ffmpeg-log"`` and ``"descriptors"``: see `videoload.native`.
 
     Raises:
         ValueError: There is no setting of that name.
@@ -148,21 +144,8 @@ def allow_descriptors() -> int:
 def die_with_parent() -> None:
     """Make Linux kill this process, even in a hung decoder, when the thread that started it
     ends."""
-    if "parent-death" not in _off and sys.platform == "linux":
+    if "parent-death" not in _off:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def stay_in_background() -> None:
-    """Make this thread, and the threads that it starts, wait for the end of another thread's turn
-    on the core.
-
-    A request wakes its threads up to ten times. Without this, each time interrupts a decoder, which
-    then finds less of its data in the core's caches. The share of the core stays the same.
-    """
-    if "background" not in _off and sys.platform == "linux":
-        with suppress(OSError):  # a sandbox may forbid it
-            if os.sched_getscheduler(0) == os.SCHED_OTHER:
-                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import resource
 import signal
@@ -63,23 +62,6 @@ REACHING = """
     native.allow_descriptors()
     native.silence_ffmpeg()
 
-    policies = []
-
-    def note():
-        policies.append(os.sched_getscheduler(0))
-
-    def step_back():
-        native.stay_in_background()
-        note()
-        started = Thread(target=note)
-        started.start()
-        started.join()
-
-    fetching = Thread(target=step_back)
-    fetching.start()
-    fetching.join()
-    note()
-
     dies_of = ctypes.c_int(0)
     load(None).prctl(2, ctypes.byref(dies_of))  # PR_GET_PDEATHSIG
     print(json.dumps({
@@ -89,7 +71,6 @@ REACHING = """
         "parent-death": dies_of.value,
         "ffmpeg-log": "off" if av.logging.get_level() is None else "as it was",
         "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "background": policies,
         "switched off": native.switched_off(),
     }))
 """
@@ -107,13 +88,12 @@ def found_after(*without: str) -> dict[str, Any]:
 
 UNTOUCHED = {
     "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was", "descriptors": 100,
-    "background": [os.SCHED_OTHER] * 3,  # a thread that fetches, one that it starts, the main one
     "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
 }  # fmt: skip
 MADE = {
     "malloc": 3, "gathers": 2 if platform.machine() in ("x86_64", "AMD64") else 0,
     "parent-death": signal.SIGKILL, "ffmpeg-log": "off", "memory-limit": 4 << 30,
-    "descriptors": 300, "background": [os.SCHED_BATCH, os.SCHED_BATCH, os.SCHED_OTHER],
+    "descriptors": 300,
 }  # fmt: skip
 
 

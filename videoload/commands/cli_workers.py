@@ -118,7 +118,7 @@ def worker(
         typer.Option(
             metavar="NAME",
             help="A process setting to leave out: malloc, gathers, memory-limit, parent-death, "
-            "ffmpeg-log, descriptors, background. Repeat it for several settings.",
+            "ffmpeg-log, descriptors. Repeat it for several settings.",
         ),
     ] = None,
     metrics_port: Annotated[

@@ -77,7 +77,6 @@ from videoload.transport.messages import (
     Watch,
 )
 from videoload.transport.private_messages import Ended, FromReceiver, Landed, WorkerSettings
-from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -125,7 +124,7 @@ class Engine:
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = any_software
         self._folders = folders
-        self._receiver_processes = receivers if SHARED else 0
+        self._receiver_processes = receivers
         self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._commands: deque[commands.Command] = deque()
@@ -462,7 +461,7 @@ class Engine:
             return
         stream = self.streams.by_id[grant.stream]
         place = stream.place(grant.slot, grant.first) if worker.is_child else None
-        if place is None or not SHARED:
+        if place is None:
             frames_bytes = 18 * (math.prod(stream.spec.frames_shape) + 1)  # in a message, at most
             answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))

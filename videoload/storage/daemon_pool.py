@@ -1,4 +1,4 @@
-"""A few threads that no exit waits for, and that interrupt no other thread.
+"""A few threads that no exit waits for.
 
 Python joins the threads of `concurrent.futures` when it ends: one that waits for a silent server
 would hold up the end of its process for as long as the server is silent.
@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
-
-from videoload.native import stay_in_background
 
 T = TypeVar("T")
 
@@ -75,7 +73,6 @@ class DaemonPool:
             thread.start()
 
     def _run(self) -> None:
-        stay_in_background()
         while (job := self._next()) is not None:
             future, work = job
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -36,12 +35,6 @@ def test_a_future_has_the_result_or_the_error_of_its_job(pool: DaemonPool) -> No
     with pytest.raises(ZeroDivisionError):
         pool.start(lambda: 1 // 0).result(TIMEOUT_S)
     assert pool.start(lambda: 8).result(TIMEOUT_S) == 8
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="SCHED_BATCH is Linux's")
-def test_the_threads_interrupt_no_other_thread(pool: DaemonPool) -> None:
-    assert pool.start(lambda: os.sched_getscheduler(0)).result(TIMEOUT_S) == os.SCHED_BATCH
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_no_more_threads_are_started_than_are_needed_or_allowed(pool: DaemonPool) -> None:
