@@ -1,5 +1,5 @@
-"""Five loaders that people wrote for themselves, each beside a stream that does the same: ``python
--m benchmarks.recipes``.
+"""Loaders that people wrote for themselves, or took from a tutorial, each beside a stream that does
+the same: ``python -m benchmarks.recipes``.
 
 Each module runs one of them as its author wrote it, in today's Keras or plain Python, and gets the
 same items from a stream. A `Row` is one such pair. What only sleeps (storage, a busy GPU) is scaled
@@ -16,7 +16,7 @@ import msgspec
 
 import videoload as vl
 
-NAMES = ("ordered", "files", "queues", "shuffling", "runner")
+NAMES = ("ordered", "files", "queues", "shuffling", "runner", "tutorials")
 
 
 class Row(msgspec.Struct):

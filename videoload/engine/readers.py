@@ -90,6 +90,7 @@ class Readers:
         counts: bool = True,
         info: bool = False,
         pauses: bool = False,
+        repeats: bool = False,
         taken: Callable[[int], None] = lambda step: None,
     ) -> Generator[Any, None, None]:
         """Read the batches of ``steps``, with their BatchInfo if ``info``.
@@ -97,8 +98,9 @@ class Readers:
         ``idle`` is called every 50 ms of a wait, and at its beginning if a worker waits for a slot.
         A ``reader`` with a number notes by itself in the meter when it waits. Unless it ``counts``,
         the reading is in no figures, and `on_batch` does not see its batches. With ``pauses``, None
-        is yielded every 50 ms of a wait. ``taken`` is called with each step before its batch is
-        yielded, also for an empty batch, which is not. Raises what ended the stream.
+        is yielded every 50 ms of a wait. With ``repeats``, it is no mistake to read steps again.
+        ``taken`` is called with each step before its batch is yielded, also for an empty batch,
+        which is not. Raises what ended the stream.
         """
         engine, source, queue = self._engine, self._source, ReaderQueue()
         number = self.new_reader() if reader is None else reader
@@ -111,7 +113,7 @@ class Readers:
             engine.check()
             engine.post(lambda: engine.streams.begin(source, number, queue, steps))
             engine.collect_garbage()
-            if counts:
+            if counts and not repeats:
                 self._check_repetition(steps)
             for at, step in enumerate(steps):
                 if counts and at == _PEEK:

@@ -242,7 +242,7 @@ class _Reading:
             _log.warning(_BEGINS_ANEW, -(-len(steps) // len(readers)), len(readers))
         batches = readers.read(
             range(steps.start + before, steps.stop + before), idle, reader=reader, info=self._info,
-            pauses=True, taken=taken,
+            pauses=True, repeats=self._turns != "complete", taken=taken,
         )  # fmt: skip
         try:
             with suppress(StopIteration):

@@ -163,7 +163,7 @@ def without_draws(spec: ClipSpec) -> ClipSpec:
     are, since they would all be the same."""
     if spec.views > 1:
         return spec
-    still: dict[str, Any] = {"flip": False}
+    still: dict[str, Any] = {"flip": False, "jitter": None, "grayscale": 0.0}
     if spec.sampling == "random":
         still["sampling"] = "center"
     if spec.crop == "random":
