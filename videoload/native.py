@@ -7,6 +7,7 @@
     "parent-death"  a worker ends with the process that made it    workers that a trainer started
     "ffmpeg-log"    FFmpeg logs nothing by itself                  every process that decodes
     "descriptors"   as many open files as the hard limit allows    a trainer that listens
+    "hidden-gpus"   a function of yours finds no GPU there         workers that a trainer started
 
 `switch_off` leaves settings out, in this process and in the workers that it starts later.
 ``videoload worker --without NAME`` does the same for workers that dial in.
@@ -30,6 +31,7 @@ REACHES = (
     "parent-death",
     "ffmpeg-log",
     "descriptors",
+    "hidden-gpus",
 )
 
 SLOW_GATHER = 0x2000000  # AV_CPU_FLAG_SLOW_GATHER
@@ -53,7 +55,7 @@ def switch_off(*names: str) -> None:
 
     Args:
         names: Any of ``"malloc"``, ``"gathers"``, ``"memory-limit"``, ``"parent-death"``,
-            ``"ffmpeg-log"`` and ``"descriptors"``: see `videoload.native`.
+            ``"ffmpeg-log"``, ``"descriptors"`` and ``"hidden-gpus"``: see `videoload.native`.
 
     Raises:
         ValueError: There is no setting of that name.
@@ -146,6 +148,12 @@ def die_with_parent() -> None:
     ends."""
     if "parent-death" not in _off:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def hidden_gpus() -> dict[str, str]:
+    """The environment of workers that a trainer starts. A transform that imports PyTorch or
+    TensorFlow would take memory of the GPU in each of them, and the model needs it."""
+    return {} if "hidden-gpus" in _off else {"CUDA_VISIBLE_DEVICES": ""}
 
 
 @cache

@@ -15,7 +15,12 @@ if __name__ == "__main__":
     told = {
         "arguments": sys.argv[1:],
         "given": [os.read(descriptor, 100).decode() for descriptor in others],
-        "ctrl_c_is_ignored": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+        "ignored": [
+            number.name
+            for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+            if signal.getsignal(number) == signal.SIG_IGN
+        ],
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "switched_off": native.switched_off(),
         "threads": os.environ["OMP_NUM_THREADS"],
     }

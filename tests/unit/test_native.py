@@ -71,6 +71,7 @@ REACHING = """
         "parent-death": dies_of.value,
         "ffmpeg-log": "off" if av.logging.get_level() is None else "as it was",
         "descriptors": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "hidden-gpus": native.hidden_gpus(),
         "switched off": native.switched_off(),
     }))
 """
@@ -88,12 +89,14 @@ def found_after(*without: str) -> dict[str, Any]:
 
 UNTOUCHED = {
     "malloc": 0, "gathers": 0, "parent-death": 0, "ffmpeg-log": "as it was", "descriptors": 100,
+    "hidden-gpus": {},
     "memory-limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
 }  # fmt: skip
 MADE = {
     "malloc": 3, "gathers": 2 if platform.machine() in ("x86_64", "AMD64") else 0,
     "parent-death": signal.SIGKILL, "ffmpeg-log": "off", "memory-limit": 4 << 30,
     "descriptors": 300,
+    "hidden-gpus": {"CUDA_VISIBLE_DEVICES": ""},
 }  # fmt: skip
 
 

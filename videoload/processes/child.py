@@ -4,7 +4,8 @@ Workers, receivers and the processes that look at files are all started here.
 
 A child is ``python -m MODULE DESCRIPTORS SWITCHED_OFF``. It inherits one end of a socket pair, and
 further descriptors; secrets and paths travel over the socket pair, not over the command line. It
-ignores Ctrl-C, because the process that started it ends it. Linux kills a child when the thread
+ignores Ctrl-C, because the process that started it ends it, and SIGUSR1 and SIGUSR2, with which
+Slurm warns all processes of a job. Linux kills a child when the thread
 that started it ends (`inherited`).
 """
 
@@ -16,9 +17,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
+from types import MappingProxyType
 
 from videoload import native
 from videoload.errors import WorkerError
@@ -26,6 +29,7 @@ from videoload.errors import WorkerError
 # A child has one core. With one thread for each core in each of them, 64 workers on 64 cores would
 # start 4 000 threads of OpenBLAS and as many of obstore: more than many containers may have.
 _THREADS = {"OMP_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "2"}
+_WARNINGS = (signal.SIGUSR1, signal.SIGUSR2)
 # A killed process ends within milliseconds. One in uninterruptible sleep ends when its storage
 # answers, and nobody waits for that.
 _KILL_S = 0.5
@@ -34,8 +38,14 @@ _KILL_S = 0.5
 class ChildProcess:
     """A running child. It is ended by `end_all`, in whichever state it is."""
 
-    def __init__(self, module: str, theirs: socket.socket, *descriptors: int) -> None:
-        """Start ``module``.
+    def __init__(
+        self,
+        module: str,
+        theirs: socket.socket,
+        *descriptors: int,
+        env: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Start ``module``. ``env`` changes its environment.
 
         ``theirs`` is the child's end of a socket pair. It is closed here. The child also inherits
         ``descriptors``, which stay open here. Raises WorkerError.
@@ -43,23 +53,28 @@ class ChildProcess:
         if why := _no_python():
             theirs.close()
             raise WorkerError(why)
-        passed = [theirs.fileno(), *descriptors]
+        raised: list[int] = []
         paths = os.pathsep.join(_search_path())
         # Ctrl-C in a terminal reaches children as well. A child starts with the signal mask of this
-        # thread, so SIGINT is blocked until the child ignores it.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        # thread, so these are blocked until the child ignores them.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *_WARNINGS))
         try:
+            # Where stdin is closed, one of them may be 0, and the child's is another.
+            for_child = (theirs.fileno(), *descriptors)
+            raised.extend(fcntl(each, F_DUPFD_CLOEXEC, 3) for each in for_child)
             self._process = subprocess.Popen(
                 # -P: do not search the current folder for modules.
-                [sys.executable, "-P", "-m", module, ",".join(map(str, passed)),
+                [sys.executable, "-P", "-m", module, ",".join(map(str, raised)),
                  ",".join(native.switched_off())],
-                pass_fds=passed,
+                pass_fds=raised,
                 stdin=subprocess.DEVNULL,
-                env={**_THREADS, **os.environ, "PYTHONPATH": paths},
+                env={**_THREADS, **os.environ, "PYTHONPATH": paths, **env},
             )  # fmt: skip
         except OSError as error:
             raise WorkerError(f"cannot start {sys.executable}: {error.strerror}") from None
         finally:
+            for descriptor in raised:
+                os.close(descriptor)
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self.pid = self._process.pid
@@ -120,6 +135,12 @@ def _search_path() -> list[str]:
     return found
 
 
+def ignore_warnings() -> None:
+    """Ignore SIGUSR1 and SIGUSR2, which would end this process."""
+    for number in _WARNINGS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[ChildProcess]:
     """Ask (SIGTERM), wait up to ``ask_s``, kill and reap. With ``ask_s`` 0 they are killed at once.
 
@@ -140,9 +161,10 @@ def end_all(children: Iterable[ChildProcess], *, ask_s: float = 0.0) -> list[Chi
 
 def inherited() -> list[int]:
     """To be called first in a child: returns the descriptors that it inherits. Afterwards the child
-    ignores Ctrl-C, ends with the thread that started it, and `sys.argv` holds nothing of ours, as a
-    module of the user's may read it."""
+    ignores Ctrl-C and SIGUSR1 and 2, ends with the thread that started it, and `sys.argv` holds
+    nothing of ours, as a module of the user's may read it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_warnings()
     descriptors, switched_off = sys.argv[1:]
     del sys.argv[1:]
     native.switch_off(*filter(None, switched_off.split(",")))

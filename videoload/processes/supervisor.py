@@ -24,8 +24,9 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import NamedTuple
 
+from videoload import native
 from videoload.errors import WorkerError
-from videoload.processes.child import ChildProcess, end_all
+from videoload.processes.child import ChildProcess, end_all, ignore_warnings
 from videoload.processes.counters import SIZE, Counters
 from videoload.processes.metrics import State, ailment, families
 from videoload.processes.restarts import Restarts
@@ -68,7 +69,8 @@ class WorkerProcess:
                 self.channel, theirs = PrivateChannel.pair()
                 self._counters = Counters(memory.view(0, 0, (SIZE,)))
                 try:
-                    self.process = ChildProcess(MODULE, theirs, memory.fd)
+                    env = native.hidden_gpus() if settings.token else {}
+                    self.process = ChildProcess(MODULE, theirs, memory.fd, env=env)
                 except WorkerError:
                     self.channel.close()
                     raise
@@ -278,6 +280,7 @@ def keep_running(
         )
         _log.info("metrics are served at port %d", scrapes.port)
     stopped_by: list[int] = []
+    ignore_warnings()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda got, _: stopped_by.append(got))
     try:

@@ -37,7 +37,7 @@ from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
 from videoload.trainer.client_code import ClientCode
 from videoload.trainer.client_metrics import serve_metrics
-from videoload.trainer.ranks import check_ranks
+from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import Stream
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import MetricsPort
@@ -67,7 +67,8 @@ class Client:
 
     Args:
         workers: Worker processes to start on this host, 0 or more. ``"auto"``, the default: one per
-            core that this process may use (affinity and cgroup quota). Workers that are idle for
+            core that this process may use (affinity and cgroup quota), divided by torchrun's
+            ``LOCAL_WORLD_SIZE``. Workers that are idle for
             some seconds are stopped, and started again if the trainer needs them; each change is
             logged (INFO).
         listen: Address or addresses that workers of other hosts dial, ``"tcp://0.0.0.0:5555"``;
@@ -151,7 +152,11 @@ class Client:
             )
         check_threads()
         auto = isinstance(workers, str) and workers == "auto"
-        count = cores() if auto else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
+        count = (
+            max(1, cores() // ranks_here())
+            if auto
+            else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
+        )
         addresses = [listen] if isinstance(listen, str) else listen or ()
         if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
             raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")

@@ -1,4 +1,4 @@
-"""A warning for a training on several ranks whose streams are not sharded."""
+"""What a launcher says about the ranks of a training: their number, and how many are on this host."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def _warn() -> None:
                 "train on all clips; give shard=(rank, %d)", name, ranks, ranks,
             )  # fmt: skip
             return
+
+
+def ranks_here() -> int:
+    """How many ranks torchrun has started on this host; 1 if it does not say."""
+    with suppress(KeyError, ValueError):
+        return max(1, int(os.environ["LOCAL_WORLD_SIZE"]))
+    return 1
 
 
 def ranks_of(environment: Mapping[str, str]) -> dict[str, int]:

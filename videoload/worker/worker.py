@@ -35,7 +35,7 @@ from videoload.errors import (
     VideoloadError,
 )
 from videoload.logs import log_to_stderr
-from videoload.processes.child import inherited
+from videoload.processes.child import ignore_warnings, inherited
 from videoload.processes.counters import SIZE, Counters
 from videoload.transport.addresses import resolve
 from videoload.transport.context import new_context
@@ -302,6 +302,7 @@ def serve(
     signal.signal(signal.SIGTERM, on_signal)
     if channel is None:  # a child ignores Ctrl-C: its parent ends it
         signal.signal(signal.SIGINT, on_signal)
+        ignore_warnings()
     # A process begins with the mask of the thread that starts it, and one of Ray's blocks this.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     try:

@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from typing import IO
@@ -21,9 +23,9 @@ from videoload.processes.child import ChildProcess, end_all
 class Started:
     """A child that runs, and this process's end of its channel."""
 
-    def __init__(self, *descriptors: int) -> None:
+    def __init__(self, *descriptors: int, **env: str) -> None:
         self.channel, theirs = socket.socketpair()
-        self.process = ChildProcess("tests.support.child_program", theirs, *descriptors)
+        self.process = ChildProcess("tests.support.child_program", theirs, *descriptors, env=env)
         assert theirs.fileno() == -1, "the child alone holds it now"
         self.lines: IO[str] = self.channel.makefile()
         self.told = json.loads(self.lines.readline())
@@ -41,21 +43,41 @@ def child() -> Iterator[Started]:
     made.close()
 
 
-def test_it_inherits_descriptors_and_settings_and_not_ctrl_c(
+def test_it_inherits_descriptors_and_settings_and_no_signals_meant_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(native, "_off", {"gathers", "malloc"})
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     reads, writes = os.pipe()
     os.write(writes, b"by a pipe")
-    made = Started(reads)
+    made = Started(reads, **native.hidden_gpus())
     os.close(reads)
     os.close(writes)
     assert made.told == {
-        "arguments": [], "given": ["by a pipe"], "ctrl_c_is_ignored": True,
+        "arguments": [], "given": ["by a pipe"], "gpus": "",
+        "ignored": ["SIGINT", "SIGUSR1", "SIGUSR2"],
         "switched_off": ["gathers", "malloc"], "threads": "1",
     }  # fmt: skip
     made.close()
+
+
+def test_it_gets_its_descriptors_though_this_process_has_no_stdin() -> None:
+    script = """
+        import os
+        os.close(0)
+        from tests.unit.processes.test_child import Started
+        reads, writes = os.pipe()
+        assert reads == 0
+        os.write(writes, b"by a pipe")
+        made = Started(reads)
+        assert made.told["given"] == ["by a pipe"]
+        made.close()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_it_is_alive_until_it_is_reaped_and_tells_how_it_ended(child: Started) -> None:

@@ -62,3 +62,13 @@ def test_a_single_process_is_not_warned(
     monkeypatch.setenv("SLURM_NTASKS", "1")
     ranks.check_ranks(StreamOptions(4, shuffle=True))
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(("said", "ranks_here"), [("4", 4), ("0", 1), ("many", 1), (None, 1)])
+def test_the_ranks_of_a_host_share_its_cores(
+    said: str | None, ranks_here: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    if said is not None:
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", said)
+    assert ranks.ranks_here() == ranks_here
