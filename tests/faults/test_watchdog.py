@@ -86,7 +86,7 @@ def test_a_worker_whose_function_hangs_says_where_and_ends(
 def test_a_worker_that_was_stopped_or_is_slow_continues(videos: Videos, programs: Programs) -> None:
     clip = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=4)
     expected = digests(decode_serially(videos.catalog, clip, 4, info=True))
-    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+    with Client(workers=0, listen="tcp://127.0.0.1:*", stall_s=0.6 * SECOND) as client:
         alone = worker(programs, client, videos.root, 0.6 * SECOND)
         client.wait_for_workers(1, timeout_s=20 * SECOND)
         batches = client.stream(videos.catalog, clip, 4).batches(info=True)

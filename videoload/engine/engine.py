@@ -157,6 +157,7 @@ class Engine:
         self.membership = Membership(
             self._admission, self._table, self._supervisor, self._receivers, self._copies,
             self._listener, self._warnings, self._commands, _BEAT_S,
+            stall_s,
         )  # fmt: skip
         self.local = LocalWorkers(
             self._supervisor, self.membership, self._table, by_id, self._workers, self._files,

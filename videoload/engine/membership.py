@@ -41,6 +41,7 @@ class Membership:
         warnings: The log for workers that are refused, or that differ from the others.
         commands: The engine carries out what is added to it.
         beat_s: Seconds between two heartbeats of a worker.
+        stall_s: Seconds without progress after which a worker hangs.
         unreadable: Since when no worker can read the videos, and what the last one said of their
             storage; None if some can.
         departed: How many workers have left.
@@ -56,6 +57,7 @@ class Membership:
     warnings: RateLimitedLog
     commands: deque[Command]
     beat_s: float
+    stall_s: float
     departed: int = 0
     refusals: int = 0
     unreadable: tuple[float, str] | None = None
@@ -126,7 +128,7 @@ class Membership:
         """Tell a worker what it needs to know, and again after its data connection has ended."""
         is_child = peer.router is self.listener.private
         offer = None if is_child else self.receivers.offer(peer, peer.router.endpoint)
-        peer.send(Welcome(self.beat_s, offer))
+        peer.send(Welcome(self.beat_s, self.stall_s, offer))
 
     def offer_connections(self) -> None:
         """A receiver works now. Offer it to the workers that send pixels in messages."""

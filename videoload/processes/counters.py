@@ -3,8 +3,9 @@
     byte 0      turns of its loop, modulo 255, from 1 on; 0 before the first turn
     byte 1      packets that it has decoded, modulo 256
     bytes 8..   counts since its start, one float64 each, in the order of `COUNTED`
-    last 8      the lease that it works on, 0 between two leases. If it dies, an answer that it sent
+    8 more      the lease that it works on, 0 between two leases. If it dies, an answer that it sent
                 just before may be lost, and then only this tells what it died over
+    last 8      how many seconds it may make no progress at that lease, float64; 0 between two
 
 Only the worker writes. A reader may see a count that is a moment old, but never half of one: each
 is one aligned word.
@@ -18,7 +19,8 @@ import numpy.typing as npt
 COUNTED = ("clips", "failures", "decode_seconds", "trainers")
 _BEGIN = 8
 _LEASE = _BEGIN + 8 * len(COUNTED)
-SIZE = _LEASE + 8
+_STALL = _LEASE + 8
+SIZE = _STALL + 8
 
 
 class Counters:
@@ -28,7 +30,8 @@ class Counters:
         memory = np.zeros(SIZE, np.uint8) if memory is None else memory
         self.pulse = memory[:2]
         self._counts = memory[_BEGIN:_LEASE].view(np.float64)
-        self._lease = memory[_LEASE:SIZE].view(np.int64)
+        self._lease = memory[_LEASE:_STALL].view(np.int64)
+        self._stall = memory[_STALL:SIZE].view(np.float64)
 
     @property
     def lease(self) -> int:
@@ -38,6 +41,15 @@ class Counters:
     @lease.setter
     def lease(self, number: int) -> None:
         self._lease[0] = number
+
+    @property
+    def stall_s(self) -> float:
+        """How long the worker may make no progress at its lease, 0 if it has none."""
+        return float(self._stall[0])
+
+    @stall_s.setter
+    def stall_s(self, seconds: float) -> None:
+        self._stall[0] = seconds
 
     def add(self, name: str, value: float) -> None:
         self._counts[COUNTED.index(name)] += value

@@ -39,8 +39,8 @@ _log = logging.getLogger(__name__)
 
 MODULE = "videoload.worker"  # what a worker process runs
 GIVEN_BACK = "given back"  # how a child ended that `Supervisor.resize` asked to end
-# An idle worker takes a turn every 200 ms. The longest packet, transform or import takes less than
-# this even on a busy host. No trainer waits for it: the leases of a silent worker go to others.
+# An idle worker takes a turn every 200 ms. At a lease, it is its trainer that says how long it may
+# make no progress.
 STALL_S = 30.0
 _YOUNG_S = 5.0  # a worker that exits with an error so soon could not work
 _CHECK_S = 0.2
@@ -99,6 +99,11 @@ class WorkerProcess:
     def still_s(self) -> float:
         """How long it had made no progress at the last check."""
         return max(0, self._checks - 1) * _CHECK_S
+
+    @property
+    def stall_s(self) -> float:
+        """How long it may make no progress at its lease; 0 if it has none, or it is not known."""
+        return 0.0 if self._counters is None else self._counters.stall_s
 
     def counted(self) -> dict[str, float]:
         return self._counters.read()
@@ -214,7 +219,9 @@ class Supervisor:
     def state(self) -> State:
         """The children as they are now, for `metrics`."""
         counted = {child.pid: child.counted() for child in self.children}
-        still_s = {child.pid: child.still_s for child in self.children}
+        still_s = {
+            child.pid: child.still_s for child in self.children if child.still_s > child.stall_s
+        }
         return State(time.monotonic(), counted, still_s, dict(self._gone), self._ended)
 
     def stop(self) -> None:
@@ -269,8 +276,9 @@ def keep_running(
 ) -> int:
     """Keep ``workers`` worker processes alive until SIGTERM (returns 0) or Ctrl-C (returns 130).
 
-    A worker without progress for ``stall_s`` is killed and replaced. ``metrics_port`` serves what
-    the workers did, as for `MetricsPort`. Raises WorkerError, TransportError.
+    A worker that makes no progress for as long as its trainer's ``stall_s``, or without a lease for
+    this ``stall_s``, is killed and replaced. ``metrics_port`` serves what the workers did, as for
+    `MetricsPort`. Raises WorkerError, TransportError.
     """
     state = State(time.monotonic())  # the last one
     scrapes = None
@@ -300,8 +308,8 @@ def watch(
     workers: int, settings: WorkerSettings, stall_s: float = STALL_S
 ) -> Generator[State, None, None]:
     """Keep ``workers`` worker processes alive while the generator is asked for their state, and
-    stop them when it is closed. A worker without progress for ``stall_s`` is killed and replaced.
-    Raises WorkerError."""
+    stop them when it is closed. A worker without progress is killed and replaced, as in
+    `keep_running`. Raises WorkerError."""
     supervisor = Supervisor()
     try:
         supervisor.start(workers, settings)
@@ -309,7 +317,8 @@ def watch(
             ended, *_ = select.select(supervisor.watched(), [], [], _CHECK_S)
             supervisor.flush()
             for child in supervisor.children if not ended else ():  # all of _CHECK_S has passed
-                if child.checks_without_progress() == math.ceil(stall_s / _CHECK_S):
+                checks = math.ceil((child.stall_s or stall_s) / _CHECK_S)
+                if child.checks_without_progress() == checks:
                     _log.warning("worker process %d hangs; killing it", child.pid)
                     child.process.kill()
             for pid, how, _ in supervisor.reap():

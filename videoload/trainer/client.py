@@ -87,8 +87,9 @@ class Client:
             keys. Two receivers took 8 and 5 GB/s of the same two cores. Linux only.
         stall_s: Seconds after which a worker of this host that sends no heartbeat is killed and
             replaced. Heartbeats are sent between two packets of a video, so this must be longer
-            than the slowest packet or transform takes. Default 10. (The leases of a silent worker
-            on another host go to other workers after 2 s.)
+            than the slowest packet or transform takes. Workers on other hosts end themselves, or
+            are replaced, after the same time at one clip; their leases go to others after 2 s, or
+            while they call a slow transform after this time. Default 10.
         storage_timeout_s: Seconds after which streams end with StorageError if the storage of the
             videos refuses all workers or does not answer, as after credentials have expired. They
             count from when the first worker gave up, after trying for 30 s. None, the default:
@@ -152,11 +153,8 @@ class Client:
             )
         check_threads()
         auto = isinstance(workers, str) and workers == "auto"
-        count = (
-            max(1, cores() // ranks_here())
-            if auto
-            else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
-        )
+        own = max(1, cores() // ranks_here())
+        count = own if auto else whole('workers (or "auto")', workers, 0, MAX_PROCESSES)
         addresses = [listen] if isinstance(listen, str) else listen or ()
         if isinstance(addresses, int) or not all(isinstance(a, str) for a in addresses):
             raise SpecError(f"listen must be like 'tcp://0.0.0.0:5555', got {listen!r}")

@@ -1,4 +1,4 @@
-"""What a launcher says about the ranks of a training: their number, and how many are on this host."""
+"""The ranks of a training, as its launcher tells them: how many there are, and on this host."""
 
 from __future__ import annotations
 

@@ -97,10 +97,12 @@ class DataOffer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Welcome(_Message, tag="welcome"):
-    """The worker is admitted. It sends a heartbeat at least every ``beat_s`` seconds. A second
+    """The worker is admitted. It sends a heartbeat at least every ``beat_s`` seconds. It hangs if a
+    lease makes no progress for ``stall_s``, unless it imports a module. A second
     WELCOME brings the offer that replaces a broken data connection."""
 
     beat_s: Annotated[float, msgspec.Meta(gt=0)]
+    stall_s: Annotated[float, msgspec.Meta(gt=0)] = 30.0
     data: DataOffer | None = None
 
 

@@ -74,6 +74,7 @@ class TrainerConnection:
         self.leases: deque[Lease] = deque()
         self.comparisons: deque[Compare] = deque(maxlen=_QUEUED)
         self.expected = -1  # the last lease whose files were asked for before its turn
+        self.stall_s = math.inf  # without progress at a lease of this trainer
         self.used_s = 0.0  # decoding time; only the difference to other trainers counts
         self._context = context
         self._label = label
@@ -190,7 +191,7 @@ class TrainerConnection:
             case Welcome():
                 if not self.welcomed:
                     _log.info("serving trainer %s", self._label)
-                self._beat_s = message.beat_s
+                self._beat_s, self.stall_s = message.beat_s, message.stall_s
                 self._close_pixels()
                 if message.data is not None:
                     host = urlsplit(self.address).hostname or ""

@@ -22,7 +22,8 @@ from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
-STALL_S = 30.0  # the longest packet or transform takes less than this even on a busy host
+STALL_S = 30.0  # without a lease; with one, its trainer says how long
+IMPORT_S = 60.0  # an import of the user's module may take so much longer, as at the trainer
 _END_S = 1.0
 _CHECK_S = 0.2
 
@@ -31,10 +32,11 @@ class Watchdog:
     """Checks in a thread of its own, until `close`."""
 
     def __init__(
-        self, progress: Callable[[], object], doing: Callable[[], str], stall_s: float
+        self, progress: Callable[[], object], doing: Callable[[], str], stall_s: Callable[[], float]
     ) -> None:
         """``progress()`` changes while the worker makes progress; None means that it is not to be
-        judged now. ``doing()`` says what the worker does, for the log."""
+        judged now. ``doing()`` says what the worker does, for the log. ``stall_s()``: how long
+        it may make no progress now."""
         self._progress, self._doing = progress, doing
         self._stall_s = stall_s
         self._status: int | None = None
@@ -61,8 +63,8 @@ class Watchdog:
             if self._status is not None:
                 if still >= _END_S / _CHECK_S:
                     os._exit(self._status)
-            elif now is not None and still >= math.ceil(self._stall_s / _CHECK_S):
+            elif now is not None and still >= math.ceil(self._stall_s() / _CHECK_S):
                 _log.error("nothing came of %s for %g s; this worker ends, for another to take "
-                           "its place", self._doing(), self._stall_s)  # fmt: skip
+                           "its place", self._doing(), self._stall_s())  # fmt: skip
                 faulthandler.dump_traceback()
                 os._exit(1)

@@ -47,7 +47,7 @@ from videoload.worker.decoders import CHANNEL_S, Decoders, Orphaned
 from videoload.worker.lease_runs import LeaseRuns, failure, look_ahead
 from videoload.worker.trainer_connection import TrainerConnection
 from videoload.worker.trainers import Resolve, Trainers
-from videoload.worker.watchdog import STALL_S, Watchdog
+from videoload.worker.watchdog import IMPORT_S, STALL_S, Watchdog
 
 _log = logging.getLogger(__name__)
 
@@ -104,6 +104,10 @@ class Worker:
         """Changes with each turn and each 20 ms of decoding; None before the first turn and during
         an import."""
         return self._pulse.tobytes() if self._pulse[0] and not self._importing else None
+
+    def stall_s(self) -> float | None:
+        """How long it may make no progress at its lease; None without one."""
+        return self._counters.stall_s or None
 
     def doing(self) -> str:
         """The clip that this worker decodes, and the user's function that it may be in."""
@@ -175,7 +179,7 @@ class Worker:
         began = time.perf_counter()
         idle_s = time.monotonic() - self._worked
         self._decoding = trainer, lease, None
-        self._counters.lease = lease.lease
+        self._counters.lease, self._counters.stall_s = lease.lease, trainer.stall_s
         try:
             decoder, out, shared = self._decoders.place(lease)
             runs = LeaseRuns(decoder, lease, out, self._tick)
@@ -209,7 +213,7 @@ class Worker:
             trainer.answer(result, None if shared else out)
         finally:
             self._decoding = None
-            self._counters.lease = 0
+            self._counters.lease, self._counters.stall_s = 0, 0.0
             self._worked = time.monotonic()
             self._trainers.served(trainer, time.perf_counter() - began, self._worked)
 
@@ -220,10 +224,12 @@ class Worker:
             if not decoder.has_imported(spec):
                 self._trainers.tell(self._frames, "import")
                 self._importing = True
+                self._counters.stall_s += IMPORT_S
                 try:
                     decoder.import_function(spec)
                 finally:
                     self._importing = False
+                    self._counters.stall_s -= IMPORT_S
                 self._trainers.tell(self._frames, "")
         return time.perf_counter() - since
 
@@ -278,8 +284,9 @@ def serve(
 ) -> int:
     """Run a worker in this process until a signal ends it.
 
-    Without a ``channel`` nobody else ends it if it hangs, so it then ends itself after ``stall_s``
-    without progress. Returns the exit status: 0 after SIGTERM or when the process that started it
+    Without a ``channel`` nobody else ends it if it hangs. It then ends itself if it makes no
+    progress for as long as its trainer's ``stall_s``, or without a lease for this ``stall_s``.
+    Returns the exit status: 0 after SIGTERM or when the process that started it
     has ended, 130 after Ctrl-C. Raises TransportError, WorkerError.
     """
     # The trainer logs what happens to the workers that it started.
@@ -289,7 +296,11 @@ def serve(
     native.keep_pages()
     native.is_worker = True
     worker = Worker(settings, channel, pulse=pulse, resolve=resolve)
-    watchdog = None if channel is not None else Watchdog(worker.progress, worker.doing, stall_s)
+    watchdog = (
+        None
+        if channel is not None
+        else Watchdog(worker.progress, worker.doing, lambda: worker.stall_s() or stall_s)
+    )
     status = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:

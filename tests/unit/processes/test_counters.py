@@ -18,10 +18,11 @@ def test_counts_are_seen_through_the_same_memory() -> None:
     mine.set("trainers", 1)
     mine.pulse[1] = 7
     mine.lease = 1 << 40
+    mine.stall_s = 2.5
     arena.close()
     assert theirs.read() == {"clips": 12, "failures": 0, "decode_seconds": 0.25, "trainers": 1}
     assert theirs.pulse.tolist() == [0, 7]
-    assert theirs.lease == 1 << 40
+    assert (theirs.lease, theirs.stall_s) == (1 << 40, 2.5)
 
 
 def test_without_memory_it_counts_for_itself() -> None:
@@ -29,5 +30,5 @@ def test_without_memory_it_counts_for_itself() -> None:
     counters.add("failures", 1)
     assert counters.read()["failures"] == 1
     assert counters.pulse.dtype == np.uint8
-    assert counters.lease == 0
+    assert (counters.lease, counters.stall_s) == (0, 0)
     assert list(counters.read()) == list(COUNTED)
