@@ -11,7 +11,9 @@ import copy
 import itertools
 import logging
 import math
+import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
@@ -31,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 _WAIT_S = 0.2  # A waiting consumer sees Ctrl-C after this time at most.
 _IDLE_WAIT_S = 0.05  # The same, if `idle` is called meanwhile.
+_REMIND_S = 60.0  # Between two warnings about a batch that does not come.
 _PEEK = 2  # Batches that are read only to look at a stream: Keras takes two.
 _KEPT = 2  # These slots are never lent. A consumer that holds all others gets copies.
 
@@ -120,8 +123,11 @@ class Readers:
                     self._begun.add(steps.start)
                 if meter is not None:
                     meter.asked(number)
-                batch = queue.take(0)
+                batch, warn_at = queue.take(0), time.monotonic() + _REMIND_S
                 while batch is None:
+                    if time.monotonic() > warn_at:
+                        warn_at += _REMIND_S
+                        self._warn_of_wait(step)
                     if (batch := self._wait(queue, number, idle)) is not None:
                         break
                     if pauses:
@@ -151,6 +157,15 @@ class Readers:
             end()
             if meter is not None:
                 meter.left(number)
+
+    def _warn_of_wait(self, step: int) -> None:
+        """Say who keeps the consumer waiting. If no worker is connected, `Membership` says so."""
+        if states := Counter(worker.state for worker in self._engine.membership.records()):
+            told = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+            _log.warning(
+                "batch %d has not come for %.0f s; workers: %s (if all are silent or return again "
+                "and again, their storage may be down, or all clips hang)", step, _REMIND_S, told,
+            )  # fmt: skip
 
     def _check_repetition(self, steps: range) -> None:
         """Warn, once per stream, if a shuffled stream is read again from the same step. A stream

@@ -417,7 +417,7 @@ class LeaseTable:
         if len(chunk.holders) != 1:
             return False
         [lease] = chunk.holders
-        if lease.worker.local:
+        if lease.worker.local or lease.worker.pace.fetches:  # it would be fetched again as well
             return False
         due_s = chunk.size * chunk.batch.reader.stream.clip_s * (self._pool.paces.quick or 1.0)
         due_s *= max(1.0, (lease.before + 1) / self._pool.credit)

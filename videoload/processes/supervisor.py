@@ -102,8 +102,8 @@ class WorkerProcess:
 
     @property
     def stall_s(self) -> float:
-        """How long it may make no progress at its lease; 0 if it has none, or it is not known."""
-        return 0.0 if self._counters is None else self._counters.stall_s
+        """How long it may make no progress at its lease; 0 if it has none."""
+        return self._counters.stall_s
 
     def counted(self) -> dict[str, float]:
         return self._counters.read()

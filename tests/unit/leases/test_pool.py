@@ -327,6 +327,21 @@ def test_a_lost_message_blames_no_clip() -> None:
     assert desk.quarantines[0].videos == []
 
 
+# Late workers
+
+
+@pytest.mark.parametrize("copy", ["a:copy", "a:http://host//"])
+def test_a_late_worker_is_left_alone_if_it_fetches_its_files(copy: str) -> None:
+    """Another worker would fetch them a second time, over the same line."""
+    desk = Desk(copy, batch=1, credit=1, slots=2)
+    first, *_ = grants(desk.start(steps=range(2)))
+    desk.answer(first, clip_s=0.1)
+    desk.join("b:copy")
+    desk.want()
+    again = grants(desk.wait(1.5, copy, "b:copy"))
+    assert [grant.worker for grant in again] == ([] if "//" in copy else ["b:copy"])
+
+
 # Messages that are lost on the way
 
 
