@@ -12,6 +12,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+NO_THREAD = (
+    "no thread can be started: too many run already, or memory is short; raise the limit of the "
+    "user (ulimit -u) or of the container (pids), or start fewer workers"
+)
+
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")  # where this process is in _CGROUP
 _MEMINFO = Path("/proc/meminfo")

@@ -63,7 +63,7 @@ from videoload.stats.snapshots import MAX_STREAMS, WINDOW_S, Snapshots, snapshot
 from videoload.stats.stats import WorkerStats
 from videoload.stats.work import NO_WORK
 from videoload.storage.keep import Folders
-from videoload.transport.context import new_context, no_thread
+from videoload.transport.context import new_context
 from videoload.transport.messages import (
     Bye,
     Compared,
@@ -174,7 +174,7 @@ class Engine:
         try:
             self._thread.start()
         except RuntimeError:
-            raise TransportError(no_thread()) from None
+            raise TransportError(host.NO_THREAD) from None
         endpoints = self._started.result(_START_S)
         self.collect_garbage()
         return endpoints

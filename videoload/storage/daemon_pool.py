@@ -13,6 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from videoload.errors import StorageError
+from videoload.host import NO_THREAD
+
 T = TypeVar("T")
 
 _END_S = 0.2
@@ -32,7 +35,8 @@ class DaemonPool:
         self._stopped = False
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """Do ``work`` in a thread. Returns the future of its result."""
+        """Do ``work`` in a thread. Returns the future of its result. Raises StorageError if no
+        thread can be started for it."""
         future: Future[T] = Future()
         with self._changed:
             self._jobs.append((future, work))
@@ -69,8 +73,14 @@ class DaemonPool:
         self._changed.notify(max(0, now - self._running))
         while len(self._threads) < now:
             thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no video is to blame for it
+                if self._threads:
+                    return  # they do it in turn
+                self._jobs.pop()
+                raise StorageError(NO_THREAD) from None
             self._threads.append(thread)
-            thread.start()
 
     def _run(self) -> None:
         while (job := self._next()) is not None:

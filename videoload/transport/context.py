@@ -15,6 +15,7 @@ import threading
 import zmq
 
 from videoload.errors import TransportError
+from videoload.host import NO_THREAD
 
 
 def new_context(io_threads: int = 1) -> zmq.Context[zmq.Socket[bytes]]:
@@ -35,7 +36,7 @@ def _try_threads(count: int) -> None:
             thread.start()
             started.append(thread)
     except RuntimeError:
-        raise TransportError(no_thread()) from None
+        raise TransportError(NO_THREAD) from None
     finally:
         over.set()
         for thread in started:
@@ -57,11 +58,3 @@ def _try_calls() -> None:
             f"this system forbids {call} ({error.strerror}), which ZeroMQ cannot do without: allow "
             "it in the sandbox or the seccomp profile of the container"
         ) from None
-
-
-def no_thread() -> str:
-    """What to do if no thread can be started."""
-    return (
-        "no thread can be started: too many run already, or memory is short; raise the limit of "
-        "the user (ulimit -u) or of the container (pids), or start fewer workers"
-    )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import SECOND, wait_until
+from videoload.errors import StorageError
 from videoload.storage.daemon_pool import DaemonPool
 
 TIMEOUT_S = 10 * SECOND
@@ -35,6 +36,24 @@ def test_a_future_has_the_result_or_the_error_of_its_job(pool: DaemonPool) -> No
     with pytest.raises(ZeroDivisionError):
         pool.start(lambda: 1 // 0).result(TIMEOUT_S)
     assert pool.start(lambda: 8).result(TIMEOUT_S) == 8
+
+
+def test_where_no_thread_can_be_started_the_storage_is_to_blame_and_no_video(
+    pool: DaemonPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(StorageError, match="no thread can be started: too many run already"):
+            pool.start(lambda: 7)
+        assert pool.jobs == 0
+    assert pool.start(lambda: 7).result(TIMEOUT_S) == 7
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        asked = [pool.start(lambda: 8) for _ in range(3)]
+        assert [each.result(TIMEOUT_S) for each in asked] == [8, 8, 8], "one thread does them all"
 
 
 def test_no_more_threads_are_started_than_are_needed_or_allowed(pool: DaemonPool) -> None:
