@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos
 from videoload.plan.identity import Identity
+from videoload.plan.options import StreamArguments
 from videoload.predictions.progress import progress_bar
 from videoload.predictions.results import Results, Target
 from videoload.predictions.stitching import FileScores, Scores, Stitcher, Windows
@@ -111,9 +112,10 @@ def predict(
         raise SpecError(f'average must be None, "scores" or "softmax", got {average!r}')
     batch_size = whole("batch_size", batch_size)
     score = _scores_of(model, batch_size, average)
-    stream = client.stream(
-        catalog, spec, _run(spec, batch_size), drop_remainder=False, on_error="skip", max_bad=1.0
-    )
+    how: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
+    if spec.size is None:
+        spec = cast(ClipSpec, client.stream(catalog, spec, batch_size, **how).clip)
+    stream = client.stream(catalog, spec, _run(spec, batch_size), **how)
     results = Results(to_csv, to_npy, _identity(stream, batch_size, average, table), table)
     kept: list[FileScores] = []
     try:
@@ -143,8 +145,7 @@ def _run(spec: ClipSpec, batch_size: int) -> int:
     decoded again for the next run."""
     span, hop = (spec.frames - 1) * spec.stride + 1, spec.dense_hop
     wanted = max(1, round((span - hop) / (_WASTE * hop)))
-    clip_bytes = spec.clip_bytes if spec.size is not None else _RUN_BYTES
-    most = max(1, min(_RUN_CLIPS, _RUN_BYTES // clip_bytes))
+    most = min(_RUN_CLIPS, _RUN_BYTES // spec.clip_bytes)
     return batch_size * max(1, min(-(-wanted // batch_size), most // batch_size))
 
 
