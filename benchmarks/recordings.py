@@ -29,7 +29,7 @@ import videoload as vl
 from benchmarks import long
 from benchmarks.figures import Row, children, cpu_s, parser, save, show
 from benchmarks.numbered import make_numbered, read_numbers
-from benchmarks.work import FOLDER
+from videoload.comparison.work import FOLDER
 
 MINUTES, _KILLS, _BATCH = 20, 5, 8
 RECORDINGS = {"mjpeg.avi": ("mjpeg", 15), "mpeg4.avi": ("mpeg4", 25)}
