@@ -288,9 +288,9 @@ def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: 
     table.add_column("decoding in the\ntrainer's own loop", justify="right")
     table.add_column(f"videoload,\n{count(decoders, 'worker')}", justify="right")
     for name, a, b in (
+        ("time that the trainer waited", f"{inline.wait_share:.0%}", f"{apart.wait_share:.0%}"),
         ("batches per second", f"{inline.batches_per_s:.1f}", f"{apart.batches_per_s:.1f}"),
         ("clips per second", f"{inline.clips_per_s:.0f}", f"{apart.clips_per_s:.0f}"),
-        ("time that the trainer waited", f"{inline.wait_share:.0%}", f"{apart.wait_share:.0%}"),
     ):
         table.add_row(name, a, b)
     return table
