@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import sys
 import threading
 import time
@@ -142,6 +144,18 @@ def test_a_batch_size_may_be_a_numpy_integer(videos: Videos) -> None:
     with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
         stream = client.stream(videos.catalog, SMALL, np.uint8(8))  # type: ignore[arg-type]
         assert len(stream) == len(client.stream(videos.catalog, SMALL, 8))
+
+
+def test_what_cannot_be_copied_or_indexed_says_what_to_do(videos: Videos) -> None:
+    with Client(workers=0, listen="tcp://127.0.0.1:*") as client:
+        stream = client.stream(videos.catalog, SMALL, 4)
+        for copied in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=r"^a Client cannot be copied or pickled, nor can"):
+                copied(client)
+            with pytest.raises(TypeError, match=r"^a Stream cannot .* in the fit method of a"):
+                copied({"callback": [stream]})
+        with pytest.raises(TypeError, match=r"as in KFold, make a stream of catalog\.subset"):
+            stream[[1, 2]]
 
 
 def test_waiting_for_workers_that_do_not_come_ends_with_an_error() -> None:

@@ -271,7 +271,10 @@ class Catalog:
     def __getitem__(self, index: SupportsIndex | slice) -> Video | Catalog:
         if isinstance(index, slice):
             return self.subset(np.arange(len(self))[index])
-        i, videos = operator.index(index), len(self._table.paths)
+        try:
+            i, videos = operator.index(index), len(self._table.paths)
+        except TypeError:
+            raise TypeError("for a list of numbers, as from KFold: catalog.subset([...])") from None
         if not -videos <= i < videos:
             raise IndexError(f"video {i} of a catalog of {videos}")
         return self._table.video(i % videos)

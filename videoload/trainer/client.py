@@ -11,7 +11,7 @@ import math
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal, NoReturn, Unpack
 
 from videoload import host, native
 from videoload.arguments import MAX_PROCESSES, real, whole
@@ -38,7 +38,7 @@ from videoload.storage.opening import open_storage
 from videoload.trainer.client_code import ClientCode
 from videoload.trainer.client_metrics import serve_metrics
 from videoload.trainer.ranks import check_ranks, ranks_here
-from videoload.trainer.stream import Stream
+from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.slots import Arena
@@ -345,6 +345,9 @@ class Client:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NO_COPY.format("Client"))
 
     def __repr__(self) -> str:
         state = "closed" if self._engine.stopped else f"workers={self._workers}"

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from videoload.frameworks.sequence import StreamSequence
+
+
+# KerasTuner makes deep copies of callbacks, and other libraries pickle what they send to a process.
+NO_COPY = (
+    "a {} cannot be copied or pickled, nor can a callback that holds one, such as Position: make "
+    "one where it is used, in each process (with KerasTuner, in the fit method of a HyperModel)"
+)
 
 
 class Stream:
@@ -271,6 +278,15 @@ class Stream:
         if since_last:
             window_s = min(window_s, self.readers.meter.since("stats"))
         return self.readers.stats(window_s)
+
+    def __getitem__(self, index: object) -> NoReturn:
+        raise TypeError(
+            "a stream is read in order, without an index: stream.sequence()[i] is batch i of an "
+            "epoch; for a part of the videos, as in KFold, make a stream of catalog.subset(numbers)"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(NO_COPY.format("Stream"))
 
     def __repr__(self) -> str:
         return (

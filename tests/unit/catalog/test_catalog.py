@@ -56,6 +56,8 @@ def test_an_index_outside_is_an_index_error(index: int) -> None:
     catalog = Catalog(["a.avi", "b.avi"], [0, 0], ["jump"])
     with pytest.raises(IndexError, match="catalog of 2"):
         catalog[index]
+    with pytest.raises(TypeError, match=r"as from KFold: catalog\.subset"):
+        catalog[[0, 1]]  # type: ignore[call-overload]
 
 
 class Last:
