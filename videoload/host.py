@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ def cores(cgroup: Path = _CGROUP, own: Path = _OWN_CGROUP) -> int:
 
     It is the number of workers worth starting: 2 in a container with two CPUs of a 64-core host.
     """
-    allowed = len(os.sched_getaffinity(0))
+    allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     return max(1, min([allowed, *map(math.ceil, _quotas(cgroup, own))]))
 
 

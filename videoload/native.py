@@ -20,6 +20,7 @@ import logging
 import platform
 import resource
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -146,7 +147,7 @@ def allow_descriptors() -> int:
 def die_with_parent() -> None:
     """Make Linux kill this process, even in a hung decoder, when the thread that started it
     ends."""
-    if "parent-death" not in _off:
+    if "parent-death" not in _off and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -34,6 +34,7 @@ from videoload.receivers.pool import Receivers
 from videoload.stats.meter import Meter
 from videoload.transport.messages import Failed, Result
 from videoload.transport.private_messages import Ended, Landed
+from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Answers:
             self._start_landing(peer, result, result.apart)
             return
         place = self.table.place(peer, result.lease)
-        shares = self.workers[peer].is_child
+        shares = self.workers[peer].is_child and SHARED
         if place is not None and not shares:
             stream_id, slot, first, rows = place
             stream = self.streams[stream_id]

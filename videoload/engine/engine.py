@@ -77,6 +77,7 @@ from videoload.transport.messages import (
     Watch,
 )
 from videoload.transport.private_messages import Ended, FromReceiver, Landed, WorkerSettings
+from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class Engine:
         self._listen, self._keys, self._insecure = listen, keys, insecure
         self._any_software = any_software
         self._folders = folders
-        self._receiver_processes = receivers
+        self._receiver_processes = receivers if SHARED else 0
         self._receivers = Receivers()
         self._table = LeaseTable(credit=_CREDIT, stall_s=stall_s, silence_s=_SILENCE_S)
         self._commands: deque[commands.Command] = deque()
@@ -462,7 +463,7 @@ class Engine:
             return
         stream = self.streams.by_id[grant.stream]
         place = stream.place(grant.slot, grant.first) if worker.is_child else None
-        if place is None:
+        if place is None or not SHARED:
             frames_bytes = 18 * (math.prod(stream.spec.frames_shape) + 1)  # in a message, at most
             answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))

@@ -24,6 +24,7 @@ from videoload.processes.supervisor import Supervisor
 from videoload.receivers.pool import Receivers
 from videoload.stats.stats import WorkerRecord
 from videoload.transport.messages import Bye, Heartbeat, Hello, Notice, Refused, Welcome
+from videoload.transport.slots import SHARED
 from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
@@ -118,10 +119,9 @@ class Membership:
             _log.info("worker %s joined", worker.name)
         self.welcome(peer)
         copy = None if worker.is_child else worker.which_copy
+        local = worker.is_child and SHARED
         self.commands.extend(
-            self.table.worker_joined(
-                peer, local=worker.is_child, now=now, copy=copy, fetches=worker.fetches
-            )
+            self.table.worker_joined(peer, local=local, now=now, copy=copy, fetches=worker.fetches)
         )
 
     def welcome(self, peer: Peer) -> None:

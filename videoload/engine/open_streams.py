@@ -38,7 +38,7 @@ from videoload.stats.stats import StreamRecord, WorkerRecord
 from videoload.storage.files import NO_FOLDER, Storage
 from videoload.transport.messages import Clip, Lease, Place
 from videoload.transport.private_messages import Share
-from videoload.transport.slots import Arena
+from videoload.transport.slots import SHARED, Arena
 from videoload.user_code import NO_CODE, Code
 
 # malloc keeps no block above 32 MB. A larger answer would be allocated anew, and come half as fast.
@@ -139,10 +139,11 @@ class OpenStreams:
             fetched=stream.storage is not None and stream.storage.fetches,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
         )  # fmt: skip
+        shared = stream.arena.fd if SHARED else None
         root = str(stream.catalog.root or NO_FOLDER)
         code = dict(stream.code.sources)
-        self.supervisor.share(Share(stream.id, root, code), stream.arena.fd)
-        self.receivers.share(Share(stream.id, NO_FOLDER), stream.arena.fd)
+        self.supervisor.share(Share(stream.id, root, shared is not None, code), shared)
+        self.receivers.share(Share(stream.id, NO_FOLDER, memory=True), stream.arena.fd)
 
     def drop(self, stream: OpenStream) -> None:
         if self.by_id.pop(stream.id, None) is None:

@@ -33,7 +33,7 @@ from videoload.processes.restarts import Restarts
 from videoload.transport.metrics_port import MetricsPort
 from videoload.transport.private_channel import PrivateChannel
 from videoload.transport.private_messages import Share, Unshare, WorkerSettings
-from videoload.transport.slots import Arena
+from videoload.transport.slots import SHARED, Arena
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +48,12 @@ _ASK_S = 1.2  # from asking to killing; a worker looks for signals every 200 ms 
 
 
 class Ended(NamedTuple):
-    """A child that has ended, how it ended, and the lease that it worked on (0: none)."""
+    """A child that has ended, how it ended, and the lease that it worked on (0: none; None:
+    unknown)."""
 
     pid: int
     how: str
-    lease: int
+    lease: int | None
 
 
 class WorkerProcess:
@@ -64,32 +65,39 @@ class WorkerProcess:
         self.leaving = False  # it was asked to end, and nobody takes its place
         self._last = b""
         self._checks = 0
+        memory = None
         try:
-            with closing(Arena(1, SIZE, "worker-counters")) as memory:
-                self.channel, theirs = PrivateChannel.pair()
-                self._counters = Counters(memory.view(0, 0, (SIZE,)))
-                try:
-                    env = native.hidden_gpus() if settings.token else {}
-                    self.process = ChildProcess(MODULE, theirs, memory.fd, env=env)
-                except WorkerError:
-                    self.channel.close()
-                    raise
+            memory = Arena(1, SIZE, "worker-counters") if SHARED else None
+            self.channel, theirs = PrivateChannel.pair()
+            self._counters = None if memory is None else Counters(memory.view(0, 0, (SIZE,)))
+            try:
+                env = native.hidden_gpus() if settings.token else {}
+                descriptors = [] if memory is None else [memory.fd]
+                self.process = ChildProcess(MODULE, theirs, *descriptors, env=env)
+            except WorkerError:
+                self.channel.close()
+                raise
         except OSError as error:  # no descriptor is left
             raise WorkerError(f"cannot start a worker: {error.strerror}") from None
         except MemoryError as error:
             raise WorkerError(f"cannot start a worker: {error}") from None
+        finally:
+            if memory is not None:
+                memory.close()
         self.pid = self.process.pid
         self.channel.send(settings)
 
     @property
     def worked(self) -> bool:
         """Whether it has begun to work: its imports are done, and it has taken a turn."""
+        if self._counters is None:  # it is not known
+            return time.monotonic() - self.process.began > _YOUNG_S
         return bool(self._counters.pulse[0])
 
     def checks_without_progress(self) -> int:
         """How many checks in a row, including this one, found no progress. Checks are counted, and
         time is not measured, because this process may have been stopped itself."""
-        now = self._counters.pulse.tobytes()
+        now = b"" if self._counters is None else self._counters.pulse.tobytes()
         # The pulse is zero before the first turn: imports may take long where the disk is slow.
         still = now == self._last and any(now)
         self._last, self._checks = now, self._checks + 1 if still else 0
@@ -103,15 +111,15 @@ class WorkerProcess:
     @property
     def stall_s(self) -> float:
         """How long it may make no progress at its lease; 0 if it has none."""
-        return self._counters.stall_s
+        return 0.0 if self._counters is None else self._counters.stall_s
 
     def counted(self) -> dict[str, float]:
-        return self._counters.read()
+        return {} if self._counters is None else self._counters.read()
 
     @property
-    def lease(self) -> int:
-        """The lease that it works on, 0 if none."""
-        return self._counters.lease
+    def lease(self) -> int | None:
+        """The lease that it works on, 0 if none; None where memory cannot be shared."""
+        return None if self._counters is None else self._counters.lease
 
 
 class Supervisor:
@@ -120,7 +128,7 @@ class Supervisor:
     def __init__(self) -> None:
         self._count = 0
         self._settings: WorkerSettings | None = None
-        self._shares: dict[int, tuple[Share, int]] = {}
+        self._shares: dict[int, tuple[Share, int | None]] = {}
         self._restarts = Restarts()
         self._gone: Counter[str] = Counter()  # what children that ended had counted
         self._ended = 0
@@ -136,7 +144,7 @@ class Supervisor:
             self.stop()
             raise
 
-    def share(self, message: Share, descriptor: int) -> None:
+    def share(self, message: Share, descriptor: int | None) -> None:
         """Share an arena with all children, also with later ones. The descriptor stays
         the caller's and must stay open until `unshare`."""
         self._shares[message.arena] = (message, descriptor)

@@ -252,7 +252,7 @@ def near_buffer_bytes() -> int:
 
 def _round_trip_s(end: socket.socket) -> float:
     """The shortest round trip so far; infinite if the system does not know it."""
-    with suppress(OSError, struct.error):
+    with suppress(AttributeError, OSError, struct.error):  # TCP_INFO is Linux's
         info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ROUND_TRIP.size)
         return float(_ROUND_TRIP.unpack(info)[0]) / 1e6
     return math.inf

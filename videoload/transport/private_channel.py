@@ -138,7 +138,7 @@ class PrivateChannel:
         body = bytes(self._received[4 : 4 + length])
         del self._received[: 4 + length]
         message = unpack_private(body)
-        brings = isinstance(message, Adopt | Share)
+        brings = isinstance(message, Adopt) or (isinstance(message, Share) and message.memory)
         return message, self._descriptors.popleft() if brings else None
 
     def _take_back(self, arena: int) -> None:
