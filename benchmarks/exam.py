@@ -16,7 +16,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.exam_readers import READERS, Opened, Picture, pictures
-from benchmarks.figures import parser, save, show
+from benchmarks.figures import Row, parser, save, show
 from tests.support.codecs import all_made
 
 _PLACES = 20
@@ -39,6 +39,7 @@ _SIDE = 48  # a frame is compared at this many rows and columns
 # As videoload.comparison.check: a frame is wrong only if another one is nearer by this share of its
 # difference from the right one, and two that differ by less than _ALIKE grey levels are the same.
 _NEARER, _ALIKE = 0.25, 0.1
+_MADE = "<!-- Made by python -m benchmarks.exam --page. -->"
 _MODULES = {"OpenCV": "cv2", "PyAV": "av", "SPDL": "spdl", "torchcodec, approximate": "torchcodec"}
 
 Thumbs = npt.NDArray[np.float32]  # [frames, _SIDE, _SIDE]: luma
@@ -60,6 +61,18 @@ class Answer:
     why: str = ""
 
     @property
+    def in_words(self) -> str:
+        """What is wrong, in few words."""
+        if self.is_right or self.outcome != "read":
+            return "right" if self.is_right else self.outcome
+        faults = {
+            f"{self.count} frames": self.count != self.true_count,
+            f"{self.wrong} of {self.places} wrong": self.wrong > 0,
+            f"{self.missing} of {self.places} missing": self.missing > 0,
+        }
+        return ", ".join(name for name, there in faults.items() if there)
+
+    @property
     def is_right(self) -> bool:
         """Whether nothing is wrong. A file without a frame is to be refused, or to give none."""
         if self.true_count == 0:
@@ -73,10 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser(__doc__)
     asked.add_argument("--videos", type=Path, default=os.environ.get("VIDEOLOAD_AVI"))
     asked.add_argument("--loader", action="append", choices=READERS)
+    asked.add_argument("--no-made", action="store_true", help="real files alone")
+    asked.add_argument("--page", type=Path, help="the page of the docs that shows the tables")
     told = asked.parse_args(arguments)
     loaders = [name for name in told.loader or READERS if find_spec(_MODULES.get(name, name))]
     with TemporaryDirectory() as made:
-        files = [*_real(told.videos), *((kind.name, path) for kind, path in all_made(Path(made)))]
+        files = list(_real(told.videos))
+        if not told.no_made:
+            files += ((kind.name, path) for kind, path in all_made(Path(made)))
         answers = list(examine(files, loaders))
     rows = [
         {"loader": name} | summary([each for each in answers if each.loader == name])
@@ -86,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                "refused", "hung", "crashed", "seconds")  # fmt: skip
     show("The frame exam", rows, {name.replace("_", " "): f"{{{name}}}" for name in columns})
     save(told.json, "exam", [asdict(each) for each in answers], summary=rows)
+    if told.page:
+        kept = told.page.read_text().partition(_MADE)[0]
+        told.page.write_text(f"{kept}{_MADE}\n\n{page(answers, rows, columns)}")
     return 0
 
 
@@ -103,7 +123,7 @@ def _real(folder: Path | None) -> Iterator[tuple[str, Path]]:
             yield ":".join(origins[0][:2]), path
 
 
-def summary(answers: Sequence[Answer]) -> Mapping[str, float]:
+def summary(answers: Sequence[Answer]) -> dict[str, float]:
     """One loader's row."""
 
     def outcomes(name: str) -> int:
@@ -121,6 +141,26 @@ def summary(answers: Sequence[Answer]) -> Mapping[str, float]:
         "crashed": outcomes("crashed"),
         "seconds": round(sum(each.seconds for each in answers), 1),
     }
+
+
+def page(answers: Sequence[Answer], rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """The tables in Markdown: the loaders, and the files that somebody does not read right."""
+    loaders = [row["loader"] for row in rows]
+    lines = _table(
+        [name.replace("_", " ") for name in columns],
+        [[str(row[name]) for name in columns] for row in rows],
+    )
+    found = {(each.file, each.loader): each for each in answers}
+    by_file = []
+    for file in dict.fromkeys(each.file for each in answers if not each.is_right):
+        told = [found[file, name] for name in loaders]
+        by_file.append([f"`{file}`", str(told[0].true_count), *(each.in_words for each in told)])
+    lines += ["", *_table(["file", "frames", *loaders], by_file)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
 
 
 def examine(files: Sequence[tuple[str, Path]], loaders: Sequence[str]) -> Iterator[Answer]:
@@ -141,7 +181,7 @@ def examine(files: Sequence[tuple[str, Path]], loaders: Sequence[str]) -> Iterat
 def _truth(path: Path) -> Thumbs:
     """All frames of a file; none if it cannot be opened."""
     try:
-        thumbs = [_thumb(frame) for frame in pictures(str(path))]
+        thumbs = [thumb(frame) for frame in pictures(str(path))]
     except OSError:  # FFmpeg's errors are some of these or of ValueError
         thumbs = []
     except ValueError:
@@ -149,7 +189,8 @@ def _truth(path: Path) -> Thumbs:
     return np.stack(thumbs) if thumbs else np.empty((0, _SIDE, _SIDE), np.float32)
 
 
-def _thumb(frame: Picture) -> Thumbs:
+def thumb(frame: Picture) -> Thumbs:
+    """The luma of a frame at few places."""
     rows, columns = (
         np.minimum((np.arange(_SIDE) + 0.5) * length / _SIDE, length - 1).astype(int)
         for length in frame.shape[:2]
@@ -207,7 +248,7 @@ class _Candidate:
             if not len(truth)
             else min(
                 sum(
-                    each is not None and not _is_it(np.rot90(each, turn), truth, ordinal)
+                    each is not None and not is_it(np.rot90(each, turn), truth, ordinal)
                     for each, ordinal in zip(thumbs, asked, strict=True)
                 )
                 for turn in range(4)  # whether a phone's film is turned is not what is asked
@@ -218,7 +259,8 @@ class _Candidate:
         )
 
 
-def _is_it(frame: Thumbs, truth: Thumbs, asked: int) -> bool:
+def is_it(frame: Thumbs, truth: Thumbs, asked: int) -> bool:
+    """Whether a frame is the one that was asked for, as far as it can be told."""
     away = np.abs(truth - frame).mean(axis=(1, 2))
     nearest = int(away.argmin())
     apart = np.abs(truth[nearest] - truth[asked]).mean()
@@ -247,14 +289,14 @@ def _taken(
     count = 0
     try:
         opened = READERS[loader](path)
-        count = opened.count
+        count = opened.length
         frames = opened.frames(asked)
     except Exception as error:
         if not count:
             return 0, None, f"{type(error).__name__}: {error}"[:200]
         opened_again = READERS[loader](path)  # one frame that it refuses hides the others
         return count, [_alone(opened_again, each) for each in asked], str(error)[:200]
-    return count, [None if each is None else _thumb(each) for each in frames], ""
+    return count, [None if each is None else thumb(each) for each in frames], ""
 
 
 def _alone(opened: Opened, ordinal: int) -> Thumbs | None:
@@ -262,7 +304,7 @@ def _alone(opened: Opened, ordinal: int) -> Thumbs | None:
         (frame,) = opened.frames([ordinal])
     except Exception:
         return None
-    return None if frame is None else _thumb(frame)
+    return None if frame is None else thumb(frame)
 
 
 if __name__ == "__main__":

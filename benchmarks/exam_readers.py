@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import av
 
 Picture = npt.NDArray[np.uint8]
 
@@ -19,7 +22,7 @@ Picture = npt.NDArray[np.uint8]
 class Opened(NamedTuple):
     """A file that a loader has opened: the number of frames that it tells, and how to get some."""
 
-    count: int
+    length: int
     frames: Callable[[Sequence[int]], Sequence[Picture | None]]
 
 
@@ -36,7 +39,11 @@ def pictures(path: str) -> Iterator[Picture]:
         for packet in container.demux(stream):
             with suppress(FFmpegError):  # a player goes on with the next packet
                 for frame in cast(list[av.VideoFrame], packet.decode()):
-                    yield frame.to_ndarray(format="rgb24")
+                    yield _rgb(frame)
+
+
+def _rgb(frame: av.VideoFrame) -> Picture:
+    return cast(Picture, frame.to_ndarray(format="rgb24"))
 
 
 def _videoload(path: str) -> Opened:
@@ -90,7 +97,7 @@ def _pyav(path: str) -> Opened:
         container.seek(wanted, stream=stream)
         for frame in container.decode(stream):
             if frame.pts is not None and frame.pts >= wanted:
-                return frame.to_ndarray(format="rgb24")
+                return _rgb(frame)
         return None
 
     return Opened(stream.frames, lambda ordinals: [one(each) for each in ordinals])

@@ -10,6 +10,9 @@ import av
 import numpy as np
 import pytest
 
+from benchmarks.exam import is_it, thumb
+from benchmarks.exam_readers import pictures
+from tests.support.codecs import KINDS, make
 from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
@@ -167,3 +170,27 @@ def test_epochs_with_and_without_kept_frames_are_compared(
         assert (row["kept_gb"] > 0) == (row["way"] == "frames")
         assert row["way"] in run.out
     assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == ["tiny", "tiny.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60 * SECOND)
+def test_the_exam_finds_wrong_counts_and_wrong_frames(programs: Programs, tmp_path: Path) -> None:
+    (kind,) = (kind for kind in KINDS if kind.name == "mpeg4_header_says_9999")
+    (tmp_path / "videos").mkdir()
+    film = make(kind, tmp_path / "videos")
+    (tmp_path / "videos" / "empty.avi").write_bytes(b"")
+    run = programs.python(
+        "-m", "benchmarks.exam", "--videos", str(tmp_path / "videos"), "--no-made",
+        "--loader", "videoload", "--loader", "PyAV", "--json", str(tmp_path / "rows.json"),
+    )  # fmt: skip
+    assert run.wait(50 * SECOND) == 0, run.err
+    answers = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert [(row["file"], row["loader"], row["outcome"], row["count"]) for row in answers] == [
+        ("empty.avi", "videoload", "refused", 0), ("empty.avi", "PyAV", "refused", 0),
+        (film.name, "videoload", "read", kind.frames), (film.name, "PyAV", "read", 9999),
+    ]  # fmt: skip
+    assert answers[2]["places"] == 20
+    assert answers[2]["wrong"] == answers[2]["missing"] == 0
+    truth = np.stack([thumb(picture) for picture in pictures(str(film))])
+    assert all(is_it(each, truth, ordinal) for ordinal, each in enumerate(truth))
+    assert not any(is_it(each, truth, ordinal + 1) for ordinal, each in enumerate(truth[:-1]))
