@@ -40,6 +40,9 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.errors import WorkerError as WorkerError
     from videoload.plan.options import StreamOptions as StreamOptions
     from videoload.plan.plan import BatchInfo as BatchInfo
+    from videoload.predictions.evaluation import Evaluation as Evaluation
+    from videoload.predictions.evaluation import Mistake as Mistake
+    from videoload.predictions.evaluation import evaluate as evaluate
     from videoload.predictions.predict import Predictions as Predictions
     from videoload.predictions.predict import predict as predict
     from videoload.predictions.stitching import FileScores as FileScores
@@ -53,8 +56,6 @@ if TYPE_CHECKING:  # "as" tells type checkers that a name is public
     from videoload.trainer.directory_dataset import (
         video_dataset_from_directory as video_dataset_from_directory,
     )
-    from videoload.trainer.evaluation import Evaluation as Evaluation
-    from videoload.trainer.evaluation import evaluate as evaluate
     from videoload.trainer.head_room import head_room as head_room
     from videoload.trainer.position import Position as Position
     from videoload.trainer.ray_workers import RayWorkers as RayWorkers
@@ -91,7 +92,7 @@ _HOMES = {
     "predictions.stitching": ("FileScores",),
     "recordings.recording": ("Recording", "open"),
     "trainer.directory_dataset": ("video_dataset_from_directory",),
-    "trainer.evaluation": ("Evaluation", "evaluate"),
+    "predictions.evaluation": ("Evaluation", "Mistake", "evaluate"),
     "trainer.head_room": ("head_room",),
     "trainer.position": ("Position",),
     "trainer.ray_workers": ("RayWorkers",),

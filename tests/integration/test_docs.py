@@ -173,6 +173,8 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Path:
             make_avi(folder / "ucf101" / path, frames=30, size=(60, 80), seed=seed)
             listed.append(f"{path} {seed + 1}\n")
     (folder / "trainlist01.txt").write_text("".join(listed))
+    tested = [line.split()[0] + "\n" for line in listed if "_g05_" in line]
+    (folder / "testlist01.txt").write_text("".join(tested))
     (folder / "classInd.txt").write_text("".join(f"{i} {n}\n" for i, n in enumerate(names, 1)))
     make_videos(folder / "shapes", train_per_class=4, test_per_class=1, frames=40)
     make_avi(folder / "ntu/S001.avi", frames=30, size=(60, 80))
@@ -233,6 +235,12 @@ def test_what_a_page_needs_is_what_it_imports(page: str) -> None:
         if extra
         else re.search(rf"^(import|from) {NEEDS[page]}\b", page_text, re.M)
     )
+
+
+def test_from_split_files_to_the_worst_mistakes_are_at_most_45_lines() -> None:
+    [block] = [b for b in blocks(PAGES["docs/how-to/evaluation.md"]) if "testlist01" in b.code]
+    assert all(word in block.code for word in ("model.fit", "confusion()", "worst("))
+    assert len(block.code.splitlines()) <= 45
 
 
 def test_every_page_with_special_treatment_exists() -> None:

@@ -203,7 +203,7 @@ HOMES = {
         "commands.verbosity",
     },
     "prometheus_client": {"transport.metrics_port"},
-    "PIL": {"trainer.contact_sheet"},
+    "PIL": {"predictions.confusion_picture", "trainer.contact_sheet"},
     "rich": {
         "predictions.progress",
         "comparison.compare",

@@ -21,12 +21,12 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos
 from videoload.plan.identity import Identity
 from videoload.plan.options import StreamArguments
+from videoload.predictions.evaluation import function_of, softmax
 from videoload.predictions.progress import progress_bar
 from videoload.predictions.results import Results, Target
 from videoload.predictions.stitching import FileScores, Scores, Stitcher, Windows
 from videoload.predictions.table import Table
 from videoload.trainer.client import Client
-from videoload.trainer.evaluation import softmax
 from videoload.trainer.stream import Stream
 
 Average = Literal["scores", "softmax"]
@@ -152,9 +152,7 @@ def _run(spec: ClipSpec, batch_size: int) -> int:
 def _scores_of(
     model: Any, batch_size: int, average: Average | None
 ) -> Callable[[npt.NDArray[Any]], Scores]:
-    function = getattr(model, "predict_on_batch", model)
-    if not callable(function):
-        raise SpecError(f"model must be a Keras model or a function, got {type(model).__name__}")
+    function = function_of(model)
 
     def score(clips: npt.NDArray[Any]) -> Scores:
         parts = []
