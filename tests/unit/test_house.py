@@ -55,6 +55,7 @@ TRIED_ELSEWHERE = {
     "predictions.predict": "integration/test_predict.py",
     "predictions.progress": "integration/test_predict.py",
     "commands.cli_extract": "integration/test_predict.py",
+    "commands.cli_prepare": "unit/preparing/test_prepare.py",
     "index.refusals": "integration/test_decode.py",
     "errors": "unit/test_docstrings.py",
     "catalog.table": "unit/catalog/test_catalog.py",
@@ -158,6 +159,7 @@ HOMES = {
         "frame_store.keeper",
         "pixels.kept_form",
         "pixels.recolouring",
+        "preparing.encoding",  # writes videos
         "native",
         "commands.made_videos",  # writes videos
         "comparison.bare",
@@ -199,6 +201,7 @@ HOMES = {
         "commands.cli",
         "commands.cli_batches",
         "commands.cli_extract",
+        "commands.cli_prepare",
         "commands.cli_workers",
         "commands.verbosity",
     },
@@ -206,6 +209,7 @@ HOMES = {
     "PIL": {"predictions.confusion_picture", "trainer.contact_sheet"},
     "rich": {
         "predictions.progress",
+        "commands.cli_prepare",
         "comparison.compare",
         "comparison.report",
         "commands.cli",

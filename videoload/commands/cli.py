@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from videoload import __version__
-from videoload.commands import cli_batches, cli_extract, cli_workers
+from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source
 from videoload.commands.cli_workers import CacheFolder, Insecure, Keys
 from videoload.commands.verbosity import Verbose, say
@@ -164,6 +164,7 @@ def scan(
 app.command()(cli_batches.preview)
 app.command()(cli_batches.replay)
 app.command()(cli_extract.extract)
+app.command()(cli_prepare.prepare)
 
 
 @app.command()

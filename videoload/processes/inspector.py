@@ -3,12 +3,14 @@
 A file may crash FFmpeg, or hang it. Then it takes an inspector along, and not the trainer or the
 scan that wants to know the file.
 
-    this process                    child, ``python -m videoload.processes.inspector``
+    this process                    child, ``python -m MODULE``
       [root, cache, complete] ───>
       a path                  ───>
                               <───  null, again and again: it makes progress
                               <───  the facts; or {"damage": ...} or {"storage": ...}
       the next path           ───>
+
+Another module may do other work with each file, with `serve`.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from functools import partial
+from itertools import islice
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from videoload import native
@@ -31,23 +35,29 @@ if TYPE_CHECKING:
     from videoload.index.complete_decode import Report
     from videoload.index.index import VideoIndex
 
+_MODULE = "videoload.processes.inspector"
 _BEAT_S = 0.25
+_WAIT_S = 1.0
 _START_S = 30.0  # for its imports
+
+# What is done with a path; the other argument is called now and then. Returns the answer.
+Work = Callable[[str, Callable[[], None]], dict[str, Any]]
 
 
 class Inspector:
     """One child process and the file that it looks at. Ends when it is closed."""
 
-    def __init__(self, root: str, cache: str | None, *, complete: bool, silence_s: float) -> None:
-        """``complete``: decode each file to its end, for all facts; otherwise as little as its size
-        needs. ``cache`` is the folder of an `IndexCache`. A child without progress for
-        ``silence_s`` hangs, and is killed. Raises WorkerError."""
+    def __init__(self, begin: Sequence[object], *, silence_s: float, module: str = _MODULE) -> None:
+        """``begin`` is what the child's ``module`` is told first. For this module: the root; the
+        folder of an `IndexCache`, or None; and whether each file is decoded to its end, for all
+        facts, or only as far as its size needs. A child without progress for ``silence_s`` hangs,
+        and is killed. Raises WorkerError."""
         mine, theirs = socket.socketpair()
         self.pipe = Connection(mine.detach())
-        self._child = ChildProcess("videoload.processes.inspector", theirs)
+        self._child = ChildProcess(module, theirs)
         self._limit_s, self._silence_s = max(_START_S, silence_s), silence_s
         self.hangs = False
-        self._tell([root, cache, complete])
+        self._tell(list(begin))
 
     def ask(self, path: str) -> None:
         self.path = path
@@ -93,10 +103,42 @@ class Inspector:
             self.pipe.send_bytes(json.dumps(what).encode())
 
 
-def serve(pipe: Connection) -> None:
-    """The child: answers until nobody asks any more."""
-    from videoload.decoding.decoder import Decoder  # which a trainer does not load
+def ask_all(
+    paths: Iterable[str], processes: int, start: Callable[[], Inspector]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Ask so many inspectors about all paths. Yields each path with its answer, as they come."""
+    waiting = iter(paths)
+    inspectors: list[Inspector] = []
 
+    def begin(path: str) -> None:
+        inspectors.append(start())
+        inspectors[-1].ask(path)
+
+    try:
+        for path in islice(waiting, processes):
+            begin(path)
+        while inspectors:
+            wait([inspector.pipe for inspector in inspectors], timeout=_WAIT_S)
+            for inspector in list(inspectors):
+                if (answer := inspector.answer()) is None:
+                    continue
+                yield inspector.path, answer
+                following = next(waiting, None)
+                if following is not None and inspector.is_alive:
+                    inspector.ask(following)
+                    continue
+                inspectors.remove(inspector)
+                inspector.close()
+                if following is not None:
+                    begin(following)
+    finally:
+        for inspector in inspectors:
+            inspector.close()
+
+
+def serve(pipe: Connection, begin: Callable[..., Work] | None = None) -> None:
+    """The child: answers until nobody asks any more. ``begin``, with what it is told first, returns
+    what is done with each path."""
     said = time.monotonic()
 
     def say(answer: dict[str, Any] | None) -> None:
@@ -109,18 +151,24 @@ def serve(pipe: Connection) -> None:
             say(None)
 
     with suppress(EOFError, OSError):
-        root, cache, complete = json.loads(pipe.recv_bytes())
-        decoder, look = Decoder(root, folders=Folders(cache=cache)), _facts if complete else _size
+        work = (begin or _look)(*json.loads(pipe.recv_bytes()))
         while True:
             path = json.loads(pipe.recv_bytes())
             say(None)
             try:
-                answer = look(decoder, path, tick)
+                answer = work(path, tick)
             except VideoError as error:
                 answer = {"damage": error.reason}
             except StorageError as error:
                 answer = {"storage": str(error)}
             say(answer)
+
+
+def _look(root: str, cache: str | None, complete: bool) -> Work:
+    from videoload.decoding.decoder import Decoder  # which a trainer does not load
+
+    decoder = Decoder(root, folders=Folders(cache=cache))
+    return partial(_facts if complete else _size, decoder)
 
 
 def _size(decoder: Decoder, path: str, tick: Callable[[], None]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def native_size(
     try:
         for video in islice(catalog, TRIED_FOR_SIZE):
             if inspector is None:
-                inspector = Inspector(root, cache, complete=False, silence_s=silence_s)
+                inspector = Inspector([root, cache, False], silence_s=silence_s)
             inspector.ask(video.path)
             while (answer := inspector.answer(silence_s)) is None:
                 pass

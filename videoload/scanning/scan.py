@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
-from multiprocessing.connection import wait
 from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
-from videoload.processes.inspector import Inspector
+from videoload.processes.inspector import Inspector, ask_all
 from videoload.scanning.journal import Journal, Row, row_of
 
-_BEAT_S = 1.0
 _STALL_S = 20.0  # a decoder that shows no progress for so long hangs
 
 
@@ -89,30 +86,8 @@ def scan(
 def _decode_all(
     root: Path | str, paths: list[str], labels: dict[str, str], processes: int, cache: str | None
 ) -> Iterator[Row]:
-    waiting = iter(paths)
-    inspectors: list[Inspector] = []
+    def start() -> Inspector:
+        return Inspector([str(root), cache, True], silence_s=_STALL_S)
 
-    def start(path: str) -> None:
-        inspectors.append(Inspector(str(root), cache, complete=True, silence_s=_STALL_S))
-        inspectors[-1].ask(path)
-
-    try:
-        for path in islice(waiting, processes):
-            start(path)
-        while inspectors:
-            wait([inspector.pipe for inspector in inspectors], timeout=_BEAT_S)
-            for inspector in list(inspectors):
-                if (facts := inspector.answer()) is None:
-                    continue
-                yield row_of(root, inspector.path, labels[inspector.path], facts)
-                following = next(waiting, None)
-                if following is not None and inspector.is_alive:
-                    inspector.ask(following)
-                    continue
-                inspectors.remove(inspector)
-                inspector.close()
-                if following is not None:
-                    start(following)
-    finally:
-        for inspector in inspectors:
-            inspector.close()
+    for path, facts in ask_all(paths, processes, start):
+        yield row_of(root, path, labels[path], facts)

@@ -1,0 +1,110 @@
+"""A set that is written again has the labels of the old one, and a run that was stopped goes on."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.videos import make_avi
+from videoload import Catalog
+from videoload.commands.cli import main
+from videoload.errors import VideoloadError
+from videoload.preparing.encoding import Settings
+from videoload.preparing.prepare import Journal, new_catalog, new_names, prepare
+
+SMALL = Settings.of(32, 6, "mpeg4", None)
+Run = Callable[..., tuple[object, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: object) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["videoload", "prepare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = tmp_path / "videos"
+    make_avi(root / "train/run/a.avi", frames=20)
+    make_avi(root / "train/jump/b.mp4", frames=13, container_format="mp4")
+    make_avi(root / "test/run/c.avi", frames=9)
+    (root / "trainlist01.txt").write_text("run/a.avi 1\n")
+    return root
+
+
+def test_a_set_of_two_parts_is_written_with_its_labels_and_lists_and_a_second_time_not(
+    source: Path, tmp_path: Path, run: Run
+) -> None:
+    out = tmp_path / "out"
+    (source / "test/run/bad.avi").write_bytes(b"RIFF0000AVI ")
+    status, told, errors = run(source, out, "--resize", 32, "--processes", 2)
+    assert status == 1, errors
+    assert f"{out}: 3 files, 42 frames, " in told
+    assert "copied: trainlist01.txt" in told
+    assert "train/jump/b.avi for train/jump/b.mp4" in told
+    assert "test/run/bad.avi: " in errors
+    catalog = Catalog.from_csv(out / "scan.csv", out)
+    named = {video.path: (catalog.classes[video.label], video.frames) for video in catalog}
+    assert named == {
+        "train/run/a.avi": ("run", 20), "train/jump/b.avi": ("jump", 13), "test/run/c.avi":
+        ("run", 9),
+    }  # fmt: skip
+    # As if killed after the first file, within a line of the journal, and with half of a file.
+    kept = (out / "train/run/a.avi").stat().st_mtime_ns
+    lines = (out / "prepare.jsonl").read_bytes().splitlines(keepends=True)
+    (own,) = (line for line in lines if b"run/a.avi" in line)
+    (out / "prepare.jsonl").write_bytes(lines[0] + own + lines[-1][:20])
+    (out / "test/run/.c.avi.new").write_bytes(b"half")
+    (out / "test/run/c.avi").unlink()
+    assert run(source, out, "--resize", 32, "--processes", 1)[0] == 1
+    assert (out / "train/run/a.avi").stat().st_mtime_ns == kept
+    assert sorted(file.name for file in (out / "test/run").iterdir()) == ["c.avi"]
+    # Another way of writing needs another folder.
+    status, _, errors = run(source, out, "--resize", 48)
+    assert status == 1
+    assert "was prepared otherwise (resize 32, gop 12, codec mpeg4, quality 3)" in errors
+
+
+def test_segments_and_labels_are_those_of_the_source(source: Path, tmp_path: Path) -> None:
+    paths = ["train/run/a.avi", "train/run/a.avi", "train/jump/b.mp4"]
+    catalog = Catalog(paths, [0, 1, 1], ["x", "y"], source, starts=[0, 10, 0], ends=[10, 20, 13])
+    done = prepare(catalog, tmp_path / "out", SMALL, processes=1)
+    fresh = new_catalog(catalog, tmp_path / "out", done)
+    assert fresh.classes == ("x", "y")
+    assert [(video.path, video.label, video.start, video.end) for video in fresh] == [
+        ("train/run/a.avi", 0, 0, 10), ("train/run/a.avi", 1, 10, 20),
+        ("train/jump/b.avi", 1, 0, 13),
+    ]  # fmt: skip
+
+
+def test_the_source_is_never_written_to(source: Path) -> None:
+    catalog = Catalog.from_folder(source / "train")
+    for out in (source / "train", source / "train/new", source):
+        with pytest.raises(VideoloadError, match="must lie outside"):
+            prepare(catalog, out, SMALL, processes=1)
+
+
+def test_each_file_has_a_name_of_its_own() -> None:
+    paths = ["a.avi", "b.mp4", "b.mkv", "a.mov", "C.AVI"]
+    assert new_names(paths) == {"b.mp4": "b.avi", "b.mkv": "b.mkv.avi", "a.mov": "a.mov.avi"}
+
+
+def test_a_file_that_changed_or_is_gone_is_written_again(tmp_path: Path) -> None:
+    journal, new = Journal(tmp_path / "j", SMALL), tmp_path / "new.avi"
+    new.write_bytes(b"1234")
+    journal.add({"path": "a", "source": [1, 2], "bytes": 4})
+    again = Journal(tmp_path / "j", SMALL)
+    assert again.find("a", [1, 2], new)
+    assert again.find("a", [1, 3], new) is None
+    shutil.copy(new, tmp_path / "other")
+    new.write_bytes(b"12")
+    assert again.find("a", [1, 2], new) is None

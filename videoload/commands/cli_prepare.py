@@ -1,0 +1,149 @@
+"""The command that writes a set of videos again: flags -> calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from videoload.commands.cli_batches import CatalogRoot, Source
+from videoload.commands.verbosity import Verbose, say
+from videoload.errors import VideoloadError
+
+if TYPE_CHECKING:
+    from videoload.catalog.catalog import Catalog
+    from videoload.preparing.prepare import Prepared
+
+_NAMED = 10  # files that are listed
+
+
+class Codec(StrEnum):
+    """Of the new files."""
+
+    MPEG4 = "mpeg4"
+    H264 = "h264"
+
+
+def prepare(
+    videos: Source,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A new folder for the new files.")],
+    root: CatalogRoot = None,
+    resize: Annotated[
+        int, typer.Option(metavar="PIXELS", help="Short side of the new frames, even.")
+    ] = 128,
+    gop: Annotated[
+        int, typer.Option(metavar="FRAMES", help="From one key frame to the next.")
+    ] = 12,
+    codec: Annotated[Codec, typer.Option(help="Of the new files.")] = Codec.MPEG4,
+    quality: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Less is better: the quantiser of mpeg4, 1 to 31, or the CRF of h264, 0 to 51.",
+            show_default="3 for mpeg4, 18 for h264",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes that encode.", show_default="one per core")
+    ] = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Write a set of videos again, at the size that is trained on.
+
+    Small frames are decoded several times as fast, and take less disk. Each new AVI file is
+    compared with its source, frame by frame. Lists and labels are copied, and OUT/scan.csv has a
+    row for each file, for `Catalog.from_csv`. A run that was stopped or killed continues where it
+    was. Exit status 1 if a file cannot be decoded: the others are written.
+
+    The pixels change: compression loses some of them once more. `--frame-store` of a training
+    keeps them as they are.
+    """
+    from videoload.commands import sources
+    from videoload.host import cores
+    from videoload.preparing.encoding import Settings
+    from videoload.preparing.prepare import new_catalog
+    from videoload.preparing.prepare import prepare as write
+    from videoload.scanning.journal import Journal
+    from videoload.scanning.scan import scan
+
+    settings = Settings.of(resize, gop, codec.value, quality)
+    catalog = _both_parts(videos) if root is None else None
+    catalog = catalog or sources.load(videos, root)
+    count = len({video.path for video in catalog})
+    used = processes or cores()
+    with _bar("writing", count) as advance:
+        done = write(catalog, out, settings, processes=used, on_file=advance)
+    if not done.files:
+        raise VideoloadError(f"no video could be written; {done.bad[0][0]}: {done.bad[0][1]}")
+    fresh, table = new_catalog(catalog, out, done), None
+    if catalog.targets is None:
+        table = Journal(out / "scan.csv")
+        with _bar("scanning", done.files) as advance:
+            scan(fresh, processes=used, journal=table, on_row=lambda row: advance())
+    _report(done, out, has_table=table is not None)
+    if done.bad:
+        raise typer.Exit(1)
+
+
+def _both_parts(folder: str) -> Catalog | None:
+    """All videos of a folder that has train/ and test/; None if it has not."""
+    from videoload.catalog.catalog import Catalog
+    from videoload.catalog.folders import train_and_test
+
+    if not Path(folder).is_dir() or train_and_test(folder) is None:
+        return None
+    train, test = Catalog.train_and_test(folder)
+    videos = [*train, *test]
+    paths, labels = [video.path for video in videos], [video.label for video in videos]
+    return Catalog(paths, labels, train.classes, train.root)
+
+
+class _bar:  # noqa: N801 - used as a function
+    """A progress bar of files. A Ctrl-C inside says how to go on."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeRemainingColumn(), console=Console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._task = self._progress.add_task(what, total=total)
+
+    def __enter__(self) -> Callable[[], None]:
+        self._progress.start()
+        return lambda: self._progress.advance(self._task)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._progress.stop()
+        if kind is KeyboardInterrupt:
+            finished = self._progress.tasks[0].completed
+            say(f"stopped after {finished:.0f} files: the same command continues with the others")
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
+def _report(done: Prepared, out: Path, *, has_table: bool) -> None:
+    typer.echo(
+        f"{out}: {done.files} files, {done.frames} frames, {_size(done.bytes)} instead of "
+        f"{_size(done.source_bytes)}"
+    )
+    if done.lists:
+        typer.echo(f"copied: {', '.join(done.lists[:_NAMED])}")
+    if done.names:
+        old, new = next(iter(done.names.items()))
+        typer.echo(f"{len(done.names)} files have other names, as {new} for {old}")
+    if has_table:
+        typer.echo(f'Catalog.from_csv("{out}/scan.csv") has all of them')
+    for path, what in done.remarks[:_NAMED]:
+        typer.echo(f"{path}: {what}")
+    for path, why in done.bad[:_NAMED]:
+        say(f"videoload: {path}: {why}")
+    for lost in (done.remarks, done.bad):
+        if len(lost) > _NAMED:
+            say(f"and {len(lost) - _NAMED} more")

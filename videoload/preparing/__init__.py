@@ -1,0 +1,1 @@
+"""A set of videos written again, at the size that is trained on."""

@@ -1,0 +1,215 @@
+"""Write a set of videos again, on all cores, into a new root.
+
+A journal has a line for each file that is done. A run that was stopped or killed continues from
+there. Lists and labels that are text files are copied.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from videoload.catalog.catalog import Catalog
+from videoload.errors import VideoloadError
+from videoload.preparing.encoding import Settings
+from videoload.processes.inspector import Inspector, ask_all
+
+JOURNAL = "prepare.jsonl"
+_STALL_S = 60.0  # an encoder that shows no progress for so long hangs
+_LISTS = (".txt", ".csv", ".json")
+_LIST_BYTES = 256 << 20  # no list is larger
+
+
+@dataclass
+class Prepared:
+    """What was written.
+
+    Attributes:
+        frames: Of all new files.
+        bytes: On the disk.
+        source_bytes: Of the files that were written again.
+        bad: (path, why) of files that could not be.
+        remarks: (path, what) of files that lost something.
+        lists: Text files that were copied, relative to the root.
+        names: The new name of each file that has another one.
+    """
+
+    files: int = 0
+    frames: int = 0
+    bytes: int = 0
+    source_bytes: int = 0
+    bad: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[tuple[str, str]] = field(default_factory=list)
+    lists: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def prepare(
+    catalog: Catalog,
+    out: Path,
+    settings: Settings,
+    *,
+    processes: int,
+    on_file: Callable[[], None] = lambda: None,
+) -> Prepared:
+    """Write the videos of ``catalog`` again, below ``out``. ``on_file`` is called after each file.
+    Raises VideoloadError."""
+    root = catalog.root
+    if not isinstance(root, Path):
+        raise VideoloadError("the videos must be in a folder of this host: copy them to one")
+    source, target = root.resolve(), out.resolve()
+    if target == source or source in target.parents or target in source.parents:
+        raise VideoloadError(f"{out} must lie outside of {root}, which is only read")
+    paths = list(dict.fromkeys(video.path for video in catalog))
+    done = Prepared(names=new_names(paths))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        journal = Journal(out / JOURNAL, settings)
+        left = []
+        for path in paths:
+            new = out / done.names.get(path, path)
+            if (line := journal.find(path, _status(root / path), new)) is None:
+                left.append(path)
+            else:
+                _add(done, path, line)
+                on_file()
+        told = {"how": asdict(settings), "names": done.names}
+
+        def start() -> Inspector:
+            begin = [str(root), str(out), told]
+            return Inspector(begin, silence_s=_STALL_S, module="videoload.preparing.encoding")
+
+        for path, answer in ask_all(left, processes, start):
+            line = {"path": path, "source": _status(root / path), **answer}
+            journal.add(line)
+            _add(done, path, line)
+            on_file()
+        done.lists = list(_copy_lists(root, out, {out / new for new in done.names.values()}))
+    except OSError as error:
+        raise VideoloadError(f"cannot write below {out}: {error.strerror or error}") from None
+    return done
+
+
+def new_names(paths: Sequence[str]) -> dict[str, str]:
+    """The names of new files, where they differ: ``run/a.mp4`` becomes ``run/a.avi``, or
+    ``run/a.mp4.avi`` if there is another ``run/a``."""
+    names, taken = {}, {path for path in paths if path.lower().endswith(".avi")}
+    for path in paths:
+        if path not in taken:
+            short = str(PurePosixPath(path).with_suffix(".avi"))
+            names[path] = name = short if short not in taken else f"{path}.avi"
+            taken.add(name)
+    return names
+
+
+def new_catalog(catalog: Catalog, out: Path, done: Prepared) -> Catalog:
+    """The same videos, labels and segments below ``out``. Raises CatalogError if none is left."""
+    bad = {path for path, _ in done.bad}
+    videos = [video for video in catalog if video.path not in bad]
+    in_seconds = any(video.start_s is not None or video.end_s is not None for video in videos)
+    return Catalog(
+        [done.names.get(video.path, video.path) for video in videos],
+        [video.label for video in videos],
+        catalog.classes,
+        out,
+        starts=[video.start for video in videos],
+        ends=[-1 if video.end is None else video.end for video in videos],
+        starts_s=[video.start_s for video in videos] if in_seconds else None,
+        ends_s=[video.end_s for video in videos] if in_seconds else None,
+        duplicates=True,
+    )
+
+
+class Journal:
+    """What was done so far: a line of JSON for the settings, and one for each file."""
+
+    def __init__(self, file: Path, settings: Settings) -> None:
+        """Raises VideoloadError if the folder was prepared in another way; OSError."""
+        self._file = file
+        self._lines: dict[str, dict[str, Any]] = {}
+        first = {"settings": asdict(settings)}
+        if not file.exists():
+            self._write(first)
+            return
+        lines = list(_lines(file))
+        if not lines or lines[0] != first:
+            before = ", ".join(
+                f"{name} {value}" for name, value in (lines or [{}])[0].get("settings", {}).items()
+            )
+            raise VideoloadError(
+                f"{file.parent} was prepared otherwise ({before or 'unknown'}): give the same, or "
+                "another folder"
+            )
+        self._lines = {line["path"]: line for line in lines[1:] if "path" in line}
+        if not file.read_bytes().endswith(b"\n"):  # the last run was killed within a line
+            with file.open("ab") as end:
+                end.write(b"\n")
+
+    def find(self, path: str, source: list[int] | None, new: Path) -> dict[str, Any] | None:
+        """The line of a file that is done and did not change since."""
+        line = self._lines.get(path)
+        if line is None or source is None or line.get("source") != source:
+            return None
+        if "damage" in line:
+            return line
+        status = _status(new)
+        return line if status is not None and status[0] == line.get("bytes") else None
+
+    def add(self, line: dict[str, Any]) -> None:
+        self._lines[line["path"]] = line
+        self._write(line)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        with self._file.open("ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Lines that a kill cut are left out."""
+    for text in file.read_bytes().splitlines():
+        with suppress(ValueError):
+            line = json.loads(text)
+            if isinstance(line, dict):
+                yield line
+
+
+def _add(done: Prepared, path: str, line: dict[str, Any]) -> None:
+    if "damage" in line:
+        done.bad.append((path, line["damage"]))
+        return
+    done.files += 1
+    done.frames += line["frames"]
+    done.bytes += line["bytes"]
+    done.source_bytes += (line["source"] or [0])[0]
+    if line["remark"]:
+        done.remarks.append((path, line["remark"]))
+
+
+def _copy_lists(root: Path, out: Path, taken: set[Path]) -> Iterator[str]:
+    """Copy text files, which may be lists and labels, and yield their names."""
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            file = Path(folder) / name
+            place = out / file.relative_to(root)
+            if file.suffix.lower() not in _LISTS or name.startswith(".") or place in taken:
+                continue
+            if file.is_symlink() or file.stat().st_size > _LIST_BYTES:
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+            yield str(file.relative_to(root))
+
+
+def _status(file: Path) -> list[int] | None:
+    """Size and time of the last change."""
+    with suppress(OSError):
+        status = file.stat()
+        return [status.st_size, status.st_mtime_ns]
+    return None
