@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import PathLike
-from videoload.catalog.folders import SUFFIXES, are_parts
-from videoload.errors import CatalogError, SpecError
-from videoload.storage.roots import files_below, is_url, normal_url
+from videoload.catalog.folders import SUFFIXES, are_parts, open_root
+from videoload.errors import CatalogError, SpecError, StorageError
+from videoload.storage.roots import files_below, is_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +228,12 @@ class _Remote:
     has_links = False
 
     def __init__(self, top: str) -> None:
+        try:
+            found = files_below(str(open_root(top)), "")
+        except StorageError as error:
+            raise CatalogError(str(error)) from None
         self._paths = []
-        for path in files_below(normal_url(top), ""):
+        for path in found:
             hidden = any(part.startswith(".") for part in path.split("/"))
             if not hidden and path.lower().endswith(SUFFIXES):
                 self._paths.append(path)

@@ -71,7 +71,8 @@ def video_dataset_from_directory(
     copied; layers like ``Rescaling`` take them, and ``dataset.map`` can cast them.
 
     All such datasets of a process share the worker processes of one client. They end with the last
-    of these datasets, or with the process.
+    of these datasets, or with the process. ``train.videoload`` is the stream behind a dataset: its
+    figures, its bad videos, and the error that ended it.
 
     Args:
         directory: Folder, or URL of one in a bucket. With inferred labels, it has a sub-folder for
