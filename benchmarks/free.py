@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec
 from videoload.clips.video_info import VideoInfo
-from videoload.decoding.decoder import Decoder
-from videoload.decoding.prepared import Prepared, PreparedClips, Request
+from videoload.decoding.decoder import Decoder, Prepared
+from videoload.decoding.prepared import PreparedClips, Request
 from videoload.index.index import Tick, VideoIndex
 from videoload.storage.files import LocalFile
 from videoload.worker import worker

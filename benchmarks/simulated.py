@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec
 from videoload.pixels.software import software
 from videoload.receivers.connection import PixelSender
 from videoload.transport.messages import Bye, Heartbeat, Hello, Lease, Result, Welcome

@@ -23,6 +23,14 @@ def load(path: str, rng: np.random.Generator) -> npt.NDArray[Any]:
     return loaded
 
 
+def rows_of(
+    path: str, rng: np.random.Generator, *, frames: npt.NDArray[np.int64], times: Any
+) -> Floats:
+    """For each frame of a clip: the row of a .npy file, and when the frame is shown."""
+    found: Floats = np.stack([np.load(path)[frames], times], -1).astype(np.float32)
+    return found
+
+
 def noisy(path: str, rng: np.random.Generator) -> Floats:
     return load(path, rng) + rng.standard_normal((2, 3), np.float32)
 

@@ -46,6 +46,8 @@ TRIED_ELSEWHERE = {
     "decoding.frames": "integration/test_decode.py",
     "decoding.indexes": "integration/test_decode.py",
     "decoding.prepared": "integration/test_decode.py",
+    "decoding.samples": "integration/test_side_by_side.py",
+    "decoding.native_size": "faults/test_native_size.py",
     "index.index": "integration/test_every_codec.py",
     "index.containers": "integration/test_decode.py",
     "index.frame_decoder": "integration/test_every_codec.py",

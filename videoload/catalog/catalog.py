@@ -1,33 +1,30 @@
 """Which videos, which labels.
 
-The problem: a data set comes as class folders, as UCF-101's split files or as a table. The trainer,
-its ranks and the workers on other hosts must mean the same clip by the same number.
-
-The invariant: a ``Catalog`` never changes. Its paths are normalised, UTF-8 and lexically inside the
-root. Its labels are indices into ``classes``. It has no segment of a file twice, unless the caller
-allows that. Its order is the order of the list or of sorted paths, never of a file system.
-
-A mistake is a ``CatalogError`` of one line that names the file, and its line if there is one.
+The trainer, its ranks and the workers on other hosts must mean the same clip by the same number. So
+a ``Catalog`` never changes, and its order is that of the list or of sorted paths, never of a file
+system. Its paths are normalised, UTF-8 and lexically inside the root. A mistake is a
+``CatalogError`` of one line that names the file.
 """
 
 from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from numbers import Real
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
+from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
 from videoload.catalog.columns import ClassNames, Columns, PathLike, checked_names, normal_path
 from videoload.catalog.csv_files import TargetColumns, read_csv
 from videoload.catalog.folders import SUFFIXES, open_root, read_folder, train_and_test
 from videoload.catalog.lists import read_list  # fmt: skip
-from videoload.catalog.splitting import By, first_side, groups, recordings
+from videoload.catalog.splitting import recordings
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
+from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
 
 
@@ -45,25 +42,21 @@ class Catalog:
         root: Folder that the paths are relative to; it must exist. Or a URL (``s3://``, ``gs://``,
             ``az://``, ``http://``), which is not asked anything here. None, the default: the files
             are only on the workers' hosts.
-        starts: First source frame of each segment, int [N]. Default None: all 0. The value None
-            means the default, also in ``ends`` and ``frames``.
-        ends: Source frame after each segment's last, int [N]; -1: the end of the file. Default
-            None: all segments go to the end.
-        frames: True frame count of each file, int [N]; -1: not known. Default None: none is known.
+        starts: First source frame of each segment, int [N]. Default None: 0, for one or for all.
+        ends: Source frame after each segment's last, int [N]; -1, the default: the file's end.
+        frames: True frame count of each file, int [N]; -1: not known. Default None.
         starts_s: When each segment starts, in seconds from its file's first frame, float [N],
             instead of ``starts``: its frames are those that a player begins to show from then on,
             by their own times. Default None. NaN and None: not given, also in ``ends_s``.
         ends_s: When each segment ends, in seconds, instead of ``ends``. Default None.
-        duplicates: The same segment may come several times, each with its own label or target.
-            Default False.
-        where: Returns the source of video i for messages (a file and its line). Default:
-            ``"video i"``.
+        duplicates: The same segment may come several times. Default False.
+        where: Returns the source of video i for messages. Default: ``"video i"``.
 
     Raises:
         CatalogError: A path, label or segment is not valid, or a segment comes twice.
     """
 
-    __slots__ = ("_classes", "_duplicates", "_parts", "_root", "_table", "_targets")
+    __slots__ = ("_classes", "_duplicates", "_parts", "_root", "_sides", "_table", "_targets")
 
     def __init__(
         self,
@@ -92,6 +85,7 @@ class Catalog:
         self._duplicates = duplicates
         self._targets: targets_.Targets | None = None
         self._parts: tuple[Part, ...] = ()
+        self._sides: Sides | None = None
 
     @classmethod
     def from_folder(
@@ -104,25 +98,20 @@ class Catalog:
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
 
-        Hidden names and symlinked folders are skipped. The log warns of other files and of names
-        that cannot be used. A symlink out of the root is an error, because no worker opens it.
+        Hidden names and symlinked folders are skipped. The log warns of what cannot be used.
 
         Args:
             folder: Has a sub-folder for each class. It may be in a bucket (``s3://...``).
-            root: Folder that paths are relative to: ``folder`` or a parent of it. None, the
-                default: ``folder``.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order. No
-                other sub-folder may exist. None, the default: all visible sub-folders, sorted by
-                name. They may be empty, so train/ and test/ can number the classes alike.
-            suffixes: Suffixes of the videos' names, compared without case. Default: ``.avi``,
-                ``.mp4``, ``.mkv`` and ``.mov``.
+            root: Folder that paths are relative to, ``folder`` or a parent. Default: ``folder``.
+            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
+                None, the default: all visible sub-folders, sorted by name.
+            suffixes: Of the videos' names. Default: ``.avi``, ``.mp4``, ``.mkv`` and ``.mov``.
 
         Returns:
-            A catalog of at least one video.
+            A catalog of these videos.
 
         Raises:
-            CatalogError: There are no videos, a folder or link cannot be used, or the sub-folders
-                are train/ and test/ or the like.
+            CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
         return cls._of(read_folder(folder, root, classes, suffixes))
 
@@ -132,21 +121,18 @@ class Catalog:
     ) -> Catalog:
         """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
-        The number is the class, from 1. Without a number, the first folder of the path is the
-        class. No video is opened.
+        The number is the class, from 1; without one, it is the first folder of the path.
 
         Args:
-            list_file: trainlist01.txt, testlist01.txt or a similar file.
-            root: Folder that the paths are relative to. None: the files are only on the workers'
-                hosts, and ``classes`` is needed.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
-                None, the default: the visible sub-folders of ``root``, sorted by name.
+            list_file: trainlist01.txt or a similar file.
+            root: Folder that the paths are relative to. None: only workers have it.
+            classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
 
         Returns:
             A catalog in the order of the lines.
 
         Raises:
-            CatalogError: The file cannot be read or lists no videos, or a line has no such class.
+            CatalogError: The file cannot be read, or a line has no such class.
         """
         return cls._of(read_list(list_file, root, classes))
 
@@ -165,31 +151,24 @@ class Catalog:
         ``start`` and ``end`` are source frames, ``start_s`` and ``end_s`` seconds (``12.5``); an
         empty field is the file's begin or end. Other columns are ignored. If all labels are whole
         numbers, they are indices into ``classes``, or into ``0``, ``1``, ... up to the highest.
-        Otherwise labels are names. Other numbers are refused, unless they are names in ``classes``.
-        No video is opened.
-
-        A field may have several labels with ``;`` between them (``cook;talk``). The targets are
-        then multi-hot, float32 [N, classes], and the first label is the video's ``label``. With the
-        header ``labels`` the targets are always multi-hot.
+        Otherwise labels are names. A field may have several labels with ``;`` between them
+        (``cook;talk``): the targets are then multi-hot, float32 [N, classes], as always with the
+        header ``labels``, and the first label is the video's ``label``.
 
         Args:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
-            root: Folder that the paths are relative to. None: the files are only on the workers'
-                hosts.
-            classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order. If a
-                name is itself a number, labels are always names. None, the default: the labels'
-                names in sorted order.
+            root: Folder that the paths are relative to. None: only workers have it.
+            classes: Path of a classInd.txt, or the names. Default: those of the labels, sorted.
             targets: Columns of numbers to use as targets instead of labels: ``"x"`` gives float32
-                [N], ``("x", "y")`` gives [N, 2], and a dict of these gives named targets. The
-                column label is then optional; without it, all videos have the class ``"all"``.
-                Default None.
+                [N], ``("x", "y")`` gives [N, 2], and a dict of these gives named targets. Without
+                a column label, all videos then have the class ``"all"``. Default None.
             duplicates: The same segment may come several times. Default False.
 
         Returns:
             A catalog in the order of the rows.
 
         Raises:
-            CatalogError: The file cannot be read or lists no videos, or a row is not valid.
+            CatalogError: The file cannot be read, or a row is not valid.
         """
         return cls._of(read_csv(csv_file, root, classes, targets), duplicates=duplicates)
 
@@ -200,20 +179,18 @@ class Catalog:
 
     @classmethod
     def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
-        """The videos of a folder to train on, and the videos to test on.
+        """The videos of a folder to train on, and those to test on.
 
         Args:
-            folder: Has ``train/`` and ``test/`` (or ``val/``, ``valid/``, ``validation/``) with
-                class folders, or only class folders.
+            folder: Has ``train/`` and ``test/`` (or ``val/`` and the like), or only class folders.
             seed: Decides the split if ``folder`` has only class folders. Default 0.
 
         Returns:
-            ``train/`` and ``test/`` if both exist. Else four fifths of the videos of each class,
-            and the rest; if all files are named like UCF-101's (``v_Bowling_g01_c01``), four fifths
-            of the recordings (``g01``). Paths are relative to ``folder`` in both.
+            ``train/`` and ``test/`` if both exist. Else four fifths of the videos of each class, or
+            of the recordings if all are named like UCF-101's (``v_Tai_g01_c01``), and the rest.
 
         Raises:
-            CatalogError: There are no videos, or ``test/`` has a class that ``train/`` does not.
+            CatalogError: There are no videos, or only ``test/`` has a class.
         """
         parts = train_and_test(folder)
         if parts is None:
@@ -222,10 +199,48 @@ class Catalog:
         train = cls.from_folder(parts[0], root=folder)
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 
+    @classmethod
+    def side_by_side(
+        cls,
+        *,
+        match: str | None = None,
+        by: By = "time",
+        offset_s: Mapping[str, float] | None = None,
+        **parts: Catalog,
+    ) -> Catalog:
+        """Several files as one sample: RGB with depth and skeletons, or cameras in step.
+
+        A stream then takes a dict with a spec for each part, and gives dicts of arrays. Labels,
+        targets and segments are those of the first part; the others have whole files.
+
+        Args:
+            match: A regular expression that finds in each path what partners have in common.
+                Default None: partners stand at the same place.
+            by: Parts show the same ``"time"``, the default, or ``"frames"`` of one number.
+            offset_s: How many seconds later files of a part begin. Default None: all at once.
+            parts: The catalogs, by name. Roots become one, as in `join`.
+
+        Returns:
+            A catalog whose paths are those of all parts, one a line.
+
+        Raises:
+            CatalogError: A file has no partner, or a catalog cannot be a part.
+        """
+        if any(part._parts or part._sides for part in parts.values()):
+            raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
+        tables = {name: (part._root, part._table) for name, part in parts.items()}
+        new = copy.copy(next(iter(parts.values()), None)) or object.__new__(cls)
+        new._root, new._table, new._sides = side_by_side.combined(tables, match, by, offset_s)
+        return new
+
+    @property
+    def sides(self) -> Sides | None:
+        """How the parts of a sample lie beside each other; other catalogs have None."""
+        return self._sides
+
     @property
     def root(self) -> Path | str | None:
-        """The folder that paths are relative to, absolute and resolved, or the URL. None: the files
-        are only on workers."""
+        """The folder that paths are relative to, resolved, or the URL; None: workers have it."""
         return self._root
 
     @property
@@ -255,8 +270,7 @@ class Catalog:
 
     @property
     def segment_frames(self) -> Ints:
-        """Length of each segment in source frames: int64 [N], -1 if neither its end nor the file's
-        frame count is known."""
+        """Length of each segment in source frames: int64 [N], -1 if it is not known."""
         return self._table.segment_frames
 
     def __len__(self) -> int:
@@ -286,7 +300,8 @@ class Catalog:
         if not isinstance(other, Catalog):
             return NotImplemented
         mine, theirs = (
-            (each._root, each._classes, each._table, each._parts) for each in (self, other)
+            (each._root, each._classes, each._table, each._parts, each._sides)
+            for each in (self, other)
         )
         return mine == theirs and targets_.equal(self._targets, other._targets)
 
@@ -297,15 +312,12 @@ class Catalog:
         return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
 
     def with_targets(self, targets: object) -> Catalog:
-        """This catalog with other targets than class labels. A stream gives them beside its clips.
-
-        Targets stay in the trainer. `split` and ``balance="class"`` still use ``labels`` and
-        ``classes``.
+        """This catalog with other targets than class labels, which a stream gives beside its clips.
+        `split` and ``balance="class"`` still use ``labels`` and ``classes``.
 
         Args:
-            targets: An array [N, ...] with a row for each video: numbers of any type (vectors,
-                multi-hot, a length or a time), or text. `PerFrame`: a row for each source frame. Or
-                a dict of these. A batch has the rows of its clips, in the same form.
+            targets: An array [N, ...] with a row for each video: numbers of any type, or text.
+                `PerFrame`: a row for each source frame. Or a dict of these.
 
         Returns:
             A new catalog.
@@ -325,32 +337,27 @@ class Catalog:
             frames: The source frames that its frames show, int64 [B, T].
 
         Returns:
-            The labels, int64 [B], or the targets' rows: an array, or a dict of arrays.
+            The labels, int64 [B], or the targets' rows.
 
         Raises:
-            SpecError: A video has no per-frame target for a frame that is shown.
+            SpecError: A video has no target for a frame that is shown.
         """
         if self._targets is None:
             return self.labels[videos]
         return targets_.batch(self._targets, videos, frames, self._table.paths.__getitem__)
 
     def subset(self, indices: Iterable[int], *, duplicates: bool = False) -> Catalog:
-        """Some of the videos. The classes stay, even if they have no video left.
-
-        ``catalog[10:20]`` is a subset too.
+        """Some of the videos, with all classes. ``catalog[10:20]`` is a subset too.
 
         Args:
-            indices: Indices in the new order; negative ones count from the end. For a mask, give
-                ``np.flatnonzero(mask)``.
-            duplicates: An index may come several times. Default False, unless the catalog has
-                duplicates.
+            indices: In the new order; negative ones count from the end (``np.flatnonzero(mask)``).
+            duplicates: An index may come several times. Default False.
 
         Returns:
             A new catalog, with the targets of these videos.
 
         Raises:
-            CatalogError: There are no indices, one is not a whole number or comes twice, or this is
-                a mixture.
+            CatalogError: There are no whole numbers, one comes twice, or this is a mixture.
             IndexError: There is no video with an index.
         """
         if self._parts:
@@ -367,34 +374,27 @@ class Catalog:
         return new
 
     def split(
-        self, fraction: float, seed: int = 0, *, by: By | None = None
+        self, fraction: float, seed: int = 0, *, by: splitting.By | None = None
     ) -> tuple[Catalog, Catalog]:
         """Two catalogs: ``fraction`` of the files of each class, and the rest.
 
-        The split depends on ``seed`` and the set of videos, not on their order. All segments of a
-        file go to one side. A file of several classes counts for the rarest of them. A class of n
-        files gives ``round(fraction * n)`` to the first side, but at least one to each if n > 1.
+        The split depends on ``seed`` and the set of videos, not on their order. A file of several
+        classes counts for the rarest of them. A class of n files gives ``round(fraction * n)`` to
+        the first side, but at least one to each if n > 1.
 
         Args:
             fraction: Share of the files for the first catalog, between 0 and 1; with ``by``, share
                 of the groups.
             seed: Any int. Default 0.
-            by: What goes to one side together, instead of files. A regular expression finds a
+            by: What goes to one side together, instead of files: a regular expression that finds a
                 video's group in its path, by its own groups or the whole match (``r"_(g\\d+)_"`` in
-                UCF-101: one recording, one person). Or a function of a `Video`, or a value for each
-                video. Default None.
+                UCF-101); a function of a `Video`; or a value for each video. Default None.
 
         Returns:
-            (first, rest), both in this catalog's order and with all of its classes.
+            (first, rest), in this catalog's order, with all classes.
 
         Raises:
-            CatalogError: ``fraction`` is not between 0 and 1, one side would be empty, or a path
-                does not name its group.
+            CatalogError: One side would be empty, or a path does not name its group.
         """
-        if not isinstance(fraction, Real) or not 0 < fraction < 1:
-            raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction!r}")
-        units = self._table.paths if by is None else groups(list(self), by)
-        what = "files" if by is None else "groups"
-        first = first_side(fraction, operator.index(seed), units, self.labels.tolist(), what)
-        mask = np.fromiter((unit in first for unit in units), np.bool_, len(self))
+        mask = splitting.is_first(fraction, operator.index(seed), self, by)
         return self.subset(np.flatnonzero(mask)), self.subset(np.flatnonzero(~mask))

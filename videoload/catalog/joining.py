@@ -7,10 +7,8 @@ nearest folder above all of them as root, and each path begins with the way from
 from __future__ import annotations
 
 import copy
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,12 @@ import numpy as np
 from videoload.arguments import real
 from videoload.catalog import targets as targets_
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.side_by_side import common_root
 from videoload.catalog.table import Ints, Part, Table
 from videoload.catalog.turns import weights
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec, function_of
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import Spec, functions_of, leader_of
 from videoload.errors import CatalogError, SpecError
 
 
@@ -50,7 +50,9 @@ def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
         raise CatalogError("join takes catalogs, at least one")
     if any(part.parts for part in parts):
         raise CatalogError("a mixture cannot be part of another catalog: give its parts")
-    root, ways = _common_root([part.root for part in parts])
+    if any(part.sides for part in parts):
+        raise CatalogError("join the catalogs of each part before they go side by side")
+    root, ways = common_root([part.root for part in parts])
     classes, numbers = _all_classes([part.classes for part in parts])
     targets = [part.targets for part in parts if part.targets is not None]
     if targets and (len(targets) < len(parts) or len({part.classes for part in parts}) > 1):
@@ -133,12 +135,12 @@ def clip_of(catalog: Catalog, clip: Spec, video: int) -> Spec:
 def functions(catalog: Catalog, clip: Spec) -> list[tuple[str, str]]:
     """The kind and the name of each of the user's functions that the clips need."""
     clips = (clip, *(part.clip for part in catalog.parts if part.clip is not None))
-    return [named for each in clips if (named := function_of(each)) is not None]
+    return [named for each in clips for named in functions_of(each)]
 
 
 def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:
     """Whether the batches depend on the known lengths of the videos."""
-    clips = (clip, *(part.clip for part in catalog.parts))
+    clips = (leader_of(clip), *(part.clip for part in catalog.parts))
     return any(isinstance(each, ClipSpec) and each.sampling == "dense" for each in clips)
 
 
@@ -162,7 +164,7 @@ def check_numbers(catalog: Catalog, others: Iterable[Catalog]) -> None:
 def check_shapes(catalog: Catalog, clip: Spec) -> None:
     """Raises SpecError if the clips of a part have another shape or type than the stream's, or if
     there are targets per frame and items without frames."""
-    if not isinstance(clip, ClipSpec) and targets_.has_frames(catalog.targets):
+    if isinstance(clip, ItemSpec) and targets_.has_frames(catalog.targets):
         raise SpecError("the catalog has targets per frame, and items have no frames")
     for part in catalog.parts:
         own = part.clip
@@ -190,22 +192,6 @@ def _joined_seconds(tables: Sequence[Table]) -> list[Any]:
         for table in tables
     ]
     return list(np.concatenate(columns, axis=1))
-
-
-def _common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:
-    """The folder above all roots, and the way from there to each of them. Raises CatalogError if
-    only some are known, or if they are on different storages."""
-    if len(set(roots)) == 1:
-        return roots[0], [""] * len(roots)
-    folders = [root for root in roots if isinstance(root, PurePath)]
-    if len(folders) < len(roots):
-        raise CatalogError(
-            "to join catalogs, all need a folder as root, or the same root, or no root: "
-            + ", ".join(str(root) for root in roots)
-        )
-    above = Path(os.path.commonpath(folders))
-    ways = [folder.relative_to(above).as_posix() for folder in folders]
-    return above, ["" if way == "." else f"{way}/" for way in ways]
 
 
 def _all_classes(catalogs: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Ints]]:

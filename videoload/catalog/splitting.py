@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from hashlib import blake2b
+from numbers import Real
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from videoload.errors import CatalogError
 
@@ -31,10 +35,20 @@ def recordings(videos: Iterable[Any]) -> str | None:
     return _UCF101.pattern if min(map(len, of_class.values())) > 1 else None
 
 
+def is_first(fraction: float, seed: int, catalog: Any, by: By | None) -> npt.NDArray[np.bool_]:
+    """Which videos of a `Catalog` are on the first side. Raises CatalogError."""
+    if not isinstance(fraction, Real) or not 0 < fraction < 1:
+        raise CatalogError(f"a split needs a fraction between 0 and 1, not {fraction!r}")
+    units = catalog._table.paths if by is None else groups(list(catalog), by)
+    what = "files" if by is None else "groups"
+    first = first_side(fraction, seed, units, catalog.labels.tolist(), what)
+    return np.fromiter((unit in first for unit in units), np.bool_, len(units))
+
+
 def groups(videos: Sequence[Any], by: By) -> list[str]:
     """The name of each `Video`'s group. Raises CatalogError."""
     if isinstance(by, str):
-        found = _named(videos, by)
+        found = names_in([video.path for video in videos], by, "by")
     elif callable(by):
         found = [str(by(video)) for video in videos]
     else:
@@ -51,17 +65,19 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
     return found
 
 
-def _named(videos: Sequence[Any], pattern: str) -> list[str]:
+def names_in(paths: Sequence[str], pattern: str, argument: str) -> list[str]:
+    """What a regular expression finds in each path: its groups, or the whole match. Raises
+    CatalogError."""
     try:
         search = re.compile(pattern).search
     except re.error as error:
-        raise CatalogError(f"by={pattern!r} is no regular expression: {error}") from None
+        raise CatalogError(f"{argument}={pattern!r} is no regular expression: {error}") from None
     found = []
-    for video in videos:
-        match = search(video.path)
+    for path in paths:
+        match = search(path)
         if match is None:
             raise CatalogError(
-                f"by={pattern!r} finds nothing in {video.path!r}: every path must name its group"
+                f"{argument}={pattern!r} finds nothing in {path!r}: every path must name its group"
             )
         found.append("/".join(map(str, match.groups() or (match[0],))))
     return found

@@ -165,6 +165,18 @@ class Table:
         new.seconds = None if self.seconds is None else _read_only(self.seconds[:, rows])
         return new
 
+    def with_paths(self, paths: Sequence[str]) -> Table:
+        """The same rows with other paths."""
+        new = object.__new__(Table)
+        new.paths, new._columns, new.seconds = tuple(paths), self._columns, self.seconds
+        return new
+
+    @property
+    def is_of_whole_files(self) -> bool:
+        """Whether no row is a segment."""
+        start, end, _ = self.segments
+        return self.seconds is None and not start.any() and bool((end == _UNKNOWN).all())
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Table)

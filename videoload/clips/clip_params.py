@@ -26,6 +26,7 @@ from videoload.clips.regions import (
     letterbox,
     mirrored_back,
     multiscale_region,
+    resized,
     resized_region,
     scaled_size,
     turned_back,
@@ -64,6 +65,24 @@ class ClipParams(NamedTuple):
     colours: Colours | None = None
 
 
+class Draws(NamedTuple):
+    """What is drawn for a clip. The parts of a sample have it in common, but for the frames.
+
+    ``frames`` are the numbers of its source frames. It is mirrored if ``mirror``. A random crop
+    begins at the shares ``across`` and ``down`` of where it may begin; crop number ``crop`` of
+    several is asked for. ``region`` is scaled to the clip's size, in a frame of the size ``of``.
+    """
+
+    frames: npt.NDArray[np.int64]
+    mirror: bool
+    across: float
+    down: float
+    crop: int
+    region: Rectangle
+    of: Size
+    seed: int
+
+
 def clip_params(
     spec: ClipSpec,
     video: VideoInfo,
@@ -83,6 +102,19 @@ def clip_params(
     Raises UnfitError if the video cannot give this clip.
     """
     segment = frames_in(Segment(start, end, start_s, end_s), video)
+    return shown(spec, video, drawn(spec, video, segment, seed, clip, crop, view))
+
+
+def drawn(
+    spec: ClipSpec,
+    video: VideoInfo,
+    segment: tuple[int, int],
+    seed: int,
+    clip: int,
+    crop: int,
+    view: int,
+) -> Draws:
+    """What is drawn for a clip of the frames [first, last) of a video. Raises UnfitError."""
     own = seed + view * _VIEW
     draw = generator(own, draws=spec.draws)
     at, mirror, across, down = draw(), draw(), draw(), draw()
@@ -91,6 +123,13 @@ def clip_params(
         shared = seed
         at = generator(seed, draws=spec.draws)()
     frames = frames_of(spec, video, segment, clip, shared, at)
+    of = scaled_size(*video.shown_size(spec), spec.resize)
+    region = _drawn_region(spec, of, draw) if spec.crop in FROM_SCALED else (0, 0, *of)
+    return Draws(frames, spec.flip and mirror < 0.5, across, down, crop, region, of, own)
+
+
+def shown(spec: ClipSpec, video: VideoInfo, draws: Draws) -> ClipParams:
+    """What a clip shows for which this was drawn. Raises UnfitError."""
     whole, size = video.shown_size(spec), (spec.width, spec.height)
     region, scaled, part = (0, 0, *whole), scaled_size(*whole, spec.resize), (0, 0, *size)
     place = None
@@ -99,11 +138,11 @@ def clip_params(
             size, place = letterbox(whole, size, even=spec.pixels == "yuv420p")
         scaled, part = size, (0, 0, *size)
     elif spec.crop in FROM_SCALED:
-        part = _drawn_region(spec, scaled, draw)
+        part = resized(draws.region, draws.of, scaled)
         if spec.resize is None:  # then the region is scaled once, from the source frame
             region, scaled, part = part, size, (0, 0, *size)
     else:
-        part = (*_corner(spec, scaled, size, crop, across, down), *size)
+        part = (*_corner(spec, scaled, size, draws.crop, draws.across, draws.down), *size)
     turns = video.turns if spec.rotate else 0
     mirrored = video.mirrored and spec.rotate
     if mirrored:
@@ -114,12 +153,11 @@ def clip_params(
     if spec.pixels == "yuv420p" or (width, height) != size:  # a chroma sample spans two pixels
         x, y = x & ~1, y & ~1
     stored = _stored(turned_back(region, whole, turns), video, spec)
-    flip = (spec.flip and mirror < 0.5) != mirrored
-    colours = None
+    colours, own = None, draws.seed
     if spec.recolours:
         colours = drawn_colours(spec.jitter, spec.grayscale, generator(own + _COLOURS))
-    part = x, y, width, height
-    return ClipParams(frames, stored, scaled, part, size, turns, flip, own, place, colours)
+    part, flip = (x, y, width, height), draws.mirror != mirrored
+    return ClipParams(draws.frames, stored, scaled, part, size, turns, flip, own, place, colours)
 
 
 def _drawn_region(spec: ClipSpec, frame: Size, draw: Draw) -> Rectangle:

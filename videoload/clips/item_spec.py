@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.clips.choices import check_function
-from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.layouts import array_bytes, as_arrays, shape_of, type_of
 from videoload.errors import SpecError
 
@@ -41,7 +40,9 @@ class ItemSpec:
 
     Attributes:
         load: ``"package.module:function"``, called with (path, rng); path is the file's absolute
-            path, a str. It does not get a catalog's segments.
+            path, a str. It does not get a catalog's segments. As a part of a sample (see
+            `Catalog.side_by_side`), it is called with (path, rng, frames=..., times=...): what the
+            clip of the sample shows, int64 and float64 [T].
         shape: Shape of the array that it returns, each length at least 1; ``()`` is a number. If it
             returns a dict of arrays, a dict of their shapes. In batches of a dict, each array is a
             view with gaps, which TensorFlow copies.
@@ -113,16 +114,6 @@ class ItemSpec:
             return {name: items[name] for name in self.shape}
         assert isinstance(self.dtype, str)
         return as_arrays(rows, self.shape, self.dtype)
-
-
-Spec = ClipSpec | ItemSpec
-
-
-def function_of(spec: Spec) -> tuple[str, str] | None:
-    """The kind and the name of the user's function, if a spec names one."""
-    if isinstance(spec, ItemSpec):
-        return "load function", spec.load
-    return None if spec.transform is None else ("transform", spec.transform)
 
 
 @lru_cache(maxsize=64)  # used several times per item

@@ -94,6 +94,16 @@ def letterbox(frame: Size, size: Size, *, even: bool) -> tuple[Size, Size]:
     return (width, height), (x, y)
 
 
+def resized(part: Rectangle, of: Size, to: Size) -> Rectangle:
+    """The same part of a frame that has another size."""
+    if of == to:
+        return part
+    (x, y, width, height), (across, down), (wide, high) = part, of, to
+    left, top = round(x * wide / across), round(y * high / down)
+    right, low = round((x + width) * wide / across), round((y + height) * high / down)
+    return min(left, wide - 1), min(top, high - 1), max(1, right - left), max(1, low - top)
+
+
 def mirrored_back(part: Rectangle, whole: Size) -> Rectangle:
     """Where a part of a frame of size ``whole`` lies before the frame is mirrored left to right."""
     x, y, width, height = part

@@ -60,7 +60,7 @@ def preview(
     """
     from videoload.clips import call_text
     from videoload.commands import sources
-    from videoload.decoding.decoder import native_size
+    from videoload.decoding.native_size import native_size
     from videoload.plan.options import StreamArguments
     from videoload.trainer import contact_sheet
     from videoload.trainer.serial import decode_serially

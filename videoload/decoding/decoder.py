@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +17,12 @@ import numpy.typing as npt
 from av.video.frame import VideoFrame
 
 from videoload import native
-from videoload.clips.choices import TRIED_FOR_SIZE, UnfitError
+from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec, function_of
+from videoload.clips.followers import SampleParams
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
@@ -31,12 +32,12 @@ from videoload.decoding.prepared import (
     Drawn,
     KeptClips,
     Places,
-    Prepared,
     PreparedClips,
     Request,
     draw,
 )
-from videoload.errors import OneClipError, SpecError, StorageError, TransformError, VideoError
+from videoload.decoding.samples import PreparedSamples, decode_samples, prepare_samples
+from videoload.errors import OneClipError, StorageError, TransformError, VideoError
 from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
 from videoload.index.containers import UnreadableError
@@ -45,12 +46,14 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.recolouring import RecolouredClip
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame, blacken
 from videoload.stopwatch import Stopwatch
+from videoload.storage.content import fingerprint_of
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
 
 if TYPE_CHECKING:
-    from videoload.catalog.catalog import Catalog  # no worker reads one
+    pass  # no worker reads one
 
+Prepared = PreparedClips | KeptClips | PreparedItems | PreparedSamples
 _MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
 _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 
@@ -116,11 +119,29 @@ class Decoder:
         """
         if isinstance(spec, ItemSpec):
             return self._prepare_items(path, spec, requests, out)
-        prepare = partial(self._prepare, path, spec, requests, out, tick)
         try:
+            if isinstance(spec, SampleSpec):
+                return self._prepare_samples(path, spec, requests, out, tick)
+            prepare = partial(self._prepare, path, spec, requests, out, tick)
             return self._storage.run(path, prepare, tick)
         except UnfitError as error:
             raise (ShortVideoError if error.dropped else VideoError)(path, str(error)) from None
+
+    def _prepare_samples(
+        self, path: str, spec: SampleSpec, requests: Sequence[Request], out: Buffer, tick: Tick
+    ) -> PreparedSamples:
+        def prepare(
+            name: str, path: str, params: list[ClipParams], shown: list[SampleParams], out: Buffer
+        ) -> PreparedClips | KeptClips | PreparedItems:
+            own = spec.spec_of(name)
+            if isinstance(own, ClipSpec):
+                work = partial(self._prepare, path, own, requests, out, tick, params)
+                return self._storage.run(path, work, tick)
+            items = self._prepare_items(path, own, requests, out)
+            return items._replace(shown=shown, offset_s=spec.offset_s(name))
+
+        info_of = lambda path: self.index(path, tick).info  # noqa: E731
+        return prepare_samples(path, spec, requests, out, info_of, prepare)
 
     def _prepare(
         self,
@@ -129,6 +150,7 @@ class Decoder:
         requests: Sequence[Request],
         out: Buffer,
         tick: Tick,
+        given: list[ClipParams] | None = None,
     ) -> PreparedClips | KeptClips:
         name, keeper, keeping, kept = spec.transform, self._keeper, None, None
         transform = None if name is None else self._functions.find("transform", name)
@@ -137,14 +159,14 @@ class Decoder:
         shape = (len(requests) * spec.views, *spec.decoded_shape)
         clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
         if keeper is not None and (kept := keeper.find(path, file, spec)) is not None:
-            params = draw(spec, kept.info, requests)
+            params = given or draw(spec, kept.info, requests)
             keeping = keeper.keeping(path, file, spec, kept.info, params, kept)
             if keeping is not None and not keeping.missing:
                 return KeptClips(
                     path, spec, requests, out, transform, keeping, kept.info, clips, params
                 )
         index, opened = self._indexes.find(path, file, tick)
-        params = self._drawn(path, spec, index, requests)
+        params = given or self._drawn(path, spec, index, requests)
         if keeper is not None and (kept is None or kept.info != index.info):
             keeping = keeper.keeping(path, file, spec, index.info, params, None)
         decoded = [] if keeping else zip(params, clips, strict=True)
@@ -153,7 +175,7 @@ class Decoder:
         file.want_frames(partial(index.byte_ranges, wanted), opening=index.avi is None)
         return PreparedClips(
             path, spec, requests, out, transform, file, opened, index, clips, params, places,
-            recoloured, keeping,
+            recoloured, keeping, given,
         )  # fmt: skip
 
     def _places(
@@ -180,6 +202,8 @@ class Decoder:
         self, prepared: Prepared, tick: Tick = lambda: None
     ) -> npt.NDArray[np.int64]:
         """Do what was prepared. Returns and raises what `decode` does."""
+        if isinstance(prepared, PreparedSamples):
+            return decode_samples(prepared, partial(self.decode_prepared, tick=tick))
         if isinstance(prepared, PreparedItems):
             with self.watch.phase("transform"):
                 return load_items(prepared, tick)
@@ -192,7 +216,7 @@ class Decoder:
             return self._finish(prepared, tick)
         path, file = prepared.path, prepared.file
         decode = partial(self._decode, prepared, tick)
-        anew = partial(self.decode, path, prepared.spec, prepared.requests, prepared.out, tick)
+        anew = partial(self._anew, prepared, tick)
         return self._storage.run(path, decode, tick, file, anew)
 
     def _decode(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
@@ -239,11 +263,19 @@ class Decoder:
             raise OneClipError(path, str(error)) from None
         except StaleIndexError:
             if self._indexes.forget(path, prepared.known):
-                return self.decode(path, spec, prepared.requests, prepared.out, tick)
+                return self._anew(prepared, tick)
             raise VideoError(path, "gives other frames each time it is read") from None
         finally:
             self.watch.move(scaling_s, "scale")
         return self._finish(prepared, tick)
+
+    def _anew(self, prepared: PreparedClips, tick: Tick) -> npt.NDArray[np.int64]:
+        """Do all of it again: the file is not the one that the index was made from."""
+        path, spec, requests, out = prepared[:4]
+        if prepared.given is None:
+            return self.decode(path, spec, requests, out, tick)
+        work = partial(self._prepare, path, spec, requests, out, tick, prepared.given)
+        return self.decode_prepared(self._storage.run(path, work, tick), tick)
 
     def _finish(self, prepared: PreparedClips | KeptClips, tick: Tick) -> npt.NDArray[np.int64]:
         """Transform the clips; returns the ordinals of their frames."""
@@ -271,7 +303,7 @@ class Decoder:
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
         """These clips are needed soon: fetch what they need of a file on another host, as far as
         that is known. `prepare` raises what is wrong."""
-        if isinstance(spec, ItemSpec):
+        if not isinstance(spec, ClipSpec):
             return
         with suppress(VideoError, StorageError, UnfitError):
             file = self._storage.expect(path)
@@ -287,7 +319,7 @@ class Decoder:
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
-        return (named := function_of(spec)) is None or named[1] in self._functions
+        return all(name in self._functions for _, name in functions_of(spec))
 
     def check_code(self, code: Mapping[str, str]) -> None:
         """Compare digests of modules with those that this process has imported. Raises
@@ -296,7 +328,7 @@ class Decoder:
 
     def import_function(self, spec: Spec) -> None:
         """Import them now. The first clip raises what goes wrong."""
-        if (named := function_of(spec)) is not None:
+        for named in functions_of(spec):
             with suppress(TransformError):
                 self._functions.find(*named)
 
@@ -323,8 +355,9 @@ class Decoder:
         return index, report
 
     def fingerprint(self, path: str) -> int:
-        """64 bits that two copies of a file have in common. Raises VideoError."""
-        return self._storage.fingerprint(path)
+        """64 bits that two copies of a file, or of a sample's files, have in common. Raises
+        VideoError."""
+        return fingerprint_of(path, self._storage.fingerprint)
 
     def begin(self) -> None:
         """A training begins. It may find other files behind a URL than the one before."""
@@ -358,28 +391,6 @@ class Decoder:
         if expected is not None and expected.by is spec and expected.of is index:
             return expected.params
         return draw(spec, index.info, requests)
-
-
-def native_size(catalog: Catalog, spec: Spec) -> Spec:
-    """The spec with the size of the catalog's first good video, if it has no size.
-
-    Raises SpecError if the videos are not on this host, VideoError if none can be decoded.
-    """
-    if isinstance(spec, ItemSpec) or spec.size is not None:
-        return spec
-    if catalog.root is None:
-        raise SpecError("size=None needs the videos on this host (root=); give size=")
-    decoder = Decoder(catalog.root)
-    failed = None
-    for video in islice(catalog, TRIED_FOR_SIZE):
-        try:
-            info = decoder.index(video.path).info
-        except VideoError as error:
-            failed = error
-            continue
-        return spec.at_native_size(*info.shown_size(spec))
-    assert failed is not None
-    raise failed
 
 
 class ShortVideoError(VideoError):

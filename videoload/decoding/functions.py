@@ -130,7 +130,7 @@ class UserFunction:
         self._on_call = on_call
         self._took_s = math.inf
 
-    def __call__(self, given: object, seed: int) -> object:
+    def __call__(self, given: object, seed: int, **more: object) -> object:
         """What it returns for a clip, path or name, with all that it may draw from seeded."""
         if self._took_s > _SLOW_S:
             self._on_call()
@@ -140,9 +140,9 @@ class UserFunction:
                 libraries = _libraries(len(sys.modules))
                 if all(library.num_threads == 1 for library in libraries.lib_controllers):
                     # As in most workers; `limit` takes as long as `draws`.
-                    return self._function(given, draws)
+                    return self._function(given, draws, **more)
                 with libraries.limit(limits=1):
-                    return self._function(given, draws)
+                    return self._function(given, draws, **more)
         finally:
             self._took_s = time.perf_counter() - began
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec
 from videoload.decoding.functions import UserFunction
 from videoload.errors import OneClipError, TransformError, VideoError
@@ -39,6 +40,9 @@ class PreparedItems(NamedTuple):
     out: npt.NDArray[np.uint8]  # [n, spec.clip_bytes]
     function: UserFunction
     given: str
+    # As parts of samples: what each shows, for the function.
+    shown: Sequence[SampleParams] = ()
+    offset_s: float = 0.0  # when the file begins, after that of the clip
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """Items have no frames, and so no times."""
@@ -48,9 +52,13 @@ class PreparedItems(NamedTuple):
 def load_items(prepared: PreparedItems, tick: Callable[[], None]) -> npt.NDArray[np.int64]:
     """Make the items. Returns the ordinals of their source frames, int64 [n, 0]: they have none.
     Calls ``tick`` before each item. Raises VideoError, TransformError."""
-    for seed, row in zip(prepared.seeds, prepared.out, strict=True):
+    for at, (seed, row) in enumerate(zip(prepared.seeds, prepared.out, strict=True)):
         tick()
-        _store(prepared, _call(prepared, seed), prepared.spec.arrays(row))
+        more = {}
+        if prepared.shown:
+            shown = prepared.shown[at]
+            more = {"frames": shown.frames, "times": shown.times - prepared.offset_s}
+        _store(prepared, _call(prepared, seed, more), prepared.spec.arrays(row))
     return np.empty((len(prepared.out), 0), np.int64)
 
 
@@ -62,10 +70,10 @@ def checked_name(path: str) -> str:
     return path
 
 
-def _call(prepared: PreparedItems, seed: int) -> object:
+def _call(prepared: PreparedItems, seed: int, more: Mapping[str, object]) -> object:
     name = prepared.spec.load
     try:
-        return prepared.function(prepared.given, seed)
+        return prepared.function(prepared.given, seed, **more)
     except _MISTAKES as error:
         raise TransformError(
             f"load function {name} failed at {prepared.path}: {_line(error)}\n{_told(error)}"

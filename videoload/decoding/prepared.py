@@ -12,7 +12,6 @@ from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.decoding.functions import UserFunction
-from videoload.decoding.items import PreparedItems
 from videoload.frame_store.keeper import Keeping
 from videoload.index.containers import Video
 from videoload.index.index import VideoIndex
@@ -54,6 +53,7 @@ class PreparedClips(NamedTuple):
     places: Places
     recoloured: list[RecolouredClip]  # to be finished when all frames are there
     keeping: Keeping | None  # takes the frames instead, if they are kept
+    given: list[ClipParams] | None = None  # as a part of samples: what it shows was decided
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds; NaN if the file does not say."""
@@ -76,9 +76,6 @@ class KeptClips(NamedTuple):
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds; NaN if the file does not say."""
         return self.info.times_of(frames)
-
-
-Prepared = PreparedClips | KeptClips | PreparedItems
 
 
 class Drawn(NamedTuple):

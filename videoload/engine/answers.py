@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec, leader_of
 from videoload.engine.admission import ConnectedWorker
 from videoload.engine.copy_check import NO_FRAMES, CopyCheck
 from videoload.engine.open_streams import OpenStream
@@ -163,7 +162,7 @@ def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
                 f"the lease has {rows} clips of {length} frames, the answer does not"
             )
     frames = np.array(result.frames, np.int64).reshape(rows, length)
-    if length and frames.min() < 0 and not (isinstance(spec, ClipSpec) and spec.short == "zero"):
+    if length and frames.min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
         raise ProtocolError("the answer has missing frames, the spec allows none")
     times = np.full((rows, length), np.nan)
     if result.times:

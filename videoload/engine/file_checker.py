@@ -11,6 +11,7 @@ from queue import SimpleQueue
 
 from videoload.engine.copy_votes import MISSING
 from videoload.errors import StorageError, VideoError
+from videoload.storage.content import SEPARATOR, fingerprint_of
 from videoload.storage.files import Storage
 
 _END_S = 0.5  # for the file that is being read; nobody waits longer for a disk that hangs
@@ -38,7 +39,7 @@ class FileChecker:
             found = dict.fromkeys(paths, MISSING)
             for video, path in paths.items():
                 with suppress(VideoError, StorageError):
-                    found[video] = storage.fingerprint(path)
+                    found[video] = fingerprint_of(path, storage.fingerprint)
             told(found)
 
         self._add(check)
@@ -48,7 +49,8 @@ class FileChecker:
         read."""
 
         def check() -> None:
-            if all(_can_read(storage, path) for path in paths):
+            files = [file for path in paths for file in path.split(SEPARATOR)]
+            if all(_can_read(storage, file) for file in files):
                 told()
 
         self._add(check)

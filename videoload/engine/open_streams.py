@@ -24,7 +24,7 @@ from videoload import native
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import clip_of, functions
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec
 from videoload.engine.copy_votes import CopyVotes
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Command, Grant, Ready

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from videoload.catalog import targets
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import do_lengths_decide
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import SampleSpec, Sides, Spec, sample_spec
 from videoload.plan.options import StreamOptions
 
 Settings = Mapping[str, str]  # Each name with its value as Python text, without defaults.
@@ -54,7 +55,7 @@ class Identity:
         paths = "\0".join(table.paths).encode(errors="surrogateescape")
         settings = {
             "kind": type(spec).__name__,
-            **settings_of(spec),
+            **_spec_settings(spec),
             **settings_of(options),
             "classes": _digest(len(catalog.classes), repr(catalog.classes).encode()),
             "videos": _digest(len(catalog), paths, starts, ends),
@@ -92,6 +93,35 @@ def settings_of(value: ClipSpec | ItemSpec | StreamOptions) -> dict[str, str]:
     """The fields that do not have their default."""
     values = {field.name: repr(getattr(value, field.name)) for field in fields(value)}
     return {name: text for name, text in values.items() if text != _DEFAULTS.get(name)}
+
+
+def _spec_settings(spec: Spec) -> dict[str, str]:
+    if not isinstance(spec, SampleSpec):
+        return settings_of(spec)
+    settings = {"parts": repr(spec.names), "by": repr(spec.by), "offsets_s": repr(spec.offsets_s)}
+    for name in spec.names:
+        part = spec.spec_of(name)
+        settings[f"{name}: kind"] = type(part).__name__
+        settings |= {f"{name}: {key}": text for key, text in settings_of(part).items()}
+    return settings
+
+
+def spec_of(settings: Settings) -> Spec:
+    """The spec of a stream with these settings. Raises what `made_of` raises, and KeyError."""
+    if settings["kind"] != "SampleSpec":
+        kind: type[Any] = ItemSpec if settings["kind"] == "ItemSpec" else ClipSpec
+        return cast(Spec, made_of(kind, settings))
+    names = ast.literal_eval(settings["parts"])
+    parts: dict[str, ClipSpec | ItemSpec] = {}
+    for name in names:
+        own = {
+            key.removeprefix(f"{name}: "): text
+            for key, text in settings.items()
+            if key.startswith(f"{name}: ")
+        }
+        parts[name] = cast(ClipSpec | ItemSpec, spec_of(own))
+    offsets = ast.literal_eval(settings["offsets_s"]) or {}
+    return sample_spec(Sides(names, ast.literal_eval(settings["by"]), offsets), parts)
 
 
 def made_of(kind: type[Kind], settings: Settings) -> Kind:

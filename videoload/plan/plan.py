@@ -32,7 +32,8 @@ from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import Spec, leader_of
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
@@ -172,6 +173,7 @@ class Plan:
     @classmethod
     def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
         """The plan of a catalog's clips. Raises SpecError if "dense" lacks frame counts."""
+        spec = leader_of(spec)
         crops = spec.crops if isinstance(spec, ClipSpec) else 1
         if catalog.parts:
             if options.balance is not None:
@@ -257,6 +259,7 @@ class Plan:
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
     """How many clips these videos give: each of them, or all the same. Raises SpecError if "dense"
     lacks frame counts."""
+    spec = leader_of(spec)
     if isinstance(spec, ItemSpec):
         return 1
     if spec.sampling != "dense":

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from hashlib import blake2b
+
 import numpy as np
 
 from videoload.bitstreams.pictures import Bytes, Ints
 from videoload.storage.files import SMALL_BYTES, OpenFile, VideoFile
 from videoload.storage.spans import Range
+
+SEPARATOR = "\n"  # between the paths of a sample that has several files
+
+
+def fingerprint_of(path: str, one: Callable[[str], int]) -> int:
+    """The fingerprint of a file by `Storage.fingerprint`, or of all files of a sample together."""
+    if SEPARATOR not in path:
+        return one(path)
+    several = ",".join(str(one(part)) for part in path.split(SEPARATOR))
+    return int.from_bytes(blake2b(several.encode(), digest_size=8).digest(), "little") >> 1 or 1
 
 
 class Content:

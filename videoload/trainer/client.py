@@ -18,7 +18,7 @@ from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import GivenSpec, sample_spec
 from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
 from videoload.engine.open_streams import OpenStream
@@ -193,7 +193,7 @@ class Client:
     def stream(
         self,
         catalog: Catalog,
-        clip: Spec,
+        clip: GivenSpec,
         batch_size: int,
         *,
         slots: int | None = None,
@@ -250,6 +250,7 @@ class Client:
             VideoloadError: The client's I/O thread has ended with this error.
         """
         self._engine.check()
+        clip = sample_spec(catalog.sides, clip)
         options = stream_options(batch_size, arguments)
         if catalog.root is None and self._workers and clip.files:
             raise SpecError("local workers need the catalog's root: give root= when it is made")

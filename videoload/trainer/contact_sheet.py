@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.plan import BatchWithInfo
 from videoload.stats.waiting import count

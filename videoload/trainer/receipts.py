@@ -23,14 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.joining import mixture
+from videoload.catalog.joining import functions, mixture
 from videoload.catalog.table import Part
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import VideoloadError
-from videoload.plan.identity import Identity, made_of, settings_of
+from videoload.plan.identity import Identity, made_of, settings_of, spec_of
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import BatchWithInfo
+from videoload.storage.content import SEPARATOR
 
 
 class Receipt(NamedTuple):
@@ -116,11 +117,19 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
             settings = head["stream"]
             has_targets = "targets" in settings
             found = dict(_entries(lines, "clips" if has_targets else "digest"))
-        kind: type[Any] = ItemSpec if settings["kind"] == "ItemSpec" else ClipSpec
-        spec: Spec = made_of(kind, settings)
+        spec = spec_of(settings)
         options = made_of(StreamOptions, settings)
         paths, labels, *segments = zip(*head["videos"], strict=True)
-        catalog = Catalog(paths, labels, head["classes"], root, *segments, duplicates=True)
+        sides = spec.names if isinstance(spec, SampleSpec) else ("",)
+        columns = zip(*(path.split(SEPARATOR) for path in paths), strict=True)
+        own = [segments, *[()] * len(sides)]
+        catalogs: dict[str, Any] = {
+            name: Catalog(files, labels, head["classes"], root, *more, duplicates=True)
+            for name, files, more in zip(sides, columns, own, strict=False)
+        }
+        catalog = next(iter(catalogs.values()))
+        if isinstance(spec, SampleSpec):
+            catalog = Catalog.side_by_side(by=spec.by, offset_s=spec.offsets_s, **catalogs)
         if head["parts"]:
             parts = [(*part[:4], part[4] and made_of(ClipSpec, part[4])) for part in head["parts"]]
             catalog = mixture(catalog, [Part(*part) for part in parts])
@@ -128,10 +137,9 @@ def read(path: str | Path, root: str | Path | None, allow: Collection[str] = ())
         raise VideoloadError(f"cannot read {path}: {error.strerror}") from None
     except (KeyError, TypeError, ValueError, SyntaxError):
         raise _damaged(path) from None
-    for each in (spec, *(part.clip for part in catalog.parts if part.clip)):
-        function = each.load if isinstance(each, ItemSpec) else each.transform
-        module = (function or "").partition(":")[0]
-        if module and module not in allow:
+    for _, function in functions(catalog, spec):
+        module = function.partition(":")[0]
+        if module not in allow:
             raise VideoloadError(
                 f"{path} names the function {function}: add --allow {module} if you trust it"
             )

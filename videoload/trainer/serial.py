@@ -14,8 +14,9 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
-from videoload.clips.item_spec import Spec
-from videoload.decoding.decoder import Decoder, ShortVideoError, native_size
+from videoload.clips.sample_spec import GivenSpec, Spec, sample_spec
+from videoload.decoding.decoder import Decoder, ShortVideoError
+from videoload.decoding.native_size import native_size
 from videoload.decoding.prepared import Request
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.options import StreamArguments, StreamOptions, stream_options
@@ -29,7 +30,7 @@ from videoload.trainer.receipts import with_digest
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: Spec,
+    clip: GivenSpec,
     batch_size: int,
     *,
     start_step: int = 0,
@@ -43,7 +44,7 @@ def decode_serially(
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: Spec,
+    clip: GivenSpec,
     batch_size: int,
     *,
     start_step: int = 0,
@@ -57,7 +58,7 @@ def decode_serially(
 @overload
 def decode_serially(
     catalog: Catalog,
-    clip: Spec,
+    clip: GivenSpec,
     batch_size: int,
     *,
     start_step: int = 0,
@@ -70,7 +71,7 @@ def decode_serially(
 
 def decode_serially(
     catalog: Catalog,
-    clip: Spec,
+    clip: GivenSpec,
     batch_size: int,
     *,
     start_step: int = 0,
@@ -86,7 +87,8 @@ def decode_serially(
 
     Args:
         catalog: Which videos, which labels. It needs its ``root``.
-        clip: How clips are cut from a video; or an ItemSpec, for items of any kind.
+        clip: How clips are cut from a video; or an ItemSpec, for items of any kind; or a dict of
+            them, for a catalog of several parts (`Catalog.side_by_side`).
         batch_size: Clips in a batch (B), at least 1.
         start_step: First batch, counted over all epochs from 0. Default 0.
         epochs: Epoch at whose end to stop, counted from the stream's beginning. Default 1.
@@ -115,6 +117,7 @@ def decode_serially(
         TransformError: The transform, or the load function, cannot be imported, or failed.
     """
     options = stream_options(batch_size, arguments)
+    clip = sample_spec(catalog.sides, clip)
     plan = Plan.of(catalog, clip, options)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")

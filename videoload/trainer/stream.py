@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
 from videoload.catalog.catalog import Catalog
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
 from videoload.plan.identity import Identity

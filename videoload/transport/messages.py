@@ -38,7 +38,8 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
 from videoload.errors import ProtocolError, printable
 
 VERSION = b"videoload/1"
@@ -147,14 +148,16 @@ class Lease(_Message, tag="lease"):
     which: Annotated[list[Id], msgspec.Meta(max_length=4096)] = []  # empty: all 0
     # Digests of the user's modules, as they are at the trainer.
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
+    sample: SampleSpec | None = None  # instead of ``spec``
 
     def __post_init__(self) -> None:
-        if (self.spec is None) is (self.item is None):
-            raise ValueError("a lease has the spec of clips, or of items")
+        if [self.spec, self.item, self.sample].count(None) != 2:
+            raise ValueError("a lease has the spec of clips, of items or of samples")
         specs = [spec for spec in (self.spec, *self.others) if spec is not None]
         if any(spec.size is None for spec in specs):
             raise ValueError("the spec of a lease has a size")
-        crops = 1 if self.spec is None else self.spec.crops
+        leader = leader_of(self.asked)
+        crops = leader.crops if isinstance(leader, ClipSpec) else 1
         if any(clip.crop >= crops for clip in self.clips):
             raise ValueError(f"a clip of this lease has {crops} crops")
         if any(
@@ -180,12 +183,14 @@ class Lease(_Message, tag="lease"):
         """A lease of clips or of items."""
         if isinstance(spec, ItemSpec):
             return cls(lease, None, clips, place, spec, code=dict(code))
+        if isinstance(spec, SampleSpec):
+            return cls(lease, None, clips, place, code=dict(code), sample=spec)
         return cls(lease, spec, clips, place, None, list(others), list(which), dict(code))
 
     @property
     def asked(self) -> Spec:
         """The spec of clips or items; of a mixture, the first one."""
-        spec = self.spec or self.item
+        spec = self.spec or self.item or self.sample
         assert spec is not None
         return spec
 

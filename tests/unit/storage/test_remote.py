@@ -23,7 +23,7 @@ from videoload.catalog.directories import list_directory
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.decoding.decoder import Decoder, ShortVideoError
-from videoload.decoding.prepared import Request
+from videoload.decoding.prepared import PreparedClips, Request
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching
 from videoload.storage.keep import Folders, Keep
@@ -257,6 +257,7 @@ def test_a_changed_file_and_a_deleted_kept_file_are_fetched_again(
     shutil.rmtree(disk)
     decoder.rest()
     decoder.decode_prepared(prepared)
+    assert isinstance(prepared, PreparedClips)
     assert prepared.out.tobytes() == decoded(here, path, 1)[1]
     all_kept(decoder, [path])
     shutil.copy(folder / "walk/gop12.avi", folder / path)

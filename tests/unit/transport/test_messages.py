@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec, Spec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import Spec
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
     VERSION,

@@ -1,0 +1,66 @@
+"""Which files are partners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from videoload import Catalog, CatalogError, join, mix
+
+MATCH = r"(S\d+)"
+
+
+def catalog_of(*names: str, root: Path | None = None, **more: list[int]) -> Catalog:
+    return Catalog(list(names), [0] * len(names), ["a"], root, **more)  # type: ignore[arg-type]
+
+
+def test_partners_are_found_by_name_or_stand_at_the_same_place() -> None:
+    rgb, depth = catalog_of("S1.avi", "S2.avi"), catalog_of("d/S2.avi", "d/S1.avi")
+    found = Catalog.side_by_side(rgb=rgb, depth=depth, match=MATCH)
+    assert [video.path for video in found] == ["S1.avi\nd/S1.avi", "S2.avi\nd/S2.avi"]
+    assert found.sides is not None
+    assert found.sides.names == ("rgb", "depth")
+    in_order = Catalog.side_by_side(rgb=rgb, depth=depth)
+    assert in_order[0].path == "S1.avi\nd/S2.avi"
+    assert in_order != found
+
+
+def test_segments_labels_and_targets_are_those_of_the_first_part() -> None:
+    rgb = catalog_of("S1.avi", "S1.avi", starts=[0, 9], ends=[9, 20]).with_targets([1.5, 2.5])
+    found = Catalog.side_by_side(rgb=rgb, depth=catalog_of("d/S1.avi"), match=MATCH)
+    assert [(video.start, video.end) for video in found] == [(0, 9), (9, 20)]
+    assert found[1:].targets is not None
+    assert found[1:].sides == found.sides
+    with pytest.raises(CatalogError, match="the others need whole files"):
+        Catalog.side_by_side(depth=catalog_of("d/S1.avi"), rgb=rgb[:1])
+
+
+def test_several_roots_become_the_folder_above(tmp_path: Path) -> None:
+    roots = [tmp_path / "rgb", tmp_path / "depth"]
+    for root in roots:
+        root.mkdir()
+    parts = [catalog_of("S1.avi", root=root) for root in roots]
+    found = Catalog.side_by_side(rgb=parts[0], depth=parts[1])
+    assert found.root == tmp_path
+    assert found[0].path == "rgb/S1.avi\ndepth/S1.avi"
+
+
+def test_what_cannot_be_a_part_is_said() -> None:
+    one, two = catalog_of("S1.avi"), catalog_of("d/S1.avi")
+    both = Catalog.side_by_side(a=one, b=two)
+    with pytest.raises(CatalogError, match="at least two"):
+        Catalog.side_by_side(a=one)
+    with pytest.raises(CatalogError, match="several parts, cannot be a part"):
+        Catalog.side_by_side(a=one, b=both)
+    with pytest.raises(CatalogError, match="several parts, cannot be a part"):
+        Catalog.side_by_side(a=one, b=mix({"x": (two, 1)}))
+    with pytest.raises(CatalogError, match="before they go side by side"):
+        join([both, one])
+    with pytest.raises(CatalogError, match="by must be"):
+        Catalog.side_by_side(a=one, b=two, by="order")  # type: ignore[arg-type]
+    twice = catalog_of("d/S1.avi", "e/S1.avi")
+    with pytest.raises(CatalogError, match="have the same name 'S1'"):
+        Catalog.side_by_side(a=one, b=twice, match=MATCH)
+    with pytest.raises(CatalogError, match=r"finds nothing in 'S1\.avi'"):
+        Catalog.side_by_side(a=one, b=two, match=r"_(\d+)_")

@@ -1,0 +1,112 @@
+"""Which frames the parts of a sample show."""
+
+from __future__ import annotations
+
+from array import array
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from videoload.clips.choices import UnfitError
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.followers import SampleParams, sample_params
+from videoload.clips.sample_spec import Sides, sample_spec
+from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment
+
+
+def video(frames: int = 90, fps: Fraction | int = 30, **more: Any) -> VideoInfo:
+    return VideoInfo(frames, Fraction(fps), 64, 48, **more)
+
+
+WHOLE = Segment()
+
+
+def params(
+    a: VideoInfo, b: VideoInfo, *, frames: int = 6, follows: int = 6, seed: int = 0,
+    offset_s: float = 0.0, by: str = "time", segment: Segment = WHOLE, **drawn: Any,
+) -> SampleParams:  # fmt: skip
+    sides = Sides(("a", "b"), by, {"b": offset_s} if offset_s else {})  # type: ignore[arg-type]
+    clips = {
+        "a": ClipSpec(frames, size=(20, 20), **drawn),
+        "b": ClipSpec(follows, size=(20, 20)),
+    }
+    spec: Any = sample_spec(sides, clips)
+    return sample_params(spec, {"a": a, "b": b}, seed, 0, segment, 0)
+
+
+RATES = st.sampled_from([Fraction(30), Fraction(15), Fraction(25), Fraction(30000, 1001)])
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    rates=st.tuples(RATES, RATES), late=st.floats(-0.5, 0.5), seed=st.integers(0, 2**64 - 1),
+    stride=st.integers(1, 4), uneven=st.booleans(),
+)  # fmt: skip
+def test_parts_differ_by_half_a_frame_of_the_slower_one_at_most(
+    rates: tuple[Fraction, Fraction], late: float, seed: int, stride: int, uneven: bool
+) -> None:
+    a, b = video(100, rates[0]), video(90, rates[1])
+    if uneven:
+        b = b._replace(times=array("d", (n / float(rates[1]) for n in range(90))))
+    made = params(a, b, offset_s=late, seed=seed, stride=stride, sampling="random")
+    (of_b,) = made.clips["b"]
+    there = b.times_of(of_b.frames) + late
+    half_s = 0.5 / float(min(rates))
+    assert np.abs(there - made.times).max() <= half_s + 1e-5
+    assert (np.diff(of_b.frames) >= 0).all()
+
+
+def test_a_window_is_drawn_where_all_parts_have_frames() -> None:
+    a, b = video(90), video(30)
+    starts = [
+        int(params(a, b, offset_s=1.0, seed=seed, sampling="random").frames[0])
+        for seed in range(99)
+    ]
+    assert min(starts) in range(29, 34)
+    assert max(starts) in range(50, 56)
+    with pytest.raises(UnfitError, match="no frames at the same time"):
+        params(a, b, offset_s=5.0)
+
+
+def test_another_number_of_frames_divides_the_same_time() -> None:
+    made = params(video(), video(45, 15), follows=3, stride=2)
+    assert made.clips["b"][0].frames.tolist() == (made.frames[::2] // 2).tolist()
+    made = params(video(45, 15), video(), frames=3, follows=6)
+    first = 2 * made.frames[0]
+    assert made.clips["b"][0].frames.tolist() == list(range(first, first + 6))
+
+
+def test_frames_of_the_same_number_need_no_rate() -> None:
+    made = params(video(90), video(40, 0), by="frames", sampling="random", seed=5)
+    assert made.clips["b"][0].frames.tolist() == made.frames.tolist()
+    assert made.frames.max() < 40
+    with pytest.raises(UnfitError, match="part 'b' has no frame rate"):
+        params(video(90), video(40, 0))
+
+
+def test_missing_frames_are_missing_in_all_parts() -> None:
+    made = params(video(4), video(2, 15), short="zero", follows=3)
+    assert made.frames.tolist() == [0, 1, 2, 3, -1, -1]
+    assert made.clips["b"][0].frames.tolist() == [0, 1, -1]
+
+
+def test_segments_and_views_are_the_leaders() -> None:
+    made = params(
+        video(), video(45, 15), segment=Segment(30, 60), views=2, sampling="random", flip=True
+    )
+    assert made.frames.shape == made.times.shape == (2, 6)
+    assert made.frames.min() >= 30
+    assert len(made.clips["a"]) == len(made.clips["b"]) == 2
+    for a, b in zip(made.clips["a"], made.clips["b"], strict=True):
+        assert (a.flip, a.seed) == (b.flip, b.seed)
+
+
+def test_a_part_that_does_not_fit_is_named() -> None:
+    small = video()._replace(width=16)
+    with pytest.raises(UnfitError, match="part 'b': frames of 16x48 pixels are smaller"):
+        params(video(), small)

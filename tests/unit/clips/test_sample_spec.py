@@ -1,0 +1,90 @@
+"""Specs of samples of several parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import (
+    SampleSpec,
+    Sides,
+    functions_of,
+    leader_of,
+    parts_of,
+    sample_spec,
+)
+from videoload.errors import SpecError
+
+CLIP = ClipSpec(4, resize=32, size=(20, 22), sampling="random", flip=True, transform="a:f")
+SMALL = ClipSpec(2, resize=16, size=(10, 11))
+ITEM = ItemSpec("a:load", (3,), "float32")
+SIDES = Sides(("bones", "rgb", "depth"), "time", {"depth": 0.5, "rgb": 0.2})
+
+
+def made(**changes: Any) -> SampleSpec:
+    specs: dict[str, Any] = {"rgb": CLIP, "depth": SMALL, "bones": ITEM}
+    spec = sample_spec(SIDES, specs | changes)
+    assert isinstance(spec, SampleSpec)
+    return spec
+
+
+def test_the_first_clip_leads_and_the_others_follow_in_what_is_drawn() -> None:
+    spec = made()
+    assert (spec.leading, spec.leader, leader_of(spec)) == ("rgb", CLIP, CLIP)
+    depth = spec.clips["depth"]
+    assert (depth.sampling, depth.flip, depth.frames, depth.transform) == ("random", True, 2, None)
+    assert spec.frames_shape == (4,)
+    assert spec.offset_s("depth") == pytest.approx(0.3)
+    assert parts_of(spec) == [ITEM, CLIP, depth]
+    assert functions_of(spec) == [("load function", "a:load"), ("transform", "a:f")]
+    assert sample_spec(SIDES, spec) is spec
+    assert hash(made()) == hash(spec)
+    assert made() == spec
+
+
+def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
+    spec = made()
+    rows = np.zeros((2, spec.clip_bytes), np.uint8)
+    arrays = spec.arrays(rows)
+    assert {name: array.shape for name, array in arrays.items()} == {
+        "bones": (2, 3), "rgb": (2, 4, 20, 22, 3), "depth": (2, 2, 10, 11, 3)
+    }  # fmt: skip
+    assert spec.shape == {name: array.shape[1:] for name, array in arrays.items()}
+    assert spec.dtype == {"bones": "float32", "rgb": "uint8", "depth": "uint8"}
+    for number, (name, array) in enumerate(arrays.items(), 1):
+        array[...] = number
+        assert (arrays[name] == number).all()
+    assert [place.start % 64 for place in spec.places.values()] == [0, 0, 0]
+    assert spec.clip_bytes % 64 == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"depth": ClipSpec(2, size=(10, 11), stride=3)}, "stride is drawn for part 'rgb'"),
+        ({"depth": ClipSpec(2)}, "give size="),
+        ({"rgb": ITEM, "depth": ITEM}, "one part of a sample must be a clip"),
+        ({"bones": ItemSpec("a:f", (), "int64", files=False)}, "must make one array of a file"),
+        ({"bones": "a:load"}, "part 'bones' must be a ClipSpec or an ItemSpec"),
+        ({"more": ITEM}, "give a dict with a spec for each"),
+    ],
+)
+def test_specs_that_contradict_each_other_are_refused(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SpecError, match=reason):
+        made(**changes)
+
+
+def test_a_dict_and_several_parts_need_each_other() -> None:
+    with pytest.raises(SpecError, match=r"Catalog\.side_by_side"):
+        sample_spec(None, {"rgb": CLIP})
+    with pytest.raises(SpecError, match="the parts bones, rgb, depth"):
+        sample_spec(SIDES, CLIP)
+    assert sample_spec(None, CLIP) is CLIP
+    with pytest.raises(SpecError, match="which is no part"):
+        sample_spec(Sides(("rgb", "b"), "time", {"c": 1.0}), {"rgb": CLIP, "b": ITEM})
+    with pytest.raises(SpecError, match="offset_s is in seconds"):
+        sample_spec(Sides(("rgb", "b"), "frames", {"b": 1.0}), {"rgb": CLIP, "b": ITEM})

@@ -1,0 +1,88 @@
+"""Several files as one sample: which files belong together.
+
+A row of such a catalog has the paths of all its parts, one a line: no path has a line break.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+
+from videoload.catalog.columns import some
+from videoload.catalog.splitting import names_in
+from videoload.catalog.table import Table
+from videoload.clips.sample_spec import By, Sides
+from videoload.errors import CatalogError
+from videoload.storage.content import SEPARATOR
+
+Root = Path | str | None
+
+
+def combined(
+    parts: Mapping[str, tuple[Root, Table]],
+    match: str | None,
+    by: By,
+    offset_s: Mapping[str, float] | None,
+) -> tuple[Root, Table, Sides]:
+    """The root and the rows of catalogs side by side, with the labels and segments of the first.
+    Raises CatalogError."""
+    if len(parts) < 2:
+        raise CatalogError("side_by_side takes catalogs by name, at least two: rgb=..., depth=...")
+    if by not in ("time", "frames"):
+        raise CatalogError(f'by must be "time" or "frames", got {by!r}')
+    roots, (first, *others) = zip(*parts.values(), strict=True)
+    if not all(table.is_of_whole_files for table in others):
+        raise CatalogError("segments are those of the first part: the others need whole files")
+    root, ways = common_root(roots)
+    paths = {
+        name: [way + path for path in table.paths]
+        for way, (name, (_, table)) in zip(ways, parts.items(), strict=True)
+    }
+    sides = Sides(tuple(parts), by, dict(offset_s or {}))
+    return root, first.with_paths(beside(paths, match)), sides
+
+
+def beside(parts: Mapping[str, Sequence[str]], match: str | None) -> list[str]:
+    """The paths of each sample, in the order of the first part. Raises CatalogError if a file has
+    no partner."""
+    if match is None:
+        lengths = {name: len(paths) for name, paths in parts.items()}
+        if len({*lengths.values()}) > 1:
+            told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise CatalogError(f"without match=, all parts have as many files: {told}")
+        return list(map(SEPARATOR.join, zip(*parts.values(), strict=True)))
+    (first, leading), *others = parts.items()
+    keys = names_in(leading, match, "match")
+    rows = [[path] for path in leading]
+    for name, paths in others:
+        found: dict[str, str] = {}
+        for path, key in zip(paths, names_in(paths, match, "match"), strict=True):
+            if found.setdefault(key, path) != path:
+                raise CatalogError(
+                    f"{found[key]!r} and {path!r} of part {name!r} have the same name {key!r} by "
+                    f"match={match!r}"
+                )
+        if alone := [path for key, path in zip(keys, leading, strict=True) if key not in found]:
+            raise CatalogError(f"part {name!r} has no partner of {some(alone)} of part {first!r}")
+        if alone := [path for key, path in found.items() if key not in {*keys}]:
+            raise CatalogError(f"part {first!r} has no partner of {some(alone)} of part {name!r}")
+        for row, key in zip(rows, keys, strict=True):
+            row.append(found[key])
+    return list(map(SEPARATOR.join, rows))
+
+
+def common_root(roots: Sequence[Path | str | None]) -> tuple[Path | str | None, list[str]]:
+    """The folder above all roots, and the way from there to each of them. Raises CatalogError if
+    only some are known, or if they are on different storages."""
+    if len(set(roots)) == 1:
+        return roots[0], [""] * len(roots)
+    folders = [root for root in roots if isinstance(root, PurePath)]
+    if len(folders) < len(roots):
+        raise CatalogError(
+            "to join catalogs, all need a folder as root, or the same root, or no root: "
+            + ", ".join(str(root) for root in roots)
+        )
+    above = Path(os.path.commonpath(folders))
+    ways = [folder.relative_to(above).as_posix() for folder in folders]
+    return above, ["" if way == "." else f"{way}/" for way in ways]

@@ -1,0 +1,124 @@
+"""What the parts of a sample show: all of them what was drawn for the one that leads.
+
+By time, a part shows the frame nearest to each moment that the leader shows, at its own rate: so
+two parts differ by half a frame of the slower one at most. A part with another number of frames
+divides the same stretch of time evenly. A window is drawn only where all parts have frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from videoload.clips.choices import UnfitError
+from videoload.clips.clip_params import ClipParams, drawn, shown
+from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Ints, Segment, Times, frames_in
+
+_ROUNDING_S = 1e-6  # times this close are the same
+
+
+class SampleParams(NamedTuple):
+    """What a sample shows.
+
+    Attributes:
+        clips: For each part that is a clip, its parameters for each view.
+        frames: The frames of the leader, int64 [T], or [k, T] with k views.
+        times: When a player shows them, in seconds from the beginning of the leader's file.
+    """
+
+    clips: dict[str, list[ClipParams]]
+    frames: Ints
+    times: Times
+
+
+def sample_params(
+    spec: SampleSpec,
+    videos: Mapping[str, VideoInfo],
+    seed: int,
+    clip: int,
+    segment: Segment,
+    crop: int,
+) -> SampleParams:
+    """Decide a sample of ``videos``: those of the parts that are clips. Raises UnfitError."""
+    leading, leader = videos[spec.leading], spec.leader
+    window = _common(spec, videos, frames_in(segment, leading))
+    views = [drawn(leader, leading, window, seed, clip, crop, view) for view in range(leader.views)]
+    params: dict[str, list[ClipParams]] = {}
+    for name, own in spec.clips.items():
+        params[name] = []
+        for draws in views:
+            if name != spec.leading:
+                frames = _following(spec, name, videos, draws.frames)
+                draws = draws._replace(frames=frames)  # noqa: PLW2901
+            try:
+                params[name].append(shown(own, videos[name], draws))
+            except UnfitError as error:
+                raise UnfitError(f"part {name!r}: {error}", dropped=error.dropped) from None
+    frames = np.array([draws.frames for draws in views]).reshape(leader.frames_shape)
+    return SampleParams(params, frames, leading.times_of(frames))
+
+
+def _common(
+    spec: SampleSpec, videos: Mapping[str, VideoInfo], segment: tuple[int, int]
+) -> tuple[int, int]:
+    """The frames of the leader, within its segment, at which all parts have frames."""
+    first, last = segment
+    others = [name for name in spec.clips if name != spec.leading]
+    if spec.by == "frames":
+        last = min(last, *(videos[name].frames for name in spec.clips))
+    elif others:
+        begins, ends = zip(*(_lasts(spec, name, videos[name]) for name in others), strict=True)
+        times = _times(spec, spec.leading, videos)[first:last]
+        fitting = np.flatnonzero((times >= max(begins)) & (times <= min(ends)))
+        found = fitting if len(fitting) else np.array([0, -1])
+        first, last = first + int(found[0]), first + int(found[-1]) + 1
+    if first >= last:
+        raise UnfitError(f"its parts {', '.join(spec.clips)} have no frames at the same time")
+    return first, last
+
+
+def _times(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo]) -> Times:
+    times = videos[name].times_of(np.arange(videos[name].frames))
+    if np.isnan(times).any():
+        raise UnfitError(
+            f'part {name!r} has no frame rate: give by="frames" to Catalog.side_by_side'
+        )
+    return times
+
+
+def _lasts(spec: SampleSpec, name: str, video: VideoInfo) -> tuple[float, float]:
+    """When a part has frames, half a frame before the first and after the last one included, in
+    seconds from the beginning of the leader's file."""
+    times, offset_s = _times(spec, name, {name: video}), spec.offset_s(name)
+    half_s = (times[-1] - times[0]) / (len(times) - 1) / 2 if len(times) > 1 else 0.0
+    return times[0] - half_s + offset_s - _ROUNDING_S, times[-1] + half_s + offset_s + _ROUNDING_S
+
+
+def _following(spec: SampleSpec, name: str, videos: Mapping[str, VideoInfo], frames: Ints) -> Ints:
+    """The frames of a part, for those of the leader. A missing one (-1) is missing here as well."""
+    video, wanted = videos[name], spec.clips[name].frames
+    by_time = spec.by == "time"
+    moments = videos[spec.leading].times_of(frames) if by_time else frames.astype(np.float64)
+    missing = frames < 0
+    if wanted != len(frames):
+        # Divide the stretch of each of the leader's frames, up to the next one, evenly.
+        at = np.arange(wanted) * len(frames) / wanted
+        before = at.astype(np.int64)
+        step = np.median(np.diff(moments)) if len(frames) > 1 else 0.0
+        moments = moments[before] + (at - before) * (0.0 if np.isnan(step) else step)
+        missing = missing[before]
+    moments = np.where(missing, 0.0, moments - (spec.offset_s(name) if by_time else 0.0))
+    if by_time:
+        times = _times(spec, name, videos)
+        after = np.clip(np.searchsorted(times, moments), 1, max(1, len(times) - 1))
+        after = np.minimum(after, len(times) - 1)
+        before = np.maximum(after - 1, 0)
+        nearer = moments - times[before] <= times[after] - moments + _ROUNDING_S
+        found = np.where(nearer, before, after)
+    else:
+        found = np.clip(np.floor(moments + 0.5), 0, video.frames - 1)
+    return np.where(missing, -1, found).astype(np.int64)

@@ -1,0 +1,226 @@
+"""What a sample is: a clip, an item, or several of them side by side.
+
+Plan, leases, slots and transport only know what all kinds have in common: the bytes of a sample,
+and how arrays view them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.arguments import real
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import ItemSpec
+from videoload.errors import SpecError
+
+By = Literal["time", "frames"]
+
+_ALIGNED = 64  # bytes: where a part begins
+# What is the part's own. All else is drawn once, as the first clip's spec says.
+_OWN = (
+    "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
+    "jitter", "grayscale",
+)  # fmt: skip
+_DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)
+
+
+class Sides(NamedTuple):
+    """How the files of a sample lie beside each other: see `Catalog.side_by_side`.
+
+    Attributes:
+        names: The parts, in the order of a video's paths.
+        by: Whether parts show what was at the same ``"time"``, or ``"frames"`` of the same number.
+        offsets_s: When the file of a part begins, in seconds after that of the first clip.
+    """
+
+    names: tuple[str, ...]
+    by: By = "time"
+    offsets_s: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSpec:
+    """Several files as one sample: a spec for each part. A stream makes it of a dict of specs.
+
+    The first ClipSpec leads: what is drawn is drawn for it. The others show what was at the same
+    time (or the frames of the same number), in the same relative part of their frames.
+
+    Attributes:
+        names: The parts, in the order of a video's paths.
+        clips: The specs of those that are clips, at least one.
+        items: The specs of the others.
+        by: As in `Sides`.
+        offsets_s: As in `Sides`.
+
+    Raises:
+        SpecError: The specs contradict each other.
+    """
+
+    names: tuple[str, ...]
+    clips: dict[str, ClipSpec]
+    items: dict[str, ItemSpec]
+    by: By = "time"
+    offsets_s: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if {*self.names} != {*self.clips, *self.items} or {*self.clips} & {*self.items}:
+            raise SpecError("a sample needs one spec for each part")
+        if not self.clips:
+            raise SpecError("one part of a sample must be a clip (ClipSpec)")
+        led = {name: self._led(name, self.clips[name]) for name in self.names if name in self.clips}
+        object.__setattr__(self, "clips", led)
+        if any(clip.size is None for clip in led.values()):
+            raise SpecError("the clips of several parts need a size: give size=")
+        for name, item in self.items.items():
+            if not item.files or isinstance(item.shape, dict):
+                raise SpecError(f"part {name!r} must make one array of a file")
+        offsets = self.offsets_s or {}
+        if unknown := {*offsets} - {*self.names}:
+            raise SpecError(f"offset_s names {min(unknown)!r}, which is no part")
+        for name, seconds in offsets.items():
+            real(f"offset_s of {name!r}", seconds, -1e9, 1e9)
+        if self.by == "frames" and any(offsets.values()):
+            raise SpecError('offset_s is in seconds: leave by="frames" out')
+
+    def _led(self, name: str, spec: ClipSpec) -> ClipSpec:
+        """The spec of a part with what the leader draws. Raises SpecError if it says otherwise."""
+        first = self.clips[self.leading]
+        if spec is first:
+            return first
+        for field in _DRAWN:
+            own = getattr(spec, field.name)
+            if own not in (field.default, getattr(first, field.name)):
+                raise SpecError(
+                    f"{field.name} is drawn for part {self.leading!r}: leave {field.name}={own!r} "
+                    f"out of part {name!r}"
+                )
+        drawn = {field.name: getattr(first, field.name) for field in _DRAWN}
+        try:
+            return replace(spec, **drawn)
+        except SpecError as error:
+            raise SpecError(
+                f"part {name!r}, with what part {self.leading!r} draws: {error}"
+            ) from None
+
+    def __hash__(self) -> int:
+        return hash((self.names, *self.clips.values()))  # a dict cannot be hashed
+
+    @property
+    def leading(self) -> str:
+        """Name of the part that leads."""
+        return next(name for name in self.names if name in self.clips)
+
+    @property
+    def leader(self) -> ClipSpec:
+        """The spec that leads."""
+        return self.clips[self.leading]
+
+    def spec_of(self, name: str) -> ClipSpec | ItemSpec:
+        """The spec of a part."""
+        return self.clips[name] if name in self.clips else self.items[name]
+
+    def offset_s(self, name: str) -> float:
+        """When the file of a part begins, in seconds after that of the leader."""
+        offsets = self.offsets_s or {}
+        return offsets.get(name, 0.0) - offsets.get(self.leading, 0.0)
+
+    @property
+    def frames_shape(self) -> tuple[int, ...]:
+        """Shape of the frame numbers of a sample: those of the leader."""
+        return self.leader.frames_shape
+
+    @property
+    def shape(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each part's array."""
+        return {name: self.spec_of(name).shape for name in self.names}  # type: ignore[misc]
+
+    @property
+    def dtype(self) -> dict[str, str]:
+        """NumPy's name of each part's type."""
+        return {name: self.spec_of(name).dtype for name in self.names}  # type: ignore[misc]
+
+    @property
+    def files(self) -> bool:
+        """True: the catalog's paths are files."""
+        return True
+
+    @property
+    def places(self) -> dict[str, slice]:
+        """Where the bytes of each part are in those of a sample."""
+        found, at = {}, 0
+        for name in self.names:
+            length = self.spec_of(name).clip_bytes
+            found[name] = slice(at, at + length)
+            at += -(-length // _ALIGNED) * _ALIGNED
+        return found
+
+    @property
+    def clip_bytes(self) -> int:
+        """Bytes of one sample."""
+        last: int = self.places[self.names[-1]].stop
+        return -(-last // _ALIGNED) * _ALIGNED
+
+    def arrays(self, rows: npt.NDArray[np.uint8]) -> Any:
+        """The arrays of samples, as views.
+
+        Args:
+            rows: The bytes of the samples, uint8 [..., clip_bytes], contiguous.
+
+        Returns:
+            A dict of arrays [..., *shape].
+        """
+        return {
+            name: self.spec_of(name).arrays(rows[..., place]) for name, place in self.places.items()
+        }
+
+
+Spec = ClipSpec | ItemSpec | SampleSpec
+# What a caller gives: a dict for a catalog of several parts.
+GivenSpec = Spec | Mapping[str, ClipSpec | ItemSpec]
+
+
+def leader_of(spec: Spec) -> ClipSpec | ItemSpec:
+    """The spec that decides how many samples a video gives, and which frames they show."""
+    return spec.leader if isinstance(spec, SampleSpec) else spec
+
+
+def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec]:
+    """The specs of all parts."""
+    return [spec.spec_of(name) for name in spec.names] if isinstance(spec, SampleSpec) else [spec]
+
+
+def functions_of(spec: Spec) -> list[tuple[str, str]]:
+    """The kind and the name of each of the user's functions that a spec names."""
+    found: list[tuple[str, str]] = []
+    for part in parts_of(spec):
+        if isinstance(part, ItemSpec):
+            found.append(("load function", part.load))
+        elif part.transform is not None:
+            found.append(("transform", part.transform))
+    return found
+
+
+def sample_spec(sides: Sides | None, given: GivenSpec) -> Spec:
+    """The spec of a stream: of a dict, if the catalog has ``sides``. Raises SpecError."""
+    if sides is None:
+        if isinstance(given, Mapping):
+            raise SpecError(
+                "a dict of specs is for several files as one sample: make the catalog with "
+                "Catalog.side_by_side"
+            )
+        return given
+    if isinstance(given, SampleSpec):  # made already
+        return given
+    names = ", ".join(sides.names)
+    if not isinstance(given, Mapping) or given.keys() != {*sides.names}:
+        raise SpecError(f"the catalog has the parts {names}: give a dict with a spec for each")
+    if odd := [name for name in given if not isinstance(given[name], ClipSpec | ItemSpec)]:
+        raise SpecError(f"part {odd[0]!r} must be a ClipSpec or an ItemSpec, got {given[odd[0]]!r}")
+    clips = {name: spec for name, spec in given.items() if isinstance(spec, ClipSpec)}
+    items = {name: spec for name, spec in given.items() if isinstance(spec, ItemSpec)}
+    return SampleSpec(sides.names, clips, items, sides.by, dict(sides.offsets_s) or None)

@@ -1,0 +1,100 @@
+"""Several files as one sample: each part is prepared and decoded by itself, into its bytes.
+
+What the sample shows is decided before, from what is known of all its clips. A part that fails
+makes the sample bad, and is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoload.clips.clip_params import ClipParams
+from videoload.clips.followers import SampleParams, sample_params
+from videoload.clips.sample_spec import SampleSpec
+from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment
+from videoload.decoding.items import PreparedItems
+from videoload.decoding.prepared import KeptClips, PreparedClips, Request
+from videoload.errors import VideoError
+from videoload.pixels.scaling import Buffer
+from videoload.storage.content import SEPARATOR
+
+if TYPE_CHECKING:
+    PreparedPart = PreparedClips | KeptClips | PreparedItems
+
+
+class PreparedSamples(NamedTuple):
+    """Samples of the same files. ``parts``: the name, the path and the work of each part, the place
+    of its bytes, and where they are made."""
+
+    path: str
+    parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]]
+    shown: list[SampleParams]
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """When a player shows the leader's frames, in seconds."""
+        return np.array([shown.times for shown in self.shown]).reshape(frames.shape)
+
+
+def prepare_samples(
+    path: str,
+    spec: SampleSpec,
+    requests: Sequence[Request],
+    out: Buffer,
+    info_of: Callable[[str], VideoInfo],
+    prepare: Callable[[str, str, list[ClipParams], list[SampleParams], Buffer], PreparedPart],
+) -> PreparedSamples:
+    """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
+    its name, path, the parameters of its clips, what all samples show, and its bytes. Raises
+    VideoError, UnfitError, TransformError."""
+    paths = dict(zip(spec.names, path.split(SEPARATOR), strict=False))
+    if len(paths) != len(spec.names):
+        raise VideoError(path, f"does not name a file for each of {', '.join(spec.names)}")
+    videos: dict[str, VideoInfo] = {}
+    for name in spec.clips:
+        with _named(path, name, paths):
+            videos[name] = info_of(paths[name])
+    shown = [_params(spec, videos, request) for request in requests]
+    parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]] = []
+    for name, place in spec.places.items():
+        params = [drawn for each in shown for drawn in each.clips.get(name, [])]
+        to = out[:, place]
+        made = to if len(requests) == 1 else np.empty(to.shape, np.uint8)  # one block of memory
+        with _named(path, name, paths):
+            work = prepare(name, paths[name], params, shown, made)
+        parts.append((name, paths[name], work, to, made))
+    return PreparedSamples(path, parts, shown)
+
+
+def decode_samples(
+    prepared: PreparedSamples, decode: Callable[[PreparedPart], object]
+) -> npt.NDArray[np.int64]:
+    """Decode them. Returns the ordinals of the leader's frames, int64 [n, k * T]. Raises what
+    ``decode`` raises."""
+    paths = {name: path for name, path, *_ in prepared.parts}
+    for name, _, part, to, made in prepared.parts:
+        with _named(prepared.path, name, paths):
+            decode(part)
+        if made is not to:
+            to[...] = made
+    return np.array([shown.frames.ravel() for shown in prepared.shown])
+
+
+def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Request) -> SampleParams:
+    segment = Segment(request.start, request.end, request.start_s, request.end_s)
+    return sample_params(spec, videos, request.seed, request.clip, segment, request.crop)
+
+
+@contextmanager
+def _named(path: str, name: str, paths: Mapping[str, str]) -> Iterator[None]:
+    """Errors of a part are the sample's, with the part named."""
+    try:
+        yield
+    except VideoError as error:
+        reason = f"part {name!r} ({paths[name]}): {error.reason}"
+        raise type(error)(path, reason) from None
