@@ -65,6 +65,11 @@ class TransformError(VideoloadError):
     """
 
 
+class WorkersCodeError(TransformError):
+    """A function cannot be used in this worker: its module is missing, not allowed, or another
+    version. Other workers may have it."""
+
+
 class VideoError(VideoloadError):
     """One video cannot be decoded: it is not there, not a video, broken, too short or too small.
 

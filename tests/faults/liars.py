@@ -33,7 +33,7 @@ from videoload.transport.messages import (
 FIELDS = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
     "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart", "kept"),
-    "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only"),
+    "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only", "of_worker"),
     "heartbeat": ("progress", "busy"),
     "compared": ("stream", "files"),
     "watch": (),

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from videoload import native, user_code
 from videoload.clips.clip_spec import ClipSpec
-from videoload.errors import TransformError
+from videoload.errors import TransformError, WorkersCodeError
 from videoload.pixels.scaling import Buffer
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Functions:
     def _import(self, kind: str, name: str) -> UserFunction:
         module, _, function = name.partition(":")
         if self.allowed is not None and module not in self.allowed:
-            raise TransformError(
+            raise WorkersCodeError(
                 f"{kind} {name}: this worker's owner does not allow it; start the worker with "
                 f"--allow {module}"
             )
@@ -86,14 +86,14 @@ class Functions:
             with seeded(0):  # a module may draw as well
                 found = getattr(importlib.import_module(module), function)
         except SystemExit as error:
-            raise TransformError(
+            raise WorkersCodeError(
                 f"{kind} {name} cannot be imported: its module exits ({error!r}); what is to run "
                 "as a script stands behind if __name__ == '__main__'"
             ) from None
         except Exception as error:  # the user's module may do anything
-            raise TransformError(f"{kind} {name} cannot be imported: {error}") from None
+            raise WorkersCodeError(f"{kind} {name} cannot be imported: {error}") from None
         if not callable(found):
-            raise TransformError(f"{kind} {name} is not a function")
+            raise WorkersCodeError(f"{kind} {name} is not a function")
         if not native.is_worker:
             user_code.warn_of_edits(sources)
         return UserFunction(cast(Function, found), self._on_call)
@@ -112,7 +112,7 @@ class Functions:
                     "code is the old one"
                 )
                 _tell(text)
-                raise TransformError(text)
+                raise WorkersCodeError(text)
 
 
 @lru_cache

@@ -78,7 +78,7 @@ class Answers:
         self.commands.extend(
             self.table.failed(
                 peer, failed.lease, failed.at, failed.reason, dropped=failed.dropped,
-                fatal=failed.fatal, here_only=failed.here_only,
+                fatal=failed.fatal, here_only=failed.here_only, of_worker=failed.of_worker,
             )
         )  # fmt: skip
 

@@ -99,7 +99,7 @@ class Blame:
         agreed = len({doubt.worker.copy for doubt in said}) > 1 and not local
         if not agreed and (
             any(self._may_judge(worker, chunk) for worker in self._pool.heard_of)
-            or self._may_others_come(said)
+            or self._may_others_come(said or [doubt for doubt in chunk.doubts if doubt.fatal])
         ):
             chunk.requeue()
             return []
@@ -110,9 +110,12 @@ class Blame:
 
     def _may_others_come(self, said: list[Doubt]) -> bool:
         """Whether all that said so have just dialled in. If several are started together, one with
-        the wrong folder is quicker than the others, since it has nothing to read."""
-        now = self._pool.now
-        return bool(said) and all(now - doubt.worker.joined < _COMING_S for doubt in said)
+        the wrong folder is quicker than the others, since it has nothing to read. Or whether only
+        workers are wrong, and one that is silent, as in an import, was not asked."""
+        now, asked = self._pool.now, [doubt.worker for doubt in said]
+        if said and said[0].of_worker and self._pool.others_are_silent(asked):
+            return True
+        return bool(said) and all(now - worker.joined < _COMING_S for worker in asked)
 
     # What workers never answer
 

@@ -85,6 +85,10 @@ class WorkerPool:
         """The workers that are not silent."""
         return (worker for worker in self._workers.values() if not worker.suspect)
 
+    def others_are_silent(self, workers: Collection[Worker]) -> bool:
+        """Whether another worker than these is connected, and silent."""
+        return any(each.suspect and each not in workers for each in self._workers.values())
+
     @property
     def reliable(self) -> list[Worker]:
         """The workers that take leases and are here for half as long as the oldest of them, or for

@@ -349,18 +349,23 @@ class LeaseTable:
         dropped: bool = False,
         fatal: bool = False,
         here_only: bool = False,
+        of_worker: bool = False,
     ) -> list[Command]:
         """The worker says that it cannot decode clip ``at`` of ``lease``, and stopped there.
 
         It is believed if it reads the trainer's own copy, if a worker of another copy says the
         same, or if there is no other worker to ask. Then another clip is substituted, or the clip
         is left out, or if it is ``fatal`` the stream stops at this batch. Otherwise another worker
-        is asked."""
+        is asked. ``of_worker``: all others are asked, unless it is local and so they are alike."""
         found = self._pool.lease(worker, lease)
         if found is None:
             return []
-        doubt = Doubt(found.worker, reason, dropped, fatal, here_only)
-        return self._blame.doubt(found, at, doubt) + self._grant()
+        of_worker = of_worker and found.worker.copy is not None
+        doubt = Doubt(found.worker, reason, dropped, fatal, here_only, of_worker)
+        commands = self._blame.doubt(found, at, doubt)
+        if of_worker:
+            commands += self._pool.count_mistake(found.worker, reason)
+        return commands + self._grant()
 
     def refused(self, worker: WorkerId, lease: int, at: int, reason: str) -> list[Command]:
         """The answer to ``lease`` is not taken, because of clip ``at``: another worker is asked."""

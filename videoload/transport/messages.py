@@ -243,6 +243,7 @@ class Failed(_Message, tag="failed"):
     dropped: bool = False  # too short, and the spec says "drop"
     fatal: bool = False  # not the video's fault (a transform): the stream cannot go on
     here_only: bool = False  # other clips of the same video may be fine
+    of_worker: bool = False  # fatal for this worker: others may have the function
 
     def __post_init__(self) -> None:
         self.reason = _shown(self.reason, in_lines=self.fatal)

@@ -21,6 +21,7 @@ from videoload.errors import (
     VideoError,
     VideoloadError,
     WorkerError,
+    WorkersCodeError,
 )
 from videoload.transport.messages import Clip, Failed, Lease
 from videoload.worker.trainer_connection import TrainerConnection
@@ -133,7 +134,8 @@ def failure(lease: Lease, at: int, error: Exception) -> Failed:
     """The message about a clip that cannot be decoded. Raises WorkerError if the clip may be fine,
     because this process cannot open files any more."""
     if isinstance(error, TransformError):
-        return Failed(lease.lease, at, str(error), fatal=True)
+        of_worker = isinstance(error, WorkersCodeError)
+        return Failed(lease.lease, at, str(error), fatal=True, of_worker=of_worker)
     if _lacks_descriptors():
         raise WorkerError(
             "this worker cannot open files any more: raise its limit of open files (ulimit -n), or "

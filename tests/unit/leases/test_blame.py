@@ -420,6 +420,48 @@ def test_a_remote_worker_that_imports_a_module_may_be_silent_for_a_minute_more()
     assert named(desk) == ["v0.avi"]
 
 
+# Workers that lack a function
+
+
+def lack(desk: Desk, lease: Grant) -> list[Seen]:
+    """The worker of this lease says that it has other code."""
+    return desk._seen(
+        desk.table.failed(lease.worker, lease.lease, 0, "other code", fatal=True, of_worker=True)
+    )
+
+
+def test_workers_that_lack_a_function_end_no_stream_that_another_can_go_on_with() -> None:
+    desk = Desk("a:1", "b:2", "c:3", credit=1, batch=1)
+    leases = grants(desk.start(steps=range(3)))
+    desk.wait(1, "a:1", "b:2")  # c imports the module
+    again = grants(lack(desk, leases[0]))
+    again += grants(lack(desk, leases[1]))
+    while again:
+        commands = lack(desk, again.pop())
+        assert not [command for command in commands if isinstance(command, Stop)]
+        again += grants(commands)
+    desk.wait(9, "a:1", "b:2")
+    desk.table.heard("c:3", desk.now)
+    assert given(desk.answer(leases[2])) == []
+    assert named(desk) == []
+
+
+@pytest.mark.parametrize("worker", ["a:1", "A"])
+def test_a_stream_ends_if_nobody_has_its_function(worker: str) -> None:
+    desk = Desk(worker, credit=1, batch=1)
+    again = grants(desk.start(steps=range(1)))
+    commands: list[Seen] = []
+    while again:
+        commands = lack(desk, again.pop())
+        again += grants(commands)
+    if not worker.isupper():
+        assert [type(each) for each in commands] == [Pause], "another one may be on its way"
+        commands = desk.wait(4, worker)
+    [stop] = [command for command in commands if isinstance(command, Stop)]
+    assert isinstance(stop.error, TransformError)
+    assert str(stop.error) == "other code"
+
+
 FUNCTION = "transform augment:bright"
 
 

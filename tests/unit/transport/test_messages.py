@@ -217,8 +217,9 @@ def test_the_bytes_of_messages_do_not_change() -> None:
     assert VERSION == b"videoload/1"
     assert pack(Failed(3, 1, "no", True)) == [
         b"videoload/1",
-        b"\x87\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
-        b"\xa7dropped\xc3\xa5fatal\xc2\xa9here_only\xc2",
+        b"\x88\xa4type\xa6failed\xa5lease\x03\xa2at\x01\xa6reason\xa2no"
+        b"\xa7dropped\xc3\xa5fatal\xc2\xa9here_only\xc2"
+        b"\xa9of_worker\xc2",
     ]
     lease = msgspec.msgpack.decode(pack(LEASE)[1])
     assert lease["clips"] == [["a.avi", 2, 0, 0, None, 0, None, None]]
