@@ -80,7 +80,7 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
             list(stream)
         assert f"({tmp_path}/there/edited.py, digest " in str(raised.value)
         assert str(raised.value) in has_other.err
-        assert caplog.text.count(str(raised.value)) == 1
+        assert str(raised.value) in caplog.text
         same()
         client.wait_for_workers(2, 20 * SECOND)
         stream = client.stream(NUMBERS, ITEM, 2)
