@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.exam import is_it, thumb
 from benchmarks.exam_readers import pictures
+from benchmarks.faults.judging import Run, Sample, judge
 from tests.support.codecs import KINDS, make
 from tests.support.needs import needs_tensorflow
 from tests.support.programs import Programs
@@ -194,3 +195,35 @@ def test_the_exam_finds_wrong_counts_and_wrong_frames(programs: Programs, tmp_pa
     truth = np.stack([thumb(picture) for picture in pictures(str(film))])
     assert all(is_it(each, truth, ordinal) for ordinal, each in enumerate(truth))
     assert not any(is_it(each, truth, ordinal + 1) for ordinal, each in enumerate(truth[:-1]))
+
+
+def test_the_kill_test_says_how_an_epoch_differs() -> None:
+    good = Run([Sample(n, n) for n in (3, 1, 2, 0)])
+
+    def found(*numbers: int, end: str = "", bad: int | None = None) -> str:
+        return judge(good, Run([Sample(n, n) for n in numbers], end), bad=bad)
+
+    assert found(3, 1, 2, 0) == judge(good, good) == "as without it"
+    assert found(1, 3, 2, 0) == "another order"
+    assert found(3, 2, 1, 0) == "another order"
+    assert found(3, 1, 0) == "1 lost"
+    assert found(3, 1, 1, 2, 0) == "1 doubled"
+    assert found(3, 1, 1, 0) == "1 lost, 1 doubled"
+    assert found(3, 1, end="hung") == "hung after 2 of 4 samples"
+    assert found(3, end="OSError: x") == "ended (OSError: x) after 1 of 4 samples"
+    assert judge(good, Run([Sample(n, 9) for n in (3, 1, 2, 0)])) == "4 wrong"
+    assert found(3, 1, 0, bad=2) == "it is left out"
+    assert found(3, 1, 0, 0, bad=2) == "it is replaced"
+    assert found(3, 1, bad=2) == "1 lost"
+
+
+@pytest.mark.slow
+def test_the_kill_test_runs_on_this_loader(programs: Programs, tmp_path: Path) -> None:
+    run = programs.python(
+        "-m", "benchmarks.faults", "--loader", "videoload", "--fault", "a worker is killed",
+        "--out", str(tmp_path / "faults.json"),
+    )  # fmt: skip
+    assert run.wait(60 * SECOND) == 0, run.err
+    assert json.loads((tmp_path / "faults.json").read_text()) == {
+        "videoload": {"a worker is killed": "as without it"}
+    }

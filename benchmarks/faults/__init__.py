@@ -1,0 +1,1 @@
+"""The kill test: what loaders do when something around them fails. See `__main__`."""
