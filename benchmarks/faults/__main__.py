@@ -82,7 +82,9 @@ def run(
                 errors.seek(0)
                 end = _last_line(errors.read()) or f"exit status {process.returncode}"
         except queue.Empty:
-            pass
+            errors.seek(0)
+            if said := _last_line(errors.read()):  # it raised, and its process did not end
+                end = f"hung, {said}"
         finally:
             seconds = time.monotonic() - began
             with suppress(ProcessLookupError):

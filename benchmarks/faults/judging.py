@@ -16,7 +16,7 @@ class Sample(NamedTuple):
 
 class Run(NamedTuple):
     """What a loader gave in an epoch, and how it ended: "", the first line of an error, or
-    "hung"."""
+    "hung", with what it said."""
 
     samples: Sequence[Sample]
     end: str = ""
@@ -29,7 +29,8 @@ def judge(good: Run, found: Run, *, bad: int | None = None) -> str:
     words = []
     if found.end:
         after = f" after {len(found.samples)} of {len(good.samples)} samples"
-        words.append(("hung" if found.end == "hung" else f"ended ({found.end})") + after)
+        hung = found.end.startswith("hung")
+        words.append((found.end if hung else f"ended ({found.end})") + after)
     counts = Counter(sample.number for sample in found.samples)
     wanted = [sample.number for sample in good.samples if sample.number != bad]
     lost = [number for number in wanted if not counts[number]]
