@@ -285,7 +285,7 @@ CROWD = """
         made.append(one)
     news = time.monotonic()
     # Who is hung up on, because there is no room, gets no answer.
-    while len(said) < len(made) and time.monotonic() < news + 5:
+    while len(said) < len(made) and time.monotonic() < news + 2:
         for one, _ in poller.poll(1000):
             news = news if one in said else time.monotonic()
             message = unpack_from_trainer(one.recv_multipart())

@@ -177,7 +177,7 @@ def test_a_worker_calls_no_function_that_its_owner_did_not_allow(
             TransformError, match=r"load function tests\.support\.items:load: .*--allow "
         ):
             next(iter(client.stream(catalog, spec("load"), 4)))
-        refusing.end()
+        refusing.signal(signal.SIGTERM)
         wait_until(lambda: not client.workers, 10 * SECOND)
         programs.worker(client.endpoints[0], catalog.root, "--allow", "tests.support.items")
         client.wait_for_workers(1, 20 * SECOND)

@@ -4,6 +4,7 @@ transforms that run in the workers."""
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,7 +212,7 @@ def test_a_worker_imports_no_module_that_its_owner_did_not_allow(
             TransformError, match=r"does not allow it.*--allow tests\.support\.transforms"
         ):
             next(iter(client.stream(videos.catalog, spec, 4)))
-        refusing.end()
+        refusing.signal(signal.SIGTERM)
         wait_until(lambda: not client.workers, 10 * SECOND)
         programs.worker(client.endpoints[0], videos.root, "--allow", "tests.support.transforms")
         client.wait_for_workers(1, 20 * SECOND)

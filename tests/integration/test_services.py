@@ -189,7 +189,7 @@ def test_a_trainer_that_waits_for_a_batch_can_be_stopped(deployment: Deployment)
     settings = SMALL | {"WORKERS": "1"}
     trainer = deployment.start("trainer", "tensorflow", **settings, EPOCHS=FOR_EVER)
     wait_until(lambda: deployment.position or trainer.process.poll(), 40 * SECOND, trainer.err)
-    worker.end()
+    assert stop(worker, 10 * SECOND) == 0
     trainer.wait_for("no worker is connected", 20 * SECOND)
     assert stop(trainer, 15 * SECOND) == 128 + signal.SIGTERM, trainer.err
     assert deployment.models == [f"model-{deployment.position}.keras"]

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.object_server import ObjectServer
+from tests.support.quick import rest_slow
+from tests.support.thorough import either
 from tests.support.videos import make_avi
 from videoload import Catalog, Client, ClipSpec
 
@@ -55,15 +57,10 @@ def bytes_asked(server: ObjectServer) -> tuple[int, int]:
     return everything, different
 
 
-@pytest.mark.parametrize(
-    ("rate", "total"),
-    [
-        (4e6, 8e6),
-        pytest.param(0.5e6, 6e6, marks=pytest.mark.slow),
-        pytest.param(1e6, 12e6, marks=pytest.mark.slow),
-        pytest.param(20e6, 80e6, marks=pytest.mark.slow),
-    ],
-)
+LINES = [(4e6, 8e6), (0.5e6, 6e6), (20e6, 80e6), (1e6, 12e6)]
+
+
+@pytest.mark.parametrize(("rate", "total"), rest_slow(LINES[: either(3, 4)]))
 def test_a_slow_line_is_used_and_no_byte_crosses_it_twice(
     rate: float, total: float, tmp_path: Path
 ) -> None:

@@ -46,9 +46,10 @@ BATCH, SLOTS = 3, 6
 FIT: dict[str, Any] = {"verbose": 0, "shuffle": False}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(tf: Any) -> Iterator[Client]:
     with Client(workers=2) as made:
+        made.wait_for_workers(2, timeout_s=20 * SECOND)
         yield made
 
 
@@ -470,12 +471,12 @@ def test_a_mirrored_strategy_trains_on_whole_batches_in_order(
 def test_many_epochs_lose_no_slot_and_no_memory(
     tf: Any, client: Client, videos: Videos, tell: Callable[[str], None]
 ) -> None:
-    large = replace(CLIP, resize=52, size=(52, 52))
+    large = replace(CLIP, resize=104, size=(104, 104))
     stream = client.stream(videos.catalog, large, 6, shuffle=True, slots=SLOTS)
     model = small_model(tf)
     dataset = stream.dataset()
     resident = {0: resident_mb()}
-    warm, last = either(12, 50), either(72, 200)
+    warm, last = either(6, 50), either(24, 200)
     for until in (warm, last):
         model.fit(dataset, initial_epoch=max(resident), epochs=until, **FIT)
         assert stream.stats().batches == until * len(stream) + (until > warm)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -100,8 +101,8 @@ def test_a_trainer_without_workers_is_told_so_while_it_waits(
         for _ in range(4):
             next(reader)
         for worker in workers:
-            worker.end()
-        wait_until(lambda: not client.workers, 20 * SECOND, "their end is noticed")
+            worker.signal(signal.SIGTERM)
+        wait_until(lambda: not client.workers, 20 * SECOND, "they leave")
         stats = stream.stats()
         assert stats.departed == 2
         assert stats.departed_clips >= stats.clips == 4 * BATCH, "their clips are still counted"
