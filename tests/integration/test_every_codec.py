@@ -30,12 +30,14 @@ from videoload.index.complete_decode import Report, decode_index
 from videoload.index.containers import OpenedVideo, Video
 from videoload.index.index import VideoIndex, find_index, open_video, prove_index
 from videoload.pixels.chains import Chains
-from videoload.pixels.scaling import Scaler, SourceFrame
+from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 from videoload.storage.content import Content
 from videoload.storage.files import LocalFile, VideoFile
 
 WINDOWS = either(24, 40)  # each stride from 1 to 8 several times
 CLIPS = either(12, 40)
+
+CLIP = ClipSpec(frames=1, resize=32, size=(32, 32))
 
 # The quick tests run each way to index a file, and each codec that is common in AVI files.
 QUICK = {
@@ -117,9 +119,15 @@ def index_of(file: VideoFile) -> tuple[VideoIndex, Report]:
 def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
     """Compare random windows with every stride from 1 to 8 with the reference; a used decoder makes
     half of them."""
-    reference = [fingerprint(frame) for frame in decode_from_start_to_end(path)]
     file = LocalFile(str(path), path.stat())
     index, report = index_of(file)
+    scaler = Scaler(CLIP, index.info, clip_params(CLIP, index.info, 0), Chains())
+    reference, scaled = [], []
+    for frame in decode_from_start_to_end(path):
+        reference.append(fingerprint(frame))
+        scaled.append(np.empty((32, 32, 3), np.uint8))
+        scaler.write(SourceFrame(frame), scaled[-1])
+        del frame
     assert index.info.frames == len(reference)
     draw = random.Random(name)
     compared, wrong = 0, []
@@ -141,21 +149,13 @@ def compare(name: str, path: Path, ledger: Ledger) -> VideoIndex:
         wrong += [ordinal for ordinal, right in shown.items() if not right]
     ledger.add(name, report.codec, index, compared, len(wrong))
     assert not wrong
-    compare_clips(path, index, draw)
+    compare_clips(path, scaled, draw)
     return index
 
 
-CLIP = ClipSpec(frames=1, resize=32, size=(32, 32))
-
-
-def compare_clips(path: Path, index: VideoIndex, draw: random.Random) -> None:
+def compare_clips(path: Path, expected: list[Buffer], draw: random.Random) -> None:
     """What clips show, scaled, in the order of the file and shuffled, by one decoder each, against
     the frames of the reference."""
-    expected = np.empty((index.info.frames, 32, 32, 3), np.uint8)
-    scaler = Scaler(CLIP, index.info, clip_params(CLIP, index.info, 0), Chains())
-    for frame, place in zip(decode_from_start_to_end(path), expected, strict=True):
-        scaler.write(SourceFrame(frame), place)
-        del frame
     ordinals = sorted(draw.sample(range(len(expected)), min(len(expected), CLIPS)))
     for shuffled in (False, True):
         decoder = Decoder(path.parent)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import griffe
@@ -22,20 +23,28 @@ KINDS = griffe.DocstringSectionKind
 # *names and **names, whose default griffe takes to be (), {}.
 _REST = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
 
-PACKAGE = griffe.load(
-    "videoload", search_paths=[Path(videoload.__file__).parents[1]],
-    extensions=griffe.load_extensions("unpack_typeddict"),
-)  # fmt: skip
 
-
+@cache
 def public_objects() -> dict[str, griffe.Object]:
     """What is public, by its name: classes, their methods and properties, functions."""
+    package = griffe.load(
+        "videoload", search_paths=[Path(videoload.__file__).parents[1]],
+        extensions=griffe.load_extensions("unpack_typeddict"),
+    )  # fmt: skip
     names = [name for name in videoload.__all__ if not name.startswith("_")]
-    found = {name: _target(PACKAGE[name]) for name in names}
+    found = {name: _target(package[name]) for name in names}
     for name, value in list(found.items()):
         if isinstance(value, griffe.Class):
             found |= {f"{name}.{member}": value_ for member, value_ in _own_members(value)}
-    return found | {name: _target(PACKAGE[name]) for name in FUNCTIONS}
+    return found | {name: _target(package[name]) for name in FUNCTIONS}
+
+
+def classes() -> dict[str, griffe.Class]:
+    return {n: found for n, found in public_objects().items() if isinstance(found, griffe.Class)}
+
+
+def functions() -> dict[str, griffe.Function]:
+    return {n: found for n, found in public_objects().items() if isinstance(found, griffe.Function)}
 
 
 def _target(value: griffe.Object | griffe.Alias) -> griffe.Object:
@@ -47,13 +56,6 @@ def _own_members(cls: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
         method = isinstance(member, griffe.Function) or "property" in member.labels
         if method and not name.startswith("_"):
             yield name, _target(member)
-
-
-OBJECTS = public_objects()
-CLASSES = {name: value for name, value in OBJECTS.items() if isinstance(value, griffe.Class)}
-FUNCTIONS_AND_METHODS = {
-    name: value for name, value in OBJECTS.items() if isinstance(value, griffe.Function)
-}
 
 
 def sections(value: griffe.Object) -> dict[KINDS, griffe.DocstringSection]:
@@ -98,51 +100,55 @@ def check(there: dict[str, bool], described: dict[str, str], where: str) -> None
 
 
 def test_the_public_objects_are_found() -> None:
-    assert {"Catalog.split", "Client.stream", "Client.workers", "Stream.batches"} < set(OBJECTS)
-    assert {"ClipSpec", "StreamStats", "BatchInfo", "TooManyBadVideos"} < set(CLASSES)
-    assert {"decode_serially", "native.switch_off", "Catalog.from_csv"} < set(FUNCTIONS_AND_METHODS)
+    assert {"Catalog.split", "Client.stream", "Client.workers", "Stream.batches"} < set(
+        public_objects()
+    )
+    assert {"ClipSpec", "StreamStats", "BatchInfo", "TooManyBadVideos"} < set(classes())
+    assert {"decode_serially", "native.switch_off", "Catalog.from_csv"} < set(functions())
 
 
-@pytest.mark.parametrize("name", OBJECTS)
-def test_each_public_object_has_a_docstring(name: str) -> None:
-    value = OBJECTS[name]
-    assert value.docstring is not None
-    first = value.docstring.value.split("\n\n", maxsplit=1)[0]
-    assert first.endswith((".", ":"))
+def test_each_public_object_has_a_docstring() -> None:
+    for name, value in public_objects().items():
+        assert value.docstring is not None, name
+        first = value.docstring.value.split("\n\n", maxsplit=1)[0]
+        assert first.endswith((".", ":")), name
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if has_fields(cls)])
-def test_each_field_is_documented(name: str) -> None:
-    check(fields(name), told(CLASSES[name], KINDS.attributes), name)
-    assert not told(CLASSES[name], KINDS.parameters)
+def test_each_field_is_documented() -> None:
+    for name, cls in classes().items():
+        if has_fields(cls):
+            check(fields(name), told(cls, KINDS.attributes), name)
+            assert not told(cls, KINDS.parameters), name
 
 
-@pytest.mark.parametrize("name", [name for name, cls in CLASSES.items() if not has_fields(cls)])
-def test_each_argument_of_a_class_is_documented(name: str) -> None:
-    init = CLASSES[name].members.get("__init__")
-    if init is None:  # an exception with a message
-        assert issubclass(getattr(videoload, name), Exception)
-        return
-    made_by = _target(init)
-    assert isinstance(made_by, griffe.Function)
-    in_class = told(CLASSES[name], KINDS.parameters)
-    in_init = told(made_by, KINDS.parameters) if made_by.docstring else {}
-    assert not (in_class and in_init), f"{name}: told twice"
-    check(arguments(made_by), in_class or in_init, name)
+def test_each_argument_of_a_class_is_documented() -> None:
+    for name, cls in classes().items():
+        if has_fields(cls):
+            continue
+        init = cls.members.get("__init__")
+        if init is None:  # an exception with a message
+            assert issubclass(getattr(videoload, name), Exception), name
+            continue
+        made_by = _target(init)
+        assert isinstance(made_by, griffe.Function), name
+        in_class = told(cls, KINDS.parameters)
+        in_init = told(made_by, KINDS.parameters) if made_by.docstring else {}
+        assert not (in_class and in_init), f"{name}: told twice"
+        check(arguments(made_by), in_class or in_init, name)
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_each_documented_attribute_exists(name: str) -> None:
-    attributes = told(CLASSES[name], KINDS.attributes)
-    assert set(attributes) <= set(CLASSES[name].all_members)
-    public = {
-        attribute
-        for attribute, member in CLASSES[name].members.items()
-        if member.is_attribute and "property" not in member.labels and attribute[0] != "_"
-    }
-    assert public == set(attributes), "an attribute is told in the class's docstring"
-    for attribute, description in attributes.items():
-        assert description, attribute
+def test_each_documented_attribute_exists() -> None:
+    for name, cls in classes().items():
+        attributes = told(cls, KINDS.attributes)
+        assert set(attributes) <= set(cls.all_members), name
+        public = {
+            attribute
+            for attribute, member in cls.members.items()
+            if member.is_attribute and "property" not in member.labels and attribute[0] != "_"
+        }
+        assert public == set(attributes), f"{name}: an attribute is told in the docstring"
+        for attribute, description in attributes.items():
+            assert description, f"{name}.{attribute}"
 
 
 def is_hook(function: griffe.Function) -> bool:
@@ -150,21 +156,19 @@ def is_hook(function: griffe.Function) -> bool:
     return function.name.startswith("on_")
 
 
-@pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
-def test_each_argument_of_a_function_is_documented(name: str) -> None:
-    function = FUNCTIONS_AND_METHODS[name]
-    there = {} if is_hook(function) else arguments(function)
-    check(there, told(function, KINDS.parameters), name)
+def test_each_argument_of_a_function_is_documented() -> None:
+    for name, function in functions().items():
+        there = {} if is_hook(function) else arguments(function)
+        check(there, told(function, KINDS.parameters), name)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS_AND_METHODS)
-def test_each_return_value_is_documented(name: str) -> None:
-    function = FUNCTIONS_AND_METHODS[name]
-    kinds = set(sections(function)) & {KINDS.returns, KINDS.yields}
-    assert bool(kinds) == (str(function.returns) != "None")
+def test_each_return_value_is_documented() -> None:
+    for name, function in functions().items():
+        kinds = set(sections(function)) & {KINDS.returns, KINDS.yields}
+        assert bool(kinds) == (str(function.returns) != "None"), name
 
 
 def test_griffe_finds_nothing_wrong(caplog: pytest.LogCaptureFixture) -> None:
-    for value in OBJECTS.values():
+    for value in public_objects().values():
         sections(value)
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
