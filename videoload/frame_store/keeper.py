@@ -16,7 +16,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
 from videoload.frame_store.store import FrameStore, Scaling, StoredVideo, Version
 from videoload.index.index import VideoIndex
-from videoload.pixels.chains import Chains, FrameFormat
+from videoload.pixels.chains import Chain, Chains, FrameFormat
 from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
 from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, blacken, cannot_be_scaled
 from videoload.pixels.software import software
@@ -117,6 +117,7 @@ class Keeping:
         self._form: KeptForm | None = None
         self._rows = np.empty((0, 0), np.uint8)  # the kept frames of the clips, [n, frame_bytes]
         self._stored = None if kept is None else kept.stored
+        self._chain: Chain | None = None  # of source frames to kept ones
         self._sums: dict[int, int] = {}
         self._also: list[int] | None = None
         self._began_s = 0.0  # on a core, when the first frame came
@@ -180,7 +181,9 @@ class Keeping:
             return
         self._began_s = self._began_s or time.process_time()  # no wait for the disk
         try:
-            kept, _ = source.through(self._chains[self._form.way._replace(goes="to kept")])
+            if self._chain is None:
+                self._chain = self._chains[self._form.way._replace(goes="to kept")]
+            kept, _ = source.through(self._chain)
         except REFUSED as error:
             raise cannot_be_scaled(error) from None
         row = np.empty(self._form.frame_bytes, np.uint8) if at is None else self._rows[at]
@@ -199,11 +202,12 @@ class Keeping:
 
     def _write(self, ordinal: int, row: Buffer) -> None:
         assert self._stored is not None
+        began = time.perf_counter()
         try:
-            with self._store.pace.expecting(len(row) / _BYTES_A_S):
-                self._sums[ordinal] = self._stored.write(ordinal, row)
+            self._sums[ordinal] = self._stored.write(ordinal, row)
         except OSError as error:
             self._give_up(error)
+        self._store.pace.took(time.perf_counter() - began, len(row) / _BYTES_A_S)
 
     def commit(self) -> None:
         """The pass met with no complaint: its frames count as kept from now on."""

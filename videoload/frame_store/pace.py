@@ -36,4 +36,8 @@ class Pace:
         try:
             yield
         finally:
-            self._left_s -= max(0.0, self._clock() - began - seconds)
+            self.took(self._clock() - began, seconds)
+
+    def took(self, seconds: float, expected: float) -> None:
+        """The disk was used for so long, instead of as long as expected."""
+        self._left_s -= max(0.0, seconds - expected)

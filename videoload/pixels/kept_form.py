@@ -55,8 +55,10 @@ class KeptForm:
 
     def pack(self, frame: VideoFrame, row: Buffer) -> None:
         """The bytes of a kept frame, into ``row`` [frame_bytes]."""
-        for to, plane in zip(self.planes(row[None]), frame.planes, strict=True):
-            np.copyto(to, pixels_of(plane, 1, to.shape[-1]))
+        for (begin, end, lines, _), plane in zip(self._planes, frame.planes, strict=True):
+            shape = lines, (end - begin) // lines
+            lines_of = np.ndarray(shape, np.uint8, cast(memoryview, plane), 0, (plane.line_size, 1))
+            row[begin:end].reshape(shape)[...] = lines_of
 
     def show(
         self, planes: list[Buffer], chains: Chains, out: Buffer, colours: Colours | None = None
