@@ -14,6 +14,7 @@ from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.regions import scaled_size
 from videoload.errors import VideoloadError
 from videoload.scanning.journal import Row
 from videoload.stats.waiting import count
@@ -24,6 +25,8 @@ _OUT_OF_BALANCE = 3  # the largest class has this many times the files of the sm
 _NAMED = 3  # files that a line names
 _CLIP = ClipSpec(frames=16, stride=2, resize=128, size=(112, 112), sampling="random")
 _MEASURE_S = 0.5
+_RESIZES = (128, 256)
+_HALVED = ("yuv420p", "yuvj420p")  # a kept frame takes as much as in 4:2:0; otherwise it is RGB
 
 
 def size(rows: Sequence[Row]) -> str:
@@ -34,6 +37,25 @@ def size(rows: Sequence[Row]) -> str:
     if seconds < 3600:
         return f"{seconds / 60:.0f} min of video"
     return f"{seconds / 3600:.1f} h of video"
+
+
+def store(rows: Sequence[Row]) -> str:
+    """What a frame store of all frames would take, at the sizes that are trained on most."""
+    files = {row.path: row for row in rows if row.good}.values()
+    parts = []
+    for resize in _RESIZES:
+        total = 0.0
+        for row in files:
+            across, down = scaled_size(row.width, row.height, resize)
+            of_a_pixel = 1.5 if row.pixels in _HALVED else 3
+            total += row.frames * across * down * of_a_pixel
+        parts.append(f"{_bytes(total)} at resize={resize}")
+    return f"all frames in a frame store (frame_store=) take {' or '.join(parts)}" if files else ""
+
+
+def _bytes(size: float) -> str:
+    unit, name = (1e9, "GB") if size >= 1e9 else (1e6, "MB")
+    return f"{size / unit:.3g} {name}"
 
 
 def speed(rows: Sequence[Row], root: Path, cores: int) -> str:

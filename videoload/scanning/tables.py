@@ -89,6 +89,7 @@ def scan_summary(
         )
     if damaged:
         lines.append(f"{damaged} damaged but usable: decoding skips or repairs what is broken")
+    lines.append(advice.store(rows))
     lines += advice.long_groups(rows, root)
     lines.append(advice.balance(rows))
     if root is not None:

@@ -15,6 +15,16 @@ def test_the_amount_of_video_is_rounded_to_a_unit() -> None:
     assert advice.size([row("a", frames=0), row("b", fps=0.0)]) == "0 s of video"
 
 
+def test_a_frame_store_of_all_frames_has_a_size() -> None:
+    whole = row("a", frames=2_480_000, pixels="yuv420p")
+    rows = [whole, whole, row("b", frames=0)]
+    sizes = "80.9 GB at resize=128 or 326 GB at resize=256"
+    assert advice.store(rows) == f"all frames in a frame store (frame_store=) take {sizes}"
+    rgb = advice.store([row("a", frames=10, pixels="bgr24")])
+    assert rgb.endswith("take 0.653 MB at resize=128 or 2.63 MB at resize=256")
+    assert advice.store([row("b", frames=0)]) == ""
+
+
 def test_long_groups_come_with_the_command_that_corrects_the_worst() -> None:
     assert advice.long_groups([row("a", frames=250, key_frames=1)], None) == []
     rows = [
