@@ -91,6 +91,16 @@ def test_every_kind_of_clip_has_the_same_bytes(videos: Videos, tmp_path: Path, n
     assert stream_of(videos.catalog, clip, tmp_path / "frames", 4) == expected
 
 
+def test_clips_whose_frames_cannot_be_kept_say_so_once(
+    videos: Videos, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clip = spec(**SPECS["regions that are scaled once"])
+    stream_of(videos.catalog, clip, tmp_path, 1)
+    told = [r.getMessage() for r in caplog.records if "frame store" in r.getMessage()]
+    assert len(told) == 1
+    assert 'keeps nothing for crop="resized" without resize=' in told[0]
+
+
 def test_a_clip_whose_frames_are_kept_decodes_nothing(
     videos: Videos, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,10 @@ class FrameKeeper:
     def find(self, path: str, file: VideoFile, spec: ClipSpec) -> Kept | None:
         """What is kept of a video."""
         if not is_keepable(spec):
+            self.store.tell(
+                f'keeps nothing for crop="{spec.crop}" without resize=, because each clip scales '
+                "another part of its frames: with resize=, the part is one of the resized frame"
+            )
             return None
         stored = self.store.open(path, _version(file), scaling_of(spec))
         if stored is None:

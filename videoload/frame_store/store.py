@@ -132,7 +132,7 @@ class FrameStore:
                         )  # fmt: skip
                 if (left := self._left_behind(self._set(scaling))) is None:
                     self._full_until = time.monotonic() + _PAUSE_S
-                    self._tell("is full; videos that are not in it are decoded each time")
+                    self.tell("is full; videos that are not in it are decoded each time")
                     return None
                 shutil.rmtree(left, ignore_errors=True)
         except OSError as error:
@@ -149,7 +149,7 @@ class FrameStore:
         """A frame was not kept, because the disk is slow."""
         self._skipped += 1
         if self._skipped == _MANY:
-            self._tell(
+            self.tell(
                 f"is on a slow disk: {_MANY} frames were not kept in time; they are decoded again"
             )
 
@@ -158,9 +158,10 @@ class FrameStore:
         self._unusable_until = time.monotonic() + _PAUSE_S
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "has no room on its disk" if full else f"cannot be used: {error.strerror or error}"
-        self._tell(f"{what}; frames are decoded")
+        self.tell(f"{what}; frames are decoded")
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str) -> None:
+        """Log it, once."""
         if what not in self._told:
             self._told.add(what)
             _log.warning("the frame store %s %s", self._folder, what)
