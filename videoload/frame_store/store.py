@@ -275,25 +275,21 @@ class StoredVideo:
         """An empty file; None if another process has just made it."""
         fixed = (_MAGIC, frames, frame_bytes, len(layout), len(info), *_numbers(version))
         head = _HEAD.pack(*fixed, 0)[:-8] + layout + info
-        new = path.parent / f"{path.name}.{secrets.token_hex(4)}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            raw = os.open(new, flags, 0o600)
-        except FileNotFoundError:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            raw = os.open(new, flags, 0o600)
-        try:
+            try:
+                raw = os.open(path, flags, 0o600)
+            except FileNotFoundError:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                raw = os.open(path, flags, 0o600)
+        except FileExistsError:
+            return None
+        try:  # A file without a head, here or after a kill, is removed by whoever opens it.
             os.pwrite(raw, _HEAD.pack(*fixed, checksum(head)) + layout + info, 0)
             os.ftruncate(raw, cls.file_bytes(frames, frame_bytes, layout, info))
-            os.link(new, path)
-        except FileExistsError:
-            os.close(raw)
-            return None
         except BaseException:
             os.close(raw)
             raise
-        finally:
-            new.unlink(missing_ok=True)
         return cls(raw, frames, frame_bytes, layout, info, bytes(8 * frames))
 
     @property
