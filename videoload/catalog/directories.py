@@ -20,6 +20,7 @@ import numpy.typing as npt
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.columns import PathLike
 from videoload.catalog.folders import SUFFIXES, are_parts, open_root
+from videoload.catalog.splitting import recording
 from videoload.errors import CatalogError, SpecError, StorageError
 from videoload.storage.roots import files_below, is_url
 
@@ -78,6 +79,11 @@ class Listing:
                     f"videos, and validation_split is {validation_split}."
                 )
         return self.take(videos[:last]), self.take(videos[last:])
+
+    def on_both_sides(self, other: Listing) -> str:
+        """A file whose recording, as its name says, also has a file in the other part; or ""."""
+        there = set(map(recording, other.paths)) - {()}
+        return next((path for path in self.paths if recording(path) in there), "")
 
     def catalog(self) -> Catalog:
         """Its catalog, with the labels as targets. Raises CatalogError."""

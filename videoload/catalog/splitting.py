@@ -35,6 +35,12 @@ def recordings(videos: Iterable[Any]) -> str | None:
     return _UCF101.pattern if min(map(len, of_class.values())) > 1 else None
 
 
+def recording(path: str) -> tuple[str, ...]:
+    """The class and the recording of a file that is named like UCF-101's; else ()."""
+    match = _UCF101.search(path)
+    return () if match is None else match.groups()
+
+
 def is_first(fraction: float, seed: int, catalog: Any, by: By | None) -> npt.NDArray[np.bool_]:
     """Which videos of a `Catalog` are on the first side. Raises CatalogError."""
     if not isinstance(fraction, Real) or not 0 < fraction < 1:

@@ -6,6 +6,7 @@ cores from the first. It lives as long as one of them: each stream keeps its cli
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Sequence
@@ -23,11 +24,17 @@ from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.frameworks.tfdata import dataset
 from videoload.trainer.client import Client
 
+_log = logging.getLogger(__name__)
+
 _PIXELS = {"rgb": "rgb24", "grayscale": "gray"}
 _OWN = ("frames", "stride", "fps", "size")  # of a ClipSpec, with a name here
 _CLIP = tuple(field.name for field in fields(ClipSpec) if field.name not in _OWN)
 _MODES = ("int", "categorical", "binary", None)
 _SEEDS = 1_000_000
+_ON_BOTH_SIDES = (
+    "validation_split goes by file, as in Keras, so recordings (that of %s) are on both sides, and "
+    "the validation looks too good: give a folder for each side, or use Catalog.split(by=...)"
+)
 
 # By process, workers and frame store.
 _clients: weakref.WeakValueDictionary[tuple[object, ...], Client] = weakref.WeakValueDictionary()
@@ -92,7 +99,8 @@ def video_dataset_from_directory(
         shuffle: Another order in each iteration. Default True. False: the order of the sorted
             paths.
         seed: Of the split, the order and all that is drawn. None, the default: NumPy draws one.
-        validation_split: Share of the files for validation, between 0 and 1. Default None.
+        validation_split: Share of the files for validation, between 0 and 1. Files of one recording
+            may be on both sides; `Catalog.split` can keep them together. Default None.
         subset: ``"training"``, ``"validation"``, or ``"both"`` for the two datasets. Default None.
         crop_to_aspect_ratio: Cut out the largest part in the middle with the ratio of
             ``image_size``. Default False: frames are stretched.
@@ -138,6 +146,8 @@ def video_dataset_from_directory(
     parts: dict[str | None, Listing] = {subset: files}
     if validation_split:
         training, validation = files.split(validation_split)
+        if path := training.on_both_sides(validation):
+            _log.warning(_ON_BOTH_SIDES, path)
         both: dict[str | None, Listing] = {"training": training, "validation": validation}
         parts = {name: part for name, part in both.items() if subset in (name, "both")}
         told += [f"Using {len(part.paths)} files for {name}." for name, part in parts.items()]

@@ -78,6 +78,18 @@ def test_the_split_is_made_after_the_shuffle_and_leaves_no_part_empty(tmp_path: 
         found.split(0.01)
 
 
+def test_a_recording_on_both_sides_is_found_by_names_like_those_of_ucf101(tmp_path: Path) -> None:
+    tree(tmp_path, *(f"Bowling/v_Bowling_g0{g}_c0{c}.avi" for g in (1, 2) for c in (1, 2)))
+    found = list_directory(tmp_path)
+    one, other = found.split(0.5)
+    assert not one.on_both_sides(other)
+    some, rest = found.split(0.25)
+    assert some.on_both_sides(rest) == "Bowling/v_Bowling_g02_c01.avi"
+    tree(tmp_path / "else", "Bowling/1.avi", "Bowling/2.avi")
+    one, other = list_directory(tmp_path / "else").split(0.5)
+    assert not one.on_both_sides(other), "nothing is known of other names"
+
+
 def test_links_are_followed_if_asked_for_and_may_lead_out(tmp_path: Path) -> None:
     tree(tmp_path, "store/far/1.avi", "store/2.avi", "set/b/own.avi", "set/a/")
     (tmp_path / "set/a/linked").symlink_to(tmp_path / "store/far")
