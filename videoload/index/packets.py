@@ -6,7 +6,6 @@ pass over the packets tells, which takes 6 us a packet. Either way nothing is de
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -32,6 +31,7 @@ from videoload.index.avi_index import (
 )  # fmt: skip
 from videoload.index.avi_index import HEADER_BYTES as AVI_HEADER_BYTES
 from videoload.index.containers import OpenedVideo
+from videoload.index.moov import has_one_description, read_moov
 from videoload.index.timing import Timing, timing_of
 from videoload.storage.content import Content
 
@@ -39,7 +39,6 @@ _PASS_BYTES = 64 << 20  # a pass keeps whole packets of so many bytes
 _MAX_PASS_BYTES = 256 << 20  # ... and so many bytes in all
 _IDX1_KEY = 0x10  # the flag of a key frame in an idx1
 _DISCARD = 2  # FFmpeg's flag of an index entry that is not shown; PyAV has it signed
-_DESCRIPTIONS = re.compile(b"stsd....(....)", re.DOTALL)  # how many of them an MP4 has
 _UNKNOWN = -1
 
 
@@ -193,7 +192,7 @@ def _from_index(opened: OpenedVideo, content: Content) -> _Proof | None:
         return None
     # The index of an MP4 may lack packets (fragments, an edit list).
     is_odd = not stream.avi and len(entries.sizes) != opened.stream.frames
-    if is_odd or not (stream.avi or _has_one_description(content)):
+    if is_odd or not (stream.avi or has_one_description(read_moov(content))):
         return None
     return _prove(content, entries, stream)
 
@@ -279,22 +278,6 @@ def _of_idx1(content: Content, movi: int, stream: int) -> _Entries | None:
         positions, lengths = lines[:, 2] + np.int64(base), lines[:, 3].astype(np.int64)
     keys = (lines[:, 1] & _IDX1_KEY) > 0
     return _Entries(positions, lengths, times, keys, (begins, ends))
-
-
-def _has_one_description(content: Content) -> bool:
-    """Whether an MP4 says only once for each track how to decode it."""
-    at = 0
-    while at < content.size:
-        head = content.read(at, 16)
-        size, kind = int.from_bytes(head[:4], "big"), head[4:8]
-        size = int.from_bytes(head[8:], "big") if size == 1 else size  # of 64 bits
-        if kind == b"moov":
-            counts = _DESCRIPTIONS.findall(content.read(at, min(size, content.size - at)))
-            return bool(counts) and set(counts) == {b"\0\0\0\1"}
-        if size < CHUNK_BYTES:
-            return False
-        at += size
-    return False
 
 
 def _by_pass(opened: OpenedVideo, content: Content, tick: Callable[[], None]) -> PacketTable | None:
