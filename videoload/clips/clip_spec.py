@@ -113,7 +113,7 @@ class ClipSpec:
             changed by, the same in all its frames and drawn for each clip. The first three are 0 to
             1 and draw a factor from [1 - most, 1 + most], hue is 0 to 0.5 turns and draws from
             [-most, most]; the page "Augment" has the formulas. The frames change before they
-            become RGB, which takes a few per cent of a clip's time. Default None.
+            become RGB, which takes a tenth of a clip's time. Default None.
         grayscale: Probability that a clip is shown in grey. Default 0.
 
     Raises:

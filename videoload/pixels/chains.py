@@ -37,6 +37,9 @@ _RANGES = {"rgb24": 2, "gray": 2, "yuv420p": 1}
 FrameFormat = tuple[int, int, str, int, int]
 
 
+Goes = Literal["through", "to kept", "to final", "again", "from final"]
+
+
 class Way(NamedTuple):
     """From frames of a video to pixels.
 
@@ -58,7 +61,7 @@ class Way(NamedTuple):
     cut: Cut
     pixels: str
     mirrors: bool = False
-    goes: Literal["through", "to kept", "to final", "again", "from final"] = "through"
+    goes: Goes = "through"
     frames: int = 1
 
     @property

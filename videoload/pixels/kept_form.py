@@ -7,6 +7,7 @@ frames of a clip are laid below each other into one picture, so that FFmpeg conv
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -51,6 +52,7 @@ class KeptForm:
         self.source = source
         self.way, self._crop = way_of(spec, info, params, source)
         self._planes = _planes(self.way.kept, *self.way.cut.scaled)
+        self._box, self._boxed = self._cut_out()
         self.frame_bytes = self._planes[-1].end
 
     def pack(self, frame: VideoFrame, row: Buffer) -> None:
@@ -67,25 +69,26 @@ class KeptForm:
         ``colours`` changed if they are given. Raises UnreadableError."""
         if self.way.scales_again:
             planes = self._scaled_again(planes, chains)
-        self.convert(planes, chains, out, colours)
+        self.convert(self.cut(planes), chains, out, colours)
+
+    def cut(self, planes: Sequence[Buffer]) -> list[Buffer]:
+        """What the clip needs of planes [n, height, width, channels] that are not scaled again."""
+        x, y, across, down = self._box
+        return [
+            plane[:, y // n : -(-(y + down) // n), x // n : -(-(x + across) // n)]
+            for plane, n in zip(planes, (1, 2, 2), strict=False)
+        ]
 
     def convert(
         self, planes: list[Buffer], chains: Chains, out: Buffer, colours: Colours | None
     ) -> None:
-        """The same of frames that are not scaled again."""
+        """The same of what was `cut`."""
+        (_, _, across, down), crop = self._box, self._boxed
         if self.way.kept not in PLANAR:  # nothing is left to be converted
-            (x, y, *_), crop = self.way.cut.shown, self._crop
-            if not self.way.scales_again:
-                crop = crop._replace(corner=(crop.corner[0] + x, crop.corner[1] + y))
             place_planes(planes, crop, out)
             if colours is not None:
                 _recolour(places(out, crop), crop.pixels, colours)
             return
-        (x, y, across, down), crop = self._box()
-        planes = [
-            plane[:, y // n : -(-(y + down) // n), x // n : -(-(x + across) // n)]
-            for plane, n in zip(planes, (1, 2, 2), strict=True)
-        ]
         together = 1 if down % 2 else len(out)  # a chroma sample belongs to two lines
         if self.way.mirrors and not down % 2:  # columns are added that nobody looks at
             (x, y), added = crop.corner, -across % _MIRRORED
@@ -137,7 +140,7 @@ class KeptForm:
         except REFUSED as error:
             raise cannot_be_scaled(error) from None
 
-    def _box(self) -> tuple[tuple[int, int, int, int], Crop]:
+    def _cut_out(self) -> tuple[tuple[int, int, int, int], Crop]:
         """The part of a frame that the clip needs, in whole samples of chroma, and where the crop
         lies in what is made of it. Odd frames are converted whole, because swscale stretches their
         chroma."""

@@ -6,8 +6,8 @@ frame after the other, the calls would take longer than the maths.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
-from typing import cast
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -15,9 +15,9 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.video_info import VideoInfo
-from videoload.pixels.chains import Chains, FrameFormat
+from videoload.pixels.chains import Chains, FrameFormat, Goes, Way
 from videoload.pixels.kept_form import KeptForm
-from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, cannot_be_scaled
+from videoload.pixels.scaling import REFUSED, Buffer, SourceFrame, cannot_be_scaled, pixels_of
 
 
 class RecolouredClip:
@@ -28,58 +28,33 @@ class RecolouredClip:
     ) -> None:
         self._spec, self._info, self._params = spec, info, params
         self._chains, self._out = chains, out
-        self._gathered: dict[FrameFormat, _Gathered] = {}  # several if they change in the file
-        self._taken: dict[int, FrameFormat] = {}
+        self._forms: dict[FrameFormat, tuple[KeptForm, Way]] = {}  # they may change in the file
+        self._taken: dict[int, tuple[KeptForm, VideoFrame]] = {}
 
     def take(self, source: SourceFrame, at: int) -> None:
         """Scale ``source``, which is frame ``at`` of the clip. Raises UnreadableError."""
         try:
-            gathered = self._gathered.get(source.format)
-            if gathered is None:
+            known = self._forms.get(source.format)
+            if known is None:
                 form = KeptForm(self._spec, self._info, self._params, source.format)
-                gathered = self._gathered[source.format] = _Gathered(form, len(self._out))
-            scaled, _ = source.through(self._chains[gathered.way])
+                goes: Goes = "to final" if form.way.scales_again else "to kept"
+                known = self._forms[source.format] = form, form.way._replace(goes=goes)
+            scaled, _ = source.through(self._chains[known[1]])
         except REFUSED as error:
             raise cannot_be_scaled(error) from None
-        gathered.put(scaled, at)
-        self._taken[at] = source.format
+        self._taken[at] = known[0], scaled
 
     def finish(self) -> None:
         """Make the pixels of all frames that were taken. Raises UnreadableError."""
-        for format_, taken in groupby(sorted(self._taken), self._taken.__getitem__):
-            gathered, run = self._gathered[format_], list(taken)
-            part = slice(run[0], run[-1] + 1)
-            planes = [plane[part] for plane in gathered.planes]
-            gathered.form.convert(planes, self._chains, self._out[part], self._params.colours)
+        taken = sorted(self._taken.items())
+        for form, run in groupby(taken, lambda each: each[1][0]):
+            places, frames = zip(*((at, frame) for at, (_, frame) in run), strict=True)
+            out = self._out[places[0] : places[-1] + 1]
+            form.convert(planes_of(frames, form), self._chains, out, self._params.colours)
 
 
-class _Gathered:
-    """Scaled frames of one source format, with the gaps that their lines have in memory: so they
-    are copied at once.
-
-    Attributes:
-        form: What makes pixels of them.
-        way: The way to them.
-        planes: [T, height, width, channels].
-    """
-
-    def __init__(self, form: KeptForm, frames: int) -> None:
-        self.form, self.way = (
-            form,
-            form.way._replace(goes="to final" if form.way.scales_again else "to kept"),
-        )
-        self.planes: list[Buffer] = []
-        self._frames = frames
-        self._bytes: list[Buffer] = []
-
-    def put(self, scaled: VideoFrame, at: int) -> None:
-        """Copy a frame to its place."""
-        if not self._bytes:
-            channels = 3 if scaled.format.name == "rgb24" else 1
-            for plane in scaled.planes:
-                rows = np.empty((self._frames, plane.height, plane.line_size), np.uint8)
-                self._bytes.append(rows.reshape(self._frames, -1))
-                shape = (self._frames, plane.height, plane.width, channels)
-                self.planes.append(rows[:, :, : plane.width * channels].reshape(shape))
-        for to, plane in zip(self._bytes, scaled.planes, strict=True):
-            to[at] = np.frombuffer(cast(memoryview, plane), np.uint8)
+def planes_of(frames: Sequence[VideoFrame], form: KeptForm) -> list[Buffer]:
+    """What is cut of frames of one format: its planes [T, height, width, channels]."""
+    channels = 3 if frames[0].format.name == "rgb24" else 1
+    cut = [form.cut([pixels_of(plane, 1, channels) for plane in frame.planes]) for frame in frames]
+    return [np.concatenate(planes) for planes in zip(*cut, strict=True)]

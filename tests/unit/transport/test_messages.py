@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
     VERSION,
@@ -149,6 +149,21 @@ FROM_TRAINER: st.SearchStrategy[FromTrainer] = st.one_of(
 SPEC = ClipSpec(frames=2, size=(4, 4))
 LEASE = Lease(1, SPEC, [Clip("a.avi", 2)])
 ITEM = {"load": "package.module:function", "shape": [2], "dtype": "float32", "files": True}
+
+
+SAMPLE = SampleSpec(
+    ("rgb", "bones"), {"rgb": SPEC}, {"bones": ItemSpec("a:f", (2,), "float32")}, "time", {"rgb": 1}
+)
+
+
+def test_a_lease_of_samples_arrives_as_it_was_sent() -> None:
+    lease = Lease.of(1, SAMPLE, [Clip("a.avi\na.npy", 2)])
+    assert unpack_from_trainer(pack(lease)) == lease
+    assert lease.asked == SAMPLE
+    with pytest.raises(ValueError, match="has the spec of clips, of items or of samples"):
+        Lease(1, SPEC, lease.clips, sample=SAMPLE)
+    with pytest.raises(ValueError, match="has 1 crops"):
+        Lease.of(1, SAMPLE, [Clip("a.avi\na.npy", 2, crop=1)])
 
 
 def body(**fields: Any) -> list[bytes]:
