@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -34,8 +35,8 @@ def load(source: Path | str, root: Path | str | None) -> Catalog:
             _check_root(source, (video.path for video in catalog))
         return catalog
     if root is None:
-        lines = (line.split() for line in text_lines(source))
-        _check_root(source, (words[0] for words in lines if words))
+        paths = (re.sub(r"\s+[+-]?\d+$", "", line.strip()) for line in text_lines(source))
+        _check_root(source, filter(None, paths))
     return Catalog.from_list(source, root or source.parent)
 
 

@@ -55,5 +55,6 @@ def test_a_list_whose_videos_lie_elsewhere_asks_for_the_root(tmp_path: Path) -> 
             sources.load(file, None)
         assert sources.load(file, tmp_path / "ucf101")[0].path == "Bowling/b.avi"
     beside = tmp_path / "ucf101/split.txt"
-    beside.write_text("Archery/gone.avi 1\nBowling/b.avi 2\n")
+    make(tmp_path, "ucf101/Bowling/a b 7.avi")
+    beside.write_text("Archery/gone.avi 1\n\nBowling/a b 7.avi 2\n")
     assert len(sources.load(beside, None)) == 2
