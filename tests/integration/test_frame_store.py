@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,21 @@ def test_damage_in_the_store_is_decoded_again(videos: Videos, tmp_path: Path) ->
                     content[: draw.randrange(200)] = b""
             file.write_bytes(content)
         assert stream_of(videos.catalog, CLIP, tmp_path) == expected
+
+
+def test_two_trainings_fill_a_store_at_once(videos: Videos, tmp_path: Path) -> None:
+    def train(seed: int, folder: Path | None) -> list[str]:
+        options: dict[str, Any] = {} if folder is None else {"frame_store": folder}
+        return digests(
+            decode_serially(
+                videos.catalog, CLIP, 4, shuffle=True, seed=seed, epochs=EPOCHS, **options
+            )
+        )
+
+    expected = [train(seed, None) for seed in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(train, range(2), [tmp_path] * 2)) == expected
+    assert [train(seed, tmp_path) for seed in range(2)] == expected
 
 
 def test_a_store_may_be_deleted_while_it_is_read(videos: Videos, tmp_path: Path) -> None:
