@@ -17,6 +17,7 @@ from av.video.frame import VideoFrame
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.colours import Colours, recolour_planes, recolour_rgb
+from videoload.clips.regions import Rectangle
 from videoload.clips.video_info import VideoInfo
 from videoload.pixels.chains import Chain, Chains, FrameFormat
 from videoload.pixels.crop import PLANAR, Cut
@@ -73,11 +74,7 @@ class KeptForm:
 
     def cut(self, planes: Sequence[Buffer]) -> list[Buffer]:
         """What the clip needs of planes [n, height, width, channels] that are not scaled again."""
-        x, y, across, down = self._box
-        return [
-            plane[:, y // n : -(-(y + down) // n), x // n : -(-(x + across) // n)]
-            for plane, n in zip(planes, (1, 2, 2), strict=False)
-        ]
+        return _part(planes, self._box)
 
     def convert(
         self, planes: list[Buffer], chains: Chains, out: Buffer, colours: Colours | None
@@ -104,17 +101,14 @@ class KeptForm:
     def _scaled_again(self, planes: list[Buffer], chains: Chains) -> list[Buffer]:
         """The planes of what is shown of kept frames, scaled to the clip's size one by one, because
         scaling looks at the lines beside."""
-        x, y, across, down = self.way.cut.shown
+        _, _, across, down = self.way.cut.shown
         whole = (0, 0, across, down)
         cut = Cut(whole, (across, down), whole, self.way.cut.size)
         chain = chains[self.way._replace(cut=cut, goes="again", mirrors=False)]
         scaled: list[list[Buffer]] = []
+        shown = _part(planes, self.way.cut.shown)
         for at in range(len(planes[0])):
-            shown = [
-                plane[at : at + 1, y // n : -(-(y + down) // n), x // n : -(-(x + across) // n)]
-                for plane, n in zip(planes, (1, 2, 2), strict=False)
-            ]
-            made = self._through(chain, shown, across)
+            made = self._through(chain, [plane[at : at + 1] for plane in shown], across)
             scaled.append([pixels_of(plane, 1, shown[0].shape[-1]) for plane in made.planes])
         return [np.concatenate(frames) for frames in zip(*scaled, strict=True)]
 
@@ -140,7 +134,7 @@ class KeptForm:
         except REFUSED as error:
             raise cannot_be_scaled(error) from None
 
-    def _cut_out(self) -> tuple[tuple[int, int, int, int], Crop]:
+    def _cut_out(self) -> tuple[Rectangle, Crop]:
         """The part of a frame that the clip needs, in whole samples of chroma, and where the crop
         lies in what is made of it. Odd frames are converted whole, because swscale stretches their
         chroma."""
@@ -164,6 +158,15 @@ class KeptForm:
             rows[:, plane.begin : plane.end].reshape(len(rows), plane.lines, -1, plane.channels)
             for plane in self._planes
         ]
+
+
+def _part(planes: Sequence[Buffer], part: Rectangle) -> list[Buffer]:
+    """A part (x, y, width, height) of planes [n, height, width, channels], in whole samples."""
+    x, y, width, height = part
+    return [
+        plane[:, y // n : -(-(y + height) // n), x // n : -(-(x + width) // n)]
+        for plane, n in zip(planes, (1, 2, 2), strict=False)
+    ]
 
 
 def _recolour(planes: list[Buffer], pixels: str, colours: Colours) -> None:

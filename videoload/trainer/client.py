@@ -207,7 +207,8 @@ class Client:
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
-            clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind.
+            clip: How clips are cut from a video; or an `ItemSpec`, for items of any kind; or a dict
+                with one of them for each part of the catalog (`Catalog.side_by_side`).
             batch_size: Clips in a batch (B), at least 1.
             slots: Batches in memory at most, 2 or more. None, the default: 8, and more if the
                 workers that are connected now need them; but at most what 2 GB or three quarters of

@@ -49,7 +49,8 @@ class Stream:
     Attributes:
         options: Its options: `StreamOptions`.
         catalog: Its videos and labels: `Catalog`.
-        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or `ItemSpec`.
+        clip: Its clips: `ClipSpec`, with the native size if ``size`` was None; or `ItemSpec`; or
+            what a dict of them became.
         readers: What adapters to other frameworks read it by. Their interface may change.
     """
 
