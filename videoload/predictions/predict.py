@@ -7,6 +7,7 @@ gets the same batches as in a run that was not killed.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from videoload.arguments import whole
 from videoload.catalog.catalog import Catalog
+from videoload.catalog.table import Video
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import BadVideo, SpecError, TooManyBadVideos
 from videoload.plan.identity import Identity
@@ -32,6 +34,7 @@ from videoload.trainer.stream import Stream
 Average = Literal["scores", "softmax"]
 
 _RUN_CLIPS, _RUN_BYTES = 64, 64 << 20  # that a worker decodes in one go, at most
+_USUAL_FPS = 25.0  # it only decides how long a run is
 _WASTE = 0.1  # share of a run whose frames are decoded again for the next one
 
 
@@ -113,8 +116,10 @@ def predict(
     batch_size = whole("batch_size", batch_size)
     score = _scores_of(model, batch_size, average)
     how: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
-    if spec.size is None:
-        spec = cast(ClipSpec, client.stream(catalog, spec, batch_size, **how).clip)
+    if spec.size is None:  # no window is counted for that
+        any_clip = replace(spec, sampling="center", hop=None, hop_s=None)
+        found = cast(ClipSpec, client.stream(catalog, any_clip, batch_size, **how).clip)
+        spec = replace(spec, size=found.size, crop=found.crop)
     stream = client.stream(catalog, spec, _run(spec, batch_size), **how)
     results = Results(to_csv, to_npy, _identity(stream, batch_size, average, table), table)
     kept: list[FileScores] = []
@@ -143,10 +148,11 @@ def _dense(clip: ClipSpec) -> ClipSpec:
 def _run(spec: ClipSpec, batch_size: int) -> int:
     """How many windows are decoded in one go: so many batches of the model that few frames are
     decoded again for the next run."""
-    span, hop = (spec.frames - 1) * spec.stride + 1, spec.dense_hop
-    wanted = max(1, round((span - hop) / (_WASTE * hop)))
-    most = min(_RUN_CLIPS, _RUN_BYTES // spec.clip_bytes)
-    return batch_size * max(1, min(-(-wanted // batch_size), most // batch_size))
+    step_s = 1 / (spec.fps or _USUAL_FPS / spec.stride)  # from one frame of a window to the next
+    hop_s = spec.hop_seconds or spec.dense_hop / _USUAL_FPS
+    overlap = ((spec.frames - 1) * step_s + 1 / _USUAL_FPS) / hop_s - 1
+    most = min(_RUN_CLIPS, _RUN_BYTES // spec.clip_bytes) // batch_size
+    return batch_size * max(1, min(math.ceil(overlap / _WASTE / batch_size), most))
 
 
 def _scores_of(
@@ -217,8 +223,15 @@ def _save(
     if done is not None and catalog[done.video].path not in bad:
         video = catalog[done.video]
         scores = done.file(video.path, averaged=averaged)
-        name = video.path
-        if video.start or video.end is not None:
-            name += f".{video.start}-{'' if video.end is None else video.end}"
+        name = video.path + _segment(video)
     results.save(scores, name, next_video=next_video, step=step, failed=failed)
     return scores
+
+
+def _segment(video: Video) -> str:
+    """What distinguishes the results of a segment from those of other segments of its file."""
+    if video.start_s is not None or video.end_s is not None:
+        return f".{video.start_s or 0:g}-{'' if video.end_s is None else f'{video.end_s:g}'}s"
+    if video.start or video.end is not None:
+        return f".{video.start}-{'' if video.end is None else video.end}"
+    return ""

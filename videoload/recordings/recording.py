@@ -310,6 +310,8 @@ class Recording:
     def _turn(self) -> Iterator[None]:
         if self._process != os.getpid():  # a forked process shares the file's position
             self._set_up()
+            if self._storage.fetches:  # and has none of the threads that fetch
+                self._file = self._run(lambda: self._storage.resolve(self._name))
         with self._lock:
             if self._is_closed:
                 raise ClosedError(f"{self.path} is closed: open it again")
