@@ -70,7 +70,7 @@ def test_a_host_with_other_code_decodes_nothing_and_both_logs_say_why(
         same, other = (
             partial(
                 programs.worker, client.endpoints[0], tmp_path, "--allow", "edited",
-                env={"PYTHONPATH": path},
+                env={"PYTHONPATH": path}, imported="",  # a forked one has a path of its own
             )
             for path in paths
         )  # fmt: skip
