@@ -3,9 +3,12 @@ transforms that run in the workers."""
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,7 @@ from videoload import (
     TransformError,
     VideoError,
     decode_serially,
+    mix,
 )
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import Request
@@ -70,9 +74,60 @@ def test_dense_windows_cover_each_video(tmp_path: Path, both_ways: BothWays) -> 
     assert len(list(decode_serially(catalog, dropped, 1))) == 3 + 1
 
 
-def test_dense_without_counts_says_how_to_get_them(videos: Videos) -> None:
-    with pytest.raises(SpecError, match="videoload scan"):
-        decode_serially(videos.catalog, ClipSpec(4, size=(32, 32), sampling="dense"), 1)
+def test_windows_by_time_need_no_scan_and_no_equal_rates(
+    tmp_path: Path, both_ways: BothWays, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    rates = {"a": Fraction(25), "b": Fraction(15), "c": Fraction(30000, 1001)}
+    for name, rate in rates.items():
+        make_avi(tmp_path / f"x/{name}.avi", frames=math.floor(4 * rate), rate=rate)
+    (tmp_path / "x/bad.avi").write_bytes(b"RIFF, but not more")
+    uneven = np.cumsum([0.0, *[0.04, 0.1, 0.3] * 7])
+    make_avi(tmp_path / "x/uneven.mkv", times=uneven.tolist(), container_format="matroska")
+    spec = ClipSpec(frames=4, fps=4, hop_s=0.5, size=(32, 32), sampling="dense")
+    catalog = Catalog.from_folder(tmp_path)
+    how: dict[str, Any] = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
+    found: dict[str, list[float]] = {}
+    for *_, info in decode_serially(catalog, spec, 1, info=True, **how):
+        path, fps = Path(info.path[0]).stem, rates.get(Path(info.path[0]).stem)
+        begin = len(found.setdefault(path, [])) * 0.5
+        wanted = begin + np.arange(4) / 4
+        if fps is not None:
+            assert info.frames[0].tolist() == [math.floor(t * fps + 1e-6) for t in wanted]
+        else:
+            shown = np.searchsorted(uneven, wanted + 1e-6, "right") - 1
+            assert info.frames[0].tolist() == shown.tolist()
+            assert np.abs(info.times[0] - uneven[shown]).max() < 2e-3
+        found[path].append(begin)
+    assert {path: len(begins) for path, begins in found.items()} == {
+        "a": 7, "b": 7, "c": 7, "uneven": 5,
+    }  # fmt: skip
+    assert "the last frames of" in caplog.text
+    both_ways(catalog, spec, shuffle=True, **how)
+    stream = client.stream(catalog, spec, 1, **how)
+    assert len(stream) == 7 + 7 + 7 + 5 + 1, "a bad video counts as one, so that it is named"
+    other = replace(spec, hop_s=1.0)
+    assert stream.fingerprint != client.stream(stream.catalog, other, 1, **how).fingerprint
+    mixed = mix({"one": (catalog[:2], 0.5), "two": (catalog[2:], 0.5, other)})
+    both_ways(mixed, spec, max_bad=1.0)
+
+
+def test_segments_in_seconds_have_the_frames_of_their_time(
+    tmp_path: Path, both_ways: BothWays, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_avi(tmp_path / "a.avi", frames=60, rate=15)
+    table = tmp_path / "t.csv"
+    table.write_text("path,label,start_s,end_s\na.avi,x,1.0,2.0\na.avi,y,2.0,\na.avi,y,,1\n")
+    catalog = Catalog.from_csv(table, root=tmp_path)
+    spec = ClipSpec(frames=8, stride=2, size=(32, 32))
+    batches, wanted = decode_serially(catalog, spec, 1, info=True), [[15, 29], [37, 51], [0, 14]]
+    assert [info.frames[0, [0, -1]].tolist() for *_, info in batches] == wanted
+    both_ways(catalog, spec)
+    both_ways(catalog, replace(spec, sampling="dense", frames=4))
+    assert "shorter than a clip" not in caplog.text
+    table.write_text("path,label,start,end\na.avi,x,1,2\na.avi,y,2,4\n")
+    next(decode_serially(Catalog.from_csv(table, root=tmp_path), spec, 1))
+    assert "all 2 segments of the catalog are shorter than a clip" in caplog.text
+    assert "name these columns start_s and end_s" in caplog.text
 
 
 def test_clips_of_one_visit_are_decoded_in_one_pass(videos: Videos, both_ways: BothWays) -> None:

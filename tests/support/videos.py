@@ -7,6 +7,7 @@ as in UCF-101, so that clips begin before, on and after them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -26,7 +27,8 @@ KEYFRAME_EVERY = 12
 def make_avi(
     path: Path,
     *,
-    frames: int,
+    frames: int = 0,
+    times: Sequence[float] = (),
     codec: str = "mpeg4",
     size: tuple[int, int] = (72, 96),
     b_frames: int = 0,
@@ -38,8 +40,8 @@ def make_avi(
     aspect: Fraction | int = 1,
 ) -> Path:
     """One AVI file of ``frames`` frames of ``size`` (height, width). In another container, it may
-    ask for a clockwise rotation by ``degrees``. Raises FFmpegError or ValueError if this wheel has
-    no such encoder."""
+    ask for a clockwise rotation by ``degrees``, and its frames may come at uneven ``times``. Raises
+    FFmpegError or ValueError if this wheel has no such encoder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = size
     with av.open(str(path), "w", format=container_format) as container:
@@ -50,14 +52,17 @@ def make_avi(
         context = stream.codec_context
         if aspect != 1:
             context.sample_aspect_ratio = Fraction(aspect)
+        context.time_base = Fraction(1, 1000) if times else 1 / Fraction(rate)
         context.gop_size = KEYFRAME_EVERY
         context.max_b_frames = b_frames
         context.bit_rate = 400_000
         context.thread_count = 1
         if codec == "libx264":
             context.options = {"preset": "ultrafast", "bf": str(b_frames)}
-        for number in range(frames):
+        for number in range(frames or len(times)):
             frame = av.VideoFrame.from_ndarray(_picture(number, height, width, seed), "rgb24")
+            if times:
+                frame.pts, frame.time_base = round(1000 * times[number]), Fraction(1, 1000)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path

@@ -82,6 +82,7 @@ TRIED_ELSEWHERE = {
         )
     },
     "trainer.client": "integration/test_client.py",
+    "trainer.planning": "integration/test_sampling.py",
     "clips.choices": "unit/clips/test_clip_spec.py",
     "trainer.client_code": "integration/test_edited_code.py",
     "trainer.directory_dataset": "integration/test_directory_dataset.py",
@@ -242,7 +243,7 @@ PURE = (
     "clips.clip_spec", "clips.windows", "clips.clip_params", "clips.item_spec",
     "catalog.table", "catalog.targets",
     "catalog.splitting", "catalog.turns", "plan.identity", "plan.options",
-    "plan.permutation", "plan.plan", "plan.quarantine",
+    "plan.permutation", "plan.plan", "plan.quarantine", "plan.windows",
     "transport.messages", "transport.private_messages", "transport.limits", "engine.admission",
     "leases.records", "leases.pool",
     "leases.batches", "leases.blame", "leases.table", "leases.paces", "leases.silence",

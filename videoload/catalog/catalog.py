@@ -56,7 +56,9 @@ class Catalog:
         CatalogError: A path, label or segment is not valid, or a segment comes twice.
     """
 
-    __slots__ = ("_classes", "_duplicates", "_parts", "_root", "_sides", "_table", "_targets")
+    __slots__ = (
+        "_classes", "_duplicates", "_parts", "_root", "_sides", "_table", "_targets", "_windows",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -86,6 +88,7 @@ class Catalog:
         self._targets: targets_.Targets | None = None
         self._parts: tuple[Part, ...] = ()
         self._sides: Sides | None = None
+        self._windows: Ints | None = None  # see `plan.windows`
 
     @classmethod
     def from_folder(
@@ -369,6 +372,7 @@ class Catalog:
         new = copy.copy(self)
         new._duplicates = duplicates or self._duplicates
         new._table = self._table.take(chosen, duplicates=new._duplicates)
+        new._windows = None
         if self._targets is not None:
             new._targets = targets_.subset(self._targets, chosen)
         return new

@@ -23,6 +23,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import Spec, functions_of, leader_of
 from videoload.errors import CatalogError, SpecError
+from videoload.storage.content import SEPARATOR
 
 
 def join(catalogs: Iterable[Catalog], *, duplicates: bool = False) -> Catalog:
@@ -136,6 +137,24 @@ def functions(catalog: Catalog, clip: Spec) -> list[tuple[str, str]]:
     """The kind and the name of each of the user's functions that the clips need."""
     clips = (clip, *(part.clip for part in catalog.parts if part.clip is not None))
     return [named for each in clips for named in functions_of(each)]
+
+
+def part_rows(catalog: Catalog, videos: range, side: int) -> Catalog:
+    """The videos of a part, or of the whole catalog, without parts and targets; of several files as
+    one sample, those number ``side``."""
+    rows = copy.copy(catalog)
+    if catalog.sides is not None:
+        paths = [path.split(SEPARATOR)[side] for path in catalog._table.paths]
+        rows._table = catalog._table.with_paths(paths)
+    rows._parts, rows._targets, rows._windows, rows._sides = (), None, None, None
+    return rows if len(videos) == len(catalog) else rows.subset(np.array(videos), duplicates=True)
+
+
+def with_windows(catalog: Catalog, windows: Ints) -> Catalog:
+    """The catalog, with what was counted of each video: see `plan.windows`."""
+    counted = copy.copy(catalog)
+    counted._windows = windows
+    return counted
 
 
 def do_lengths_decide(catalog: Catalog, clip: Spec) -> bool:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from videoload.arguments import real
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
+from videoload.clips.item_spec import ItemSpec, WindowCounts
 from videoload.errors import SpecError
 
 By = Literal["time", "frames"]
@@ -179,17 +179,17 @@ class SampleSpec:
         }
 
 
-Spec = ClipSpec | ItemSpec | SampleSpec
+Spec = ClipSpec | ItemSpec | SampleSpec | WindowCounts
 # What a caller gives: a dict for a catalog of several parts.
 GivenSpec = Spec | Mapping[str, ClipSpec | ItemSpec]
 
 
-def leader_of(spec: Spec) -> ClipSpec | ItemSpec:
+def leader_of(spec: Spec) -> ClipSpec | ItemSpec | WindowCounts:
     """The spec that decides how many samples a video gives, and which frames they show."""
     return spec.leader if isinstance(spec, SampleSpec) else spec
 
 
-def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec]:
+def parts_of(spec: Spec) -> list[ClipSpec | ItemSpec | WindowCounts]:
     """The specs of all parts."""
     return [spec.spec_of(name) for name in spec.names] if isinstance(spec, SampleSpec) else [spec]
 
@@ -200,7 +200,7 @@ def functions_of(spec: Spec) -> list[tuple[str, str]]:
     for part in parts_of(spec):
         if isinstance(part, ItemSpec):
             found.append(("load function", part.load))
-        elif part.transform is not None:
+        elif isinstance(part, ClipSpec) and part.transform is not None:
             found.append(("transform", part.transform))
     return found
 

@@ -65,7 +65,7 @@ def extract(
     spec = parse_clip(clip, _CLIP, sampling="dense")
     check_function("--model", model)
     sys.path.insert(0, str(Path.cwd()))
-    found = Functions(None).find("model", model)
+    found = Functions(None).find("model", model).function
     names = None if classes is None else classes.read_text(encoding="utf-8").splitlines()
     catalog = sources.load(videos, root)
     with silent(quarantine), Client(workers="auto" if workers is None else workers) as client:

@@ -21,7 +21,7 @@ from videoload.clips.choices import UnfitError
 from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams
-from videoload.clips.item_spec import ItemSpec
+from videoload.clips.item_spec import ItemSpec, WindowCounts
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
@@ -29,11 +29,13 @@ from videoload.decoding.indexes import Indexes
 from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import (
+    CountedItems,
     Drawn,
     KeptClips,
     Places,
     PreparedClips,
     Request,
+    count_items,
     draw,
 )
 from videoload.decoding.samples import PreparedSamples, decode_samples, prepare_samples
@@ -53,7 +55,7 @@ from videoload.storage.opening import open_storage
 if TYPE_CHECKING:
     pass  # no worker reads one
 
-Prepared = PreparedClips | KeptClips | PreparedItems | PreparedSamples
+Prepared = PreparedClips | KeptClips | PreparedItems | PreparedSamples | CountedItems
 _MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
 _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 
@@ -122,6 +124,9 @@ class Decoder:
         try:
             if isinstance(spec, SampleSpec):
                 return self._prepare_samples(path, spec, requests, out, tick)
+            if isinstance(spec, WindowCounts):
+                info = self.index(path, tick).info
+                return count_items(path, spec, info, requests, out)
             prepare = partial(self._prepare, path, spec, requests, out, tick)
             return self._storage.run(path, prepare, tick)
         except UnfitError as error:
@@ -204,6 +209,8 @@ class Decoder:
         """Do what was prepared. Returns and raises what `decode` does."""
         if isinstance(prepared, PreparedSamples):
             return decode_samples(prepared, partial(self.decode_prepared, tick=tick))
+        if isinstance(prepared, CountedItems):
+            return np.empty((len(prepared.out), 0), np.int64)
         if isinstance(prepared, PreparedItems):
             with self.watch.phase("transform"):
                 return load_items(prepared, tick)

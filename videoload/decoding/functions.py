@@ -126,7 +126,7 @@ class UserFunction:
     that may take as long as the last one that was slow."""
 
     def __init__(self, function: Function, on_call: Callable[[], None] = lambda: None) -> None:
-        self._function = function
+        self.function = function
         self._on_call = on_call
         self._took_s = math.inf
 
@@ -140,9 +140,9 @@ class UserFunction:
                 libraries = _libraries(len(sys.modules))
                 if all(library.num_threads == 1 for library in libraries.lib_controllers):
                     # As in most workers; `limit` takes as long as `draws`.
-                    return self._function(given, draws, **more)
+                    return self.function(given, draws, **more)
                 with libraries.limit(limits=1):
-                    return self._function(given, draws, **more)
+                    return self.function(given, draws, **more)
         finally:
             self._took_s = time.perf_counter() - began
 

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from videoload.clips.clip_params import ClipParams, clip_params
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import WindowCounts
 from videoload.clips.video_info import VideoInfo
+from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.functions import UserFunction
 from videoload.frame_store.keeper import Keeping
 from videoload.index.containers import Video
@@ -76,6 +78,27 @@ class KeptClips(NamedTuple):
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds; NaN if the file does not say."""
         return self.info.times_of(frames)
+
+
+class CountedItems(NamedTuple):
+    """The windows of some segments of a video, which are counted by now."""
+
+    path: str
+    out: Buffer
+
+    def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """They have no frames, and so no times."""
+        return np.empty(frames.shape)
+
+
+def count_items(
+    path: str, spec: WindowCounts, info: VideoInfo, requests: Sequence[Request], out: Buffer
+) -> CountedItems:
+    """Count the windows of segments into ``out``. Raises UnfitError."""
+    for request, row in zip(requests, out, strict=True):
+        segment = Segment(request.start, request.end, request.start_s, request.end_s)
+        spec.arrays(row)[:] = count_windows(spec.clip, info, frames_in(segment, info))
+    return CountedItems(path, out)
 
 
 class Drawn(NamedTuple):

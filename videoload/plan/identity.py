@@ -65,6 +65,8 @@ class Identity:
             settings["seconds"] = _digest(len(catalog), table.seconds.astype("<f8").tobytes())
         settings.pop(_DECIDES_NOTHING, None)
         if do_lengths_decide(catalog, spec):
+            if catalog._windows is not None:
+                frames = catalog._windows.astype("<i8").tobytes()
             settings["lengths"] = _digest(len(catalog), frames)
         if catalog.targets is not None:
             settings["targets"] = _digest(len(catalog), targets.digest(catalog.targets))
@@ -89,7 +91,7 @@ class Identity:
         )
 
 
-def settings_of(value: ClipSpec | ItemSpec | StreamOptions) -> dict[str, str]:
+def settings_of(value: Spec | StreamOptions) -> dict[str, str]:
     """The fields that do not have their default."""
     values = {field.name: repr(getattr(value, field.name)) for field in fields(value)}
     return {name: text for name, text in values.items() if text != _DEFAULTS.get(name)}

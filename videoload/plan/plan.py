@@ -32,11 +32,11 @@ from videoload.catalog.joining import clip_of
 from videoload.catalog.table import Ints
 from videoload.catalog.turns import Turns, weights
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
 from videoload.clips.sample_spec import Spec, leader_of
 from videoload.errors import SpecError
 from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
+from videoload.plan.windows import windows_of
 
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
 
@@ -172,7 +172,8 @@ class Plan:
 
     @classmethod
     def of(cls, catalog: Catalog, spec: Spec, options: StreamOptions) -> Plan:
-        """The plan of a catalog's clips. Raises SpecError if "dense" lacks frame counts."""
+        """The plan of a catalog's clips. For "dense", the catalog is `windows.counted`. Raises
+        SpecError."""
         spec = leader_of(spec)
         crops = spec.crops if isinstance(spec, ClipSpec) else 1
         if catalog.parts:
@@ -257,22 +258,13 @@ class Plan:
 
 
 def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
-    """How many clips these videos give: each of them, or all the same. Raises SpecError if "dense"
-    lacks frame counts."""
+    """How many clips these videos give: each of them, or all the same. Raises SpecError."""
     spec = leader_of(spec)
-    if isinstance(spec, ItemSpec):
+    if not isinstance(spec, ClipSpec):
         return 1
     if spec.sampling != "dense":
         return spec.clips_per_video
-    frames = catalog.segment_frames[videos.start : videos.stop]
-    if (frames < 0).any():
-        raise SpecError(
-            f'sampling="dense" needs frame counts, and {catalog[videos[frames.argmin()]].path} has '
-            "none: make them with 'videoload scan DIR --output videos.csv' and use "
-            "Catalog.from_csv"
-        )
-    lengths, length_of = np.unique(frames, return_inverse=True)
-    counts = np.array([spec.windows(length) for length in lengths.tolist()])[length_of]
+    counts, _ = windows_of(catalog, spec, videos)
     if not counts.any():
         raise SpecError(f'short="drop" leaves none of the {len(videos)} videos')
     return counts

@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NoReturn, Unpack
 
 from videoload import host, native
@@ -18,6 +18,7 @@ from videoload.arguments import MAX_PROCESSES, real, whole
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_numbers, check_shapes, functions
 from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import WindowCounts
 from videoload.clips.sample_spec import GivenSpec, sample_spec
 from videoload.engine.copy_votes import CopyVotes
 from videoload.engine.engine import Engine
@@ -28,7 +29,7 @@ from videoload.host import cores
 from videoload.index.cache_folder import cache_folder
 from videoload.patched import check_threads
 from videoload.plan.options import StreamArguments, stream_options
-from videoload.plan.plan import Plan
+from videoload.plan.plan import BatchWithInfo
 from videoload.plan.quarantine import Quarantine
 from videoload.processes.native_size import native_size
 from videoload.stats.meter import Meter
@@ -37,6 +38,7 @@ from videoload.storage.keep import Folders
 from videoload.storage.opening import open_storage
 from videoload.trainer.client_code import ClientCode
 from videoload.trainer.client_metrics import serve_metrics
+from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, make_plan
 from videoload.trainer.ranks import check_ranks, ranks_here
 from videoload.trainer.stream import NO_COPY, Stream
 from videoload.transport.messages import MAX_FRAMES
@@ -203,7 +205,9 @@ class Client:
 
         The clips of each batch and their pixels follow from the arguments alone: not from the
         number of workers, their hosts, their speed or their end. Nothing is decoded before the
-        stream is read; only if ``clip.size`` is None, a first video is opened for its size.
+        stream is read. If ``clip.size`` is None, a first video is opened for its size. With
+        ``sampling="dense"``, the workers read the index of each video and count its windows, if the
+        catalog does not tell them (``videoload scan --output``), or for ``fps`` and ``hop_s``.
 
         Args:
             catalog: Which videos, which labels. Workers of this host need its ``root``.
@@ -258,7 +262,11 @@ class Client:
         storage = open_storage(catalog.root) if catalog.root and clip.files else None
         check_ranks(options)
         check_numbers(catalog, [each.catalog for ref in self._open if (each := ref()) is not None])
-        plan = Plan.of(catalog, clip, options)
+
+        def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
+            return self.stream(rows, counts, COUNTED_AT_ONCE, **COUNTING).batches(info=True)
+
+        catalog, plan = make_plan(catalog, clip, options, read)
         if isinstance(clip, ClipSpec) and clip.size is None:
             clip = native_size(catalog, clip, silence_s=self._stall_s, cache=self._cache)
         check_shapes(catalog, clip)

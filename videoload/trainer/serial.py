@@ -14,6 +14,7 @@ import numpy as np
 
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
+from videoload.clips.item_spec import WindowCounts
 from videoload.clips.sample_spec import GivenSpec, Spec, sample_spec
 from videoload.decoding.decoder import Decoder, ShortVideoError
 from videoload.decoding.native_size import native_size
@@ -24,6 +25,7 @@ from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info
 from videoload.plan.quarantine import Quarantine
 from videoload.storage.files import NO_FOLDER
 from videoload.storage.keep import Folders, Keep
+from videoload.trainer.planning import COUNTED_AT_ONCE, COUNTING, make_plan
 from videoload.trainer.receipts import with_digest
 
 
@@ -118,9 +120,13 @@ def decode_serially(
     """
     options = stream_options(batch_size, arguments)
     clip = sample_spec(catalog.sides, clip)
-    plan = Plan.of(catalog, clip, options)
     if catalog.root is None and clip.files:
         raise SpecError("the catalog has no root: give root= the folder that holds its videos")
+
+    def read(rows: Catalog, counts: WindowCounts) -> Iterator[BatchWithInfo]:
+        return decode_serially(rows, counts, COUNTED_AT_ONCE, info=True, **COUNTING)
+
+    catalog, plan = make_plan(catalog, clip, options, read)
     clip = native_size(catalog, clip)
     check_shapes(catalog, clip)
     folders = Folders(frame_store=Keep.of(frame_store, None, name="frame_store"))

@@ -38,7 +38,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
+from videoload.clips.item_spec import ItemSpec, WindowCounts
 from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
 from videoload.errors import ProtocolError, printable
 
@@ -137,7 +137,7 @@ class Place(msgspec.Struct, forbid_unknown_fields=True):
 class Lease(_Message, tag="lease"):
     """Decode these clips, or make these items, in this order. Without a ``place``, send them. In a
     mixture, ``which`` says for each clip which spec it follows: 0 is ``spec``, n is the n-th of
-    ``others``."""
+    ``others``. ``counts``: tell how many windows each has (`WindowCounts`), without pixels."""
 
     lease: Id
     spec: ClipSpec | None
@@ -149,10 +149,13 @@ class Lease(_Message, tag="lease"):
     # Digests of the user's modules, as they are at the trainer.
     code: Annotated[dict[_Word, _Word], msgspec.Meta(max_length=4096)] = {}
     sample: SampleSpec | None = None  # instead of ``spec``
+    counts: bool = False
 
     def __post_init__(self) -> None:
         if [self.spec, self.item, self.sample].count(None) != 2:
             raise ValueError("a lease has the spec of clips, of items or of samples")
+        if self.counts and (self.spec is None or self.others):
+            raise ValueError("windows are counted for one spec of clips")
         specs = [spec for spec in (self.spec, *self.others) if spec is not None]
         if any(spec.size is None for spec in specs):
             raise ValueError("the spec of a lease has a size")
@@ -185,11 +188,15 @@ class Lease(_Message, tag="lease"):
             return cls(lease, None, clips, place, spec, code=dict(code))
         if isinstance(spec, SampleSpec):
             return cls(lease, None, clips, place, code=dict(code), sample=spec)
+        if isinstance(spec, WindowCounts):
+            return cls(lease, spec.clip, clips, place, counts=True)
         return cls(lease, spec, clips, place, None, list(others), list(which), dict(code))
 
     @property
     def asked(self) -> Spec:
         """The spec of clips or items; of a mixture, the first one."""
+        if self.counts and self.spec is not None:
+            return WindowCounts(self.spec)
         spec = self.spec or self.item or self.sample
         assert spec is not None
         return spec

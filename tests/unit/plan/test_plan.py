@@ -322,11 +322,6 @@ def test_dense_leaves_out_short_videos_if_they_are_dropped() -> None:
         Plan.of(catalog(6, 6), spec, options(batch_size=1))
 
 
-def test_dense_needs_to_know_how_many_frames_there_are() -> None:
-    with pytest.raises(SpecError, match=r"v1\.avi has none: .*videoload scan"):
-        Plan.of(catalog(7, None), DENSE, options())
-
-
 def test_other_samplings_need_no_frame_counts() -> None:
     spec = ClipSpec(frames=4, size=(8, 8), sampling="uniform", clips_per_video=3)
     plan = Plan.of(catalog(None, 5), spec, options(batch_size=6))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from videoload.clips.choices import WHOLE_FRAME, Crop, Pixels, Short, Span, ViewsShare
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import ItemSpec
+from videoload.clips.item_spec import ItemSpec, WindowCounts
 from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import ProtocolError
 from videoload.transport.messages import (
@@ -215,6 +215,16 @@ def test_a_spec_arrives_as_the_same_spec(spec: Spec) -> None:
     assert type(lease.asked) is type(spec)
     assert hash(lease.asked) == hash(spec)
     assert list(lease.asked.shape) == list(spec.shape), "in the same order"
+
+
+def test_a_lease_may_ask_for_numbers_of_windows() -> None:
+    counts = WindowCounts.of(
+        ClipSpec(4, fps=5, hop_s=0.5, size=(9, 9), sampling="dense", flip=True)
+    )
+    lease = unpack_from_trainer(pack(Lease.of(1, counts, [Clip("a.avi", 2, start_s=1.5)])))
+    assert isinstance(lease, Lease)
+    assert lease.asked == lease.spec_of(0) == counts
+    assert lease.clips[0].start_s == 1.5
 
 
 def test_a_missing_field_takes_its_default() -> None:
@@ -464,6 +474,8 @@ def spec_with(**fields: Any) -> dict[str, Any]:
         (LEASE, {"place": {"arena": 0}}),
         (LEASE, {"place": {"arena": 0, "offset": 0, "root": "/"}}),
         (LEASE, {"others": [SMALL]}),
+        (LEASE, {"counts": True, "spec": None, "item": ITEM}),
+        (LEASE, {"counts": 1}),
         (LEASE, {"others": [{**msgspec.to_builtins(SPEC), "size": None}]}),
         (LEASE, {"which": [1]}),
         (LEASE, {"which": [0, 0]}),

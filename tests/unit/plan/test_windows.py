@@ -1,0 +1,111 @@
+"""Numbers of windows come from frame counts where they suffice, and from one pass where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import mix
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import WindowCounts
+from videoload.errors import SpecError
+from videoload.plan.identity import Identity
+from videoload.plan.options import StreamOptions
+from videoload.plan.plan import Plan
+from videoload.plan.windows import counted, warnings_of, windows_of
+
+BY_TIME = ClipSpec(4, fps=5, size=(8, 8), sampling="dense")
+BY_FRAMES = ClipSpec(4, stride=2, size=(8, 8), sampling="dense", hop=5, flip=True)
+OPTIONS = StreamOptions(2, drop_remainder=False)
+
+
+def catalog(*lengths: int | None, **columns: Any) -> Catalog:
+    names = [f"v{i}.avi" for i in range(len(lengths))]
+    return Catalog(names, [0] * len(names), ["class"], frames=lengths, **columns)
+
+
+class Reader:
+    """Finds as many windows in v3.avi as its name says, and v0.avi is bad."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], ClipSpec]] = []
+
+    def __call__(self, rows: Catalog, counts: WindowCounts) -> Iterator[tuple[Any, Any, Any]]:
+        self.asked.append(([video.path for video in rows], counts.clip))
+        for i, video in enumerate(rows):
+            number = int(video.path[1])
+            if number:
+                yield np.array([[number, number - 1]]), None, SimpleNamespace(video=np.array([i]))
+
+
+def test_frame_counts_suffice_for_windows_by_frames() -> None:
+    read, videos = Reader(), catalog(7, 11, 12)
+    assert counted(videos, BY_FRAMES, read) is videos
+    assert counted(videos, ClipSpec(4, size=(8, 8)), read) is videos
+    assert counted(videos, BY_TIME, read) is not videos
+    assert counted(catalog(7, None), BY_FRAMES, read) is not None
+    assert [paths for paths, _ in read.asked] == [
+        ["v0.avi", "v1.avi", "v2.avi"],
+        ["v0.avi", "v1.avi"],
+    ]
+    windows, left = windows_of(videos, BY_FRAMES, range(3))
+    assert (windows.tolist(), left.tolist()) == ([1, 1, 2], [0, 3, 0])
+
+
+def test_one_pass_counts_what_the_catalog_does_not_tell() -> None:
+    read, videos = Reader(), catalog(None, None, None, None)
+    known = counted(videos, BY_TIME, read)
+    plan = Plan.of(known, BY_TIME, OPTIONS)
+    assert [(s.video, s.clip) for step in range(len(plan)) for s in plan[step]] == [
+        (0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2),
+    ]  # fmt: skip
+    ((_, asked),) = read.asked
+    assert (asked.frames, asked.fps, asked.sampling, asked.flip) == (4, 5, "dense", False)
+    with pytest.raises(SpecError, match="were not counted"):
+        Plan.of(videos, BY_TIME, OPTIONS)
+    assert known == videos
+    mine, other = (Identity.of(each, BY_TIME, OPTIONS) for each in (known, videos))
+    assert mine.fingerprint != other.fingerprint
+
+
+def test_each_part_of_a_mixture_is_counted_with_its_own_spec() -> None:
+    read = Reader()
+    own = ClipSpec(4, fps=9, size=(8, 8), sampling="dense")
+    mixed = mix({"a": (catalog(None, None), 0.5), "b": (catalog(None, None, None), 0.5, own)})
+    known = counted(mixed, BY_TIME, read)
+    assert [(paths, spec.fps) for paths, spec in read.asked] == [
+        (["v0.avi", "v1.avi"], 5), (["v0.avi", "v1.avi", "v2.avi"], 9),
+    ]  # fmt: skip
+    assert Plan.of(known, BY_TIME, OPTIONS).samples == 1 + 1 + 1 + 1 + 2
+    assert known.parts == mixed.parts
+
+
+def test_frames_in_no_window_are_told() -> None:
+    assert warnings_of(catalog(7, 12, 17), BY_FRAMES) == []
+    (text,) = warnings_of(catalog(7, 11, 12), BY_FRAMES)
+    assert "the last frames of 1 of 3 videos are in no window" in text
+    assert "(3 frames at most)" in text
+
+
+@pytest.mark.parametrize(
+    ("ends", "spec", "warns"),
+    [
+        ([5, 6], ClipSpec(4, stride=2), True),
+        ([5, 7], ClipSpec(4, stride=2), False),
+        ([5, None], ClipSpec(4, stride=2), False),
+        ([3, 3], ClipSpec(4, fps=5), True),
+        ([4, 3], ClipSpec(4, fps=5), False),
+        ([1, 1], ClipSpec(1), False),
+        ([3, 3], ClipSpec(4, span="video"), True),
+    ],
+)
+def test_segments_that_are_all_shorter_than_a_clip_may_be_in_seconds(
+    ends: list[int | None], spec: ClipSpec, warns: bool
+) -> None:
+    texts = warnings_of(catalog(None, None, ends=ends), spec)
+    assert ["start_s and end_s" in text for text in texts] == [True] * warns

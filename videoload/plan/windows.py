@@ -1,0 +1,89 @@
+"""How many windows ``sampling="dense"`` takes of each video, and what is worth a warning. Pure.
+
+A catalog often does not tell: its files have other rates, or were never scanned. Then one pass over
+the indexes of all videos counts the windows, before the stream is planned. `read` of `counted` is
+that pass: through a client's workers, or in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from videoload.catalog.catalog import Catalog
+from videoload.catalog.joining import clip_of, part_rows, with_windows
+from videoload.catalog.table import Ints
+from videoload.clips.clip_spec import ClipSpec
+from videoload.clips.item_spec import WindowCounts
+from videoload.clips.sample_spec import SampleSpec, Spec, leader_of
+from videoload.errors import SpecError
+
+Read = Callable[[Catalog, WindowCounts], Iterator[tuple[Any, Any, Any]]]
+
+
+def counted(catalog: Catalog, clip: Spec, read: Read) -> Catalog:
+    """The catalog, with the number of windows of each video if it does not follow from its frame
+    counts. A video that cannot be read counts as one window: the stream will name it."""
+    dense = [(videos, spec) for videos, spec in _specs(catalog, clip) if spec.sampling == "dense"]
+    if all(_lengths_suffice(catalog, videos, spec) for videos, spec in dense):
+        return catalog
+    counts = np.array([[1], [0]]).repeat(len(catalog), 1)
+    side = clip.names.index(clip.leading) if isinstance(clip, SampleSpec) else 0
+    for videos, spec in dense:
+        for found, _, info in read(part_rows(catalog, videos, side), WindowCounts.of(spec)):
+            counts[:, videos.start + info.video] = found.T
+    return with_windows(catalog, counts)
+
+
+def windows_of(catalog: Catalog, spec: ClipSpec, videos: range) -> tuple[Ints, Ints]:
+    """The number of windows of these videos, and how many frames come after the last of each."""
+    if not _lengths_suffice(catalog, videos, spec):
+        if catalog._windows is None:
+            raise SpecError("the windows of this catalog were not counted")
+        windows, left = catalog._windows[:, videos.start : videos.stop]
+        return windows, left
+    frames = catalog.segment_frames[videos.start : videos.stop]
+    lengths, length_of = np.unique(frames, return_inverse=True)
+    windows = np.array([spec.windows(length) for length in lengths.tolist()])[length_of]
+    spans = (windows - 1) * spec.dense_hop + spec.frames * spec.stride
+    return windows, np.where(windows > 0, np.maximum(0, frames - spans), 0)
+
+
+def warnings_of(catalog: Catalog, clip: Spec) -> list[str]:
+    """What a user may not mean by this catalog and this spec: sentences for the log."""
+    found = []
+    for videos, spec in _specs(catalog, clip):
+        starts, ends, _ = (part[videos.start : videos.stop] for part in catalog._table.segments)
+        lengths, needed = ends - starts, spec.frames
+        if spec.fps is None and spec.span != "video":
+            needed = (spec.frames - 1) * spec.stride + 1
+        if needed > 1 and (ends > 0).all() and lengths.max() < needed:
+            found.append(
+                f"all {len(videos)} segments of the catalog are shorter than a clip: they have "
+                f"{lengths.max()} frames at most, and a clip takes {needed}. start and end are "
+                "source frames: if yours are seconds, name these columns start_s and end_s"
+            )
+        if spec.sampling == "dense":
+            _, left = windows_of(catalog, spec, videos)
+            if left.any():
+                found.append(
+                    f"the last frames of {np.count_nonzero(left)} of {len(videos)} videos are in "
+                    f'no window of sampling="dense" ({left.max()} frames at most): no further '
+                    "window fits. A smaller hop leaves fewer frames out"
+                )
+    return found
+
+
+def _specs(catalog: Catalog, clip: Spec) -> list[tuple[range, ClipSpec]]:
+    """The clip specs, and the videos that each is for."""
+    parts = [range(part.start, part.stop) for part in catalog.parts] or [range(len(catalog))]
+    specs = [(videos, leader_of(clip_of(catalog, clip, videos.start))) for videos in parts]
+    return [(videos, spec) for videos, spec in specs if isinstance(spec, ClipSpec)]
+
+
+def _lengths_suffice(catalog: Catalog, videos: range, spec: ClipSpec) -> bool:
+    """Whether frame counts decide the number of windows, and the catalog knows them."""
+    lengths = catalog.segment_frames[videos.start : videos.stop]
+    return spec.hop_seconds is None and bool((lengths >= 0).all())

@@ -1,0 +1,30 @@
+"""What a stream does before its first batch: it counts windows, and warns of what may be meant
+otherwise."""
+
+from __future__ import annotations
+
+import logging
+
+from videoload.catalog.catalog import Catalog
+from videoload.clips.sample_spec import Spec
+from videoload.plan.options import StreamArguments, StreamOptions
+from videoload.plan.plan import Plan
+from videoload.plan.windows import Read, counted, warnings_of
+
+_log = logging.getLogger(__name__)
+
+COUNTED_AT_ONCE = 64  # videos in a batch of counts
+# Every video is counted once, and what cannot be read is left to the stream itself.
+COUNTING: StreamArguments = {"drop_remainder": False, "on_error": "skip", "max_bad": 1.0}
+
+
+def make_plan(
+    catalog: Catalog, clip: Spec, options: StreamOptions, read: Read
+) -> tuple[Catalog, Plan]:
+    """The plan of a stream, and its catalog, which knows the numbers of windows then. Raises
+    SpecError."""
+    catalog = counted(catalog, clip, read)
+    plan = Plan.of(catalog, clip, options)
+    for text in warnings_of(catalog, clip):
+        _log.warning("%s", text)
+    return catalog, plan
