@@ -26,9 +26,9 @@ from tests.support.videos import Videos, make_avi
 from tests.support.waiting import SECOND
 from videoload import ClipSpec, VideoError
 from videoload.clips.clip_params import clip_params
-from videoload.decoding.decoder import Decoder, ShortVideoError
+from videoload.decoding.decoder import Decoder
 from videoload.decoding.frames import read_frames
-from videoload.decoding.prepared import Request
+from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.index.containers import OpenedVideo, UnreadableError, Video
 from videoload.index.index import open_video
 from videoload.native import SLOW_GATHER

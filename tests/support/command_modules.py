@@ -8,9 +8,9 @@ a second of a core on its imports.
 import importlib
 from contextlib import suppress
 
-import videoload.catalog.folders
 import videoload.commands.cli
 import videoload.index.cache_folder
+import videoload.listings.folders
 import videoload.processes.supervisor
 import videoload.storage.opening
 import videoload.worker.worker  # noqa: F401

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from tests.support.seccomp import forbid
 from videoload import native
-from videoload.catalog.folders import open_folder
 from videoload.engine.call_queue import CallQueue
+from videoload.listings.folders import open_folder
 from videoload.processes.child import ChildProcess
 from videoload.transport.context import new_context
 from videoload.transport.metrics_port import Metric, MetricsPort

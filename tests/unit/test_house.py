@@ -61,7 +61,7 @@ TRIED_ELSEWHERE = {
     "index.refusals": "integration/test_decode.py",
     "errors": "unit/test_docstrings.py",
     "catalog.table": "unit/catalog/test_catalog.py",
-    "catalog.columns": "unit/catalog/test_lists.py",
+    "listings.columns": "unit/listings/test_lists.py",
     "trainer.client_metrics": "integration/test_metrics.py",
     **{
         f"comparison.{name}": "integration/test_benchmarks.py"

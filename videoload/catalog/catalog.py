@@ -18,14 +18,14 @@ import numpy as np
 
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
-from videoload.catalog.columns import ClassNames, Columns, PathLike, checked_names, normal_path
-from videoload.catalog.csv_files import TargetColumns, read_csv
-from videoload.catalog.folders import SUFFIXES, open_root, read_folder, train_and_test
-from videoload.catalog.lists import read_list  # fmt: skip
 from videoload.catalog.splitting import recordings
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
+from videoload.listings.columns import ClassNames, Columns, PathLike, checked_names, normal_path
+from videoload.listings.csv_files import TargetColumns, read_csv
+from videoload.listings.folders import SUFFIXES, open_root, read_folder, train_and_test
+from videoload.listings.lists import read_list  # fmt: skip
 
 
 class Catalog:
@@ -36,18 +36,17 @@ class Catalog:
 
     Args:
         paths: Paths of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
-            resolved, and none may lead out of the root.
+            resolved; none may lead out of it.
         labels: Index into ``classes`` of each video, int [N].
         classes: Names of the classes, each once, at least one.
-        root: Folder that the paths are relative to; it must exist. Or a URL (``s3://``, ``gs://``,
-            ``az://``, ``http://``), which is not asked anything here. None, the default: the files
-            are only on the workers' hosts.
+        root: Folder that the paths are relative to, or a URL (``s3://``, ``gs://``, ``az://``,
+            ``http://``). None, the default: the files are only on the workers' hosts.
         starts: First source frame of each segment, int [N]. Default None: 0, for one or for all.
         ends: Source frame after each segment's last, int [N]; -1, the default: the file's end.
         frames: True frame count of each file, int [N]; -1: not known. Default None.
         starts_s: When each segment starts, in seconds from its file's first frame, float [N],
-            instead of ``starts``: its frames are those that a player begins to show from then on,
-            by their own times. Default None. NaN and None: not given, also in ``ends_s``.
+            instead of ``starts``; its frames are those that a player begins to show from then on.
+            NaN, and None, the default: not given, also in ``ends_s``.
         ends_s: When each segment ends, in seconds, instead of ``ends``. Default None.
         duplicates: The same segment may come several times. Default False.
         where: Returns the source of video i for messages. Default: ``"video i"``.
@@ -75,8 +74,6 @@ class Catalog:
         duplicates: bool = False,
         where: Callable[[int], str] = "video {}".format,
     ) -> None:
-        if not len(paths):
-            raise CatalogError("there are no videos: a catalog needs at least one")
         normal = [normal_path(path, where, i) for i, path in enumerate(paths)]
         self._root = None if root is None else open_root(root)
         self._classes = checked_names(classes, "classes")
@@ -152,11 +149,10 @@ class Catalog:
         """A table with a header: columns path, label and, optionally, a segment and frames.
 
         ``start`` and ``end`` are source frames, ``start_s`` and ``end_s`` seconds (``12.5``); an
-        empty field is the file's begin or end. Other columns are ignored. If all labels are whole
-        numbers, they are indices into ``classes``, or into ``0``, ``1``, ... up to the highest.
-        Otherwise labels are names. A field may have several labels with ``;`` between them
-        (``cook;talk``): the targets are then multi-hot, float32 [N, classes], as always with the
-        header ``labels``, and the first label is the video's ``label``.
+        empty field is the file's begin or end. If all labels are whole numbers, they are indices
+        into ``classes``, or into ``0``, ``1``, ... up to the highest. Otherwise labels are names.
+        With several labels in a field (``cook;talk``), or the header ``labels``, targets are
+        multi-hot, float32 [N, classes]; the first label is the video's ``label``.
 
         Args:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
@@ -213,8 +209,8 @@ class Catalog:
     ) -> Catalog:
         """Several files as one sample: RGB with depth and skeletons, or cameras in step.
 
-        A stream then takes a dict with a spec for each part, and gives dicts of arrays. Labels,
-        targets and segments are those of the first part; the others have whole files.
+        A stream takes a dict with a spec for each part. Labels, targets and segments are those of
+        the first part; the others have whole files.
 
         Args:
             match: A regular expression that finds in each path what partners have in common.
@@ -315,8 +311,7 @@ class Catalog:
         return f"Catalog({len(self)} videos, {len(self._classes)} classes, root={self._root})"
 
     def with_targets(self, targets: object) -> Catalog:
-        """This catalog with other targets than class labels, which a stream gives beside its clips.
-        `split` and ``balance="class"`` still use ``labels`` and ``classes``.
+        """This catalog with other targets than labels. `split` and ``balance`` use the labels.
 
         Args:
             targets: An array [N, ...] with a row for each video: numbers of any type, or text.
@@ -382,9 +377,8 @@ class Catalog:
     ) -> tuple[Catalog, Catalog]:
         """Two catalogs: ``fraction`` of the files of each class, and the rest.
 
-        The split depends on ``seed`` and the set of videos, not on their order. A file of several
-        classes counts for the rarest of them. A class of n files gives ``round(fraction * n)`` to
-        the first side, but at least one to each if n > 1.
+        It depends on ``seed`` and the set of videos. A file of several classes counts for the
+        rarest. A class of n files gives ``round(fraction * n)`` to the first side, at least one.
 
         Args:
             fraction: Share of the files for the first catalog, between 0 and 1; with ``by``, share

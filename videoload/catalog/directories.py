@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.columns import PathLike
-from videoload.catalog.folders import SUFFIXES, are_parts, open_root
 from videoload.catalog.splitting import recording
 from videoload.errors import CatalogError, SpecError, StorageError
+from videoload.listings.columns import PathLike
+from videoload.listings.folders import SUFFIXES, are_parts, open_root
 from videoload.storage.roots import files_below, is_url
 
 

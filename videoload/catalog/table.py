@@ -81,6 +81,8 @@ class Table:
         duplicates: bool,
         where: Callable[[int], str],
     ) -> None:
+        if not paths:
+            raise CatalogError("there are no videos: a catalog needs at least one")
         label = _column("labels", labels, len(paths), -1)
         start = _column("starts", starts, len(paths), 0)
         end = _column("ends", ends, len(paths), _UNKNOWN)

@@ -93,7 +93,7 @@ def prepare(
 def _both_parts(folder: str) -> Catalog | None:
     """All videos of a folder that has train/ and test/; None if it has not."""
     from videoload.catalog.catalog import Catalog
-    from videoload.catalog.folders import train_and_test
+    from videoload.listings.folders import train_and_test
 
     if not Path(folder).is_dir() or train_and_test(folder) is None:
         return None

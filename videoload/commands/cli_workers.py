@@ -146,9 +146,9 @@ def worker(
     An environment variable can set each option: `VIDEOLOAD_` and the name in capitals, with spaces
     between several values. A flag on the command line takes precedence.
     """
-    from videoload.catalog.folders import open_root
     from videoload.host import cores
     from videoload.index.cache_folder import cache_folder
+    from videoload.listings.folders import open_root
     from videoload.processes.supervisor import keep_running
     from videoload.storage.keep import Folders
     from videoload.storage.roots import check_extra, is_url

@@ -28,13 +28,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.columns import some
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.made_videos import MOTIONS, make_videos
 from videoload.commands.verbosity import silent
 from videoload.errors import SpecError, VideoloadError, printable
 from videoload.frameworks import interrupts, tfdata
 from videoload.host import cores
+from videoload.listings.columns import some
 from videoload.plan import quarantine
 from videoload.stats.waiting import count
 from videoload.trainer.client import Client

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from videoload.catalog.catalog import Catalog
-from videoload.catalog.columns import text_lines
-from videoload.catalog.folders import SUFFIXES, read_one_class
 from videoload.errors import VideoloadError
+from videoload.listings.columns import text_lines
+from videoload.listings.folders import SUFFIXES, read_one_class
 from videoload.storage.roots import is_url
 
 _LOOKED_AT = 20  # paths of a list

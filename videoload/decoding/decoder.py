@@ -35,6 +35,7 @@ from videoload.decoding.prepared import (
     Places,
     PreparedClips,
     Request,
+    ShortVideoError,
     count_items,
     draw,
 )
@@ -125,8 +126,7 @@ class Decoder:
             if isinstance(spec, SampleSpec):
                 return self._prepare_samples(path, spec, requests, out, tick)
             if isinstance(spec, WindowCounts):
-                info = self.index(path, tick).info
-                return count_items(path, spec, info, requests, out)
+                return count_items(path, spec, self.index(path, tick).info, requests, out)
             prepare = partial(self._prepare, path, spec, requests, out, tick)
             return self._storage.run(path, prepare, tick)
         except UnfitError as error:
@@ -398,7 +398,3 @@ class Decoder:
         if expected is not None and expected.by is spec and expected.of is index:
             return expected.params
         return draw(spec, index.info, requests)
-
-
-class ShortVideoError(VideoError):
-    """The video is shorter than a clip, and the spec says ``short="drop"``."""

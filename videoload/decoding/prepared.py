@@ -14,6 +14,7 @@ from videoload.clips.item_spec import WindowCounts
 from videoload.clips.video_info import VideoInfo
 from videoload.clips.windows import Segment, count_windows, frames_in
 from videoload.decoding.functions import UserFunction
+from videoload.errors import VideoError
 from videoload.frame_store.keeper import Keeping
 from videoload.index.containers import Video
 from videoload.index.index import VideoIndex
@@ -116,3 +117,7 @@ def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[C
         for request in requests
         for view in range(spec.views)
     ]
+
+
+class ShortVideoError(VideoError):
+    """The video is shorter than a clip, and the spec says ``short="drop"``."""

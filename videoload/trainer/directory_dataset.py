@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from videoload.catalog.columns import PathLike
 from videoload.catalog.directories import Listing, list_directory
 from videoload.clips.choices import FROM_SCALED
 from videoload.clips.clip_spec import ClipSpec
 from videoload.errors import SpecError
 from videoload.frameworks.label_modes import LabelMode, encode
 from videoload.frameworks.tfdata import dataset
+from videoload.listings.columns import PathLike
 from videoload.trainer.client import Client
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.joining import check_shapes, clip_of
 from videoload.clips.item_spec import WindowCounts
 from videoload.clips.sample_spec import GivenSpec, Spec, sample_spec
-from videoload.decoding.decoder import Decoder, ShortVideoError
+from videoload.decoding.decoder import Decoder
 from videoload.decoding.native_size import native_size
-from videoload.decoding.prepared import Request
+from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import OneClipError, SpecError, VideoError
 from videoload.plan.options import StreamArguments, StreamOptions, stream_options
 from videoload.plan.plan import Batch, BatchWithInfo, Plan, Sample, batch_info

@@ -12,8 +12,8 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from videoload.decoding.decoder import Decoder, Prepared, ShortVideoError
-from videoload.decoding.prepared import KeptClips, Request
+from videoload.decoding.decoder import Decoder, Prepared
+from videoload.decoding.prepared import KeptClips, Request, ShortVideoError
 from videoload.errors import (
     OneClipError,
     StorageError,

@@ -22,8 +22,8 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.directories import list_directory
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
-from videoload.decoding.decoder import Decoder, ShortVideoError
-from videoload.decoding.prepared import PreparedClips, Request
+from videoload.decoding.decoder import Decoder
+from videoload.decoding.prepared import PreparedClips, Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching
 from videoload.storage.keep import Folders, Keep

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.decoding.decoder import ShortVideoError
-from videoload.decoding.prepared import Request
+from videoload.decoding.prepared import Request, ShortVideoError
 from videoload.errors import TransformError, VideoError, WorkerError
 from videoload.transport.messages import Clip, Failed, Lease
 from videoload.worker.lease_runs import failure, look_ahead, requests, runs

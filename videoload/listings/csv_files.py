@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoload.catalog.columns import (  # fmt: skip
+from videoload.errors import CatalogError
+from videoload.listings.columns import (  # fmt: skip
     ClassNames,
     Columns,
     PathLike,
@@ -23,7 +24,6 @@ from videoload.catalog.columns import (  # fmt: skip
     some,
     text_lines,
 )
-from videoload.errors import CatalogError
 
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 

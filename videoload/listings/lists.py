@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from videoload.catalog.columns import (
+from videoload.errors import CatalogError
+from videoload.listings.columns import (
     ClassNames,
     Columns,
     PathLike,
@@ -14,8 +15,7 @@ from videoload.catalog.columns import (
     some,
     text_lines,
 )
-from videoload.catalog.folders import sub_folders
-from videoload.errors import CatalogError
+from videoload.listings.folders import sub_folders
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Columns:

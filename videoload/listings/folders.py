@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 
-from videoload.catalog.columns import (
+from videoload.errors import CatalogError, StorageError
+from videoload.listings.columns import (
     ClassNames,
     Columns,
     PathLike,
@@ -17,7 +18,6 @@ from videoload.catalog.columns import (
     is_text_line,
     some,
 )
-from videoload.errors import CatalogError, StorageError
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
 SUFFIXES = (".avi", ".mp4", ".mkv", ".mov")  # of videos, if nothing else is given
