@@ -1,10 +1,4 @@
-"""Which videos, which labels.
-
-The trainer, its ranks and the workers on other hosts must mean the same clip by the same number. So
-a ``Catalog`` never changes, and its order is that of the list or of sorted paths, never of a file
-system. Its paths are normalised, UTF-8 and lexically inside the root. A mistake is a
-``CatalogError`` of one line that names the file.
-"""
+"""Which videos, which labels. All ranks and workers must mean the same clip by the same number."""
 
 from __future__ import annotations
 
@@ -18,21 +12,18 @@ import numpy as np
 
 from videoload.catalog import side_by_side, splitting
 from videoload.catalog import targets as targets_
-from videoload.catalog.splitting import recordings
 from videoload.catalog.table import Column, Ints, Part, Seconds, Table, Video
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
+from videoload.listings import csv_files, data_sets, lists
 from videoload.listings.columns import ClassNames, Columns, PathLike, checked_names, normal_path
-from videoload.listings.csv_files import TargetColumns, read_csv
 from videoload.listings.folders import SUFFIXES, open_root, read_folder, train_and_test
-from videoload.listings.lists import read_list  # fmt: skip
 
 
 class Catalog:
     """An immutable sequence of `Video`: which videos, which labels.
 
-    ``catalog[i]`` and iteration give `Video`, in the order of the arguments. A row takes a str and
-    32 bytes. No file is opened.
+    ``catalog[i]`` and iteration give `Video`, in the order of the arguments. No file is opened.
 
     Args:
         paths: Paths of the videos, relative to the root, at least one. ``.`` and ``..`` in them are
@@ -95,6 +86,7 @@ class Catalog:
         root: PathLike | None = None,
         classes: ClassNames | None = None,
         suffixes: Sequence[str] = SUFFIXES,
+        label: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
 
@@ -105,7 +97,9 @@ class Catalog:
             root: Folder that paths are relative to, ``folder`` or a parent. Default: ``folder``.
             classes: Path of a classInd.txt (lines ``3 Archery``), or the names in their order.
                 None, the default: all visible sub-folders, sorted by name.
-            suffixes: Of the videos' names. Default: ``.avi``, ``.mp4``, ``.mkv`` and ``.mov``.
+            suffixes: Of the videos' names. Default: those of the formats that are read.
+            label: A regular expression that finds the class in each path, wherever the videos lie:
+                ``r"A(\\d{3})"`` in NTU RGB+D. Default None: the sub-folders are the classes.
 
         Returns:
             A catalog of these videos.
@@ -113,20 +107,25 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
-        return cls._of(read_folder(folder, root, classes, suffixes))
+        return cls._of(read_folder(folder, root, classes, suffixes, label))
 
     @classmethod
     def from_list(
-        cls, list_file: PathLike, root: PathLike | None, classes: ClassNames | None = None
+        cls,
+        list_file: PathLike,
+        root: PathLike | None,
+        classes: ClassNames | None = None,
+        *,
+        duplicates: bool = False,
     ) -> Catalog:
         """A split file of UCF-101 (Soomro et al. 2012): ``Archery/v_Archery_g01_c01.avi 3``.
 
-        The number is the class, from 1; without one, it is the first folder of the path.
-
         Args:
-            list_file: trainlist01.txt or a similar file.
+            list_file: trainlist01.txt or the like. The number is the class, from 1; without one, it
+                is the first folder of the path. Or a JSON list of Something-Something.
             root: Folder that the paths are relative to. None: only workers have it.
             classes: Path of a classInd.txt, or the names. Default: the sub-folders of ``root``.
+            duplicates: As in `from_csv`. Default False.
 
         Returns:
             A catalog in the order of the lines.
@@ -134,7 +133,7 @@ class Catalog:
         Raises:
             CatalogError: The file cannot be read, or a line has no such class.
         """
-        return cls._of(read_list(list_file, root, classes))
+        return cls._of(lists.read_list(list_file, root, classes), duplicates=duplicates)
 
     @classmethod
     def from_csv(
@@ -143,7 +142,7 @@ class Catalog:
         root: PathLike | None,
         classes: ClassNames | None = None,
         *,
-        targets: TargetColumns | None = None,
+        targets: csv_files.TargetColumns | None = None,
         duplicates: bool = False,
     ) -> Catalog:
         """A table with a header: columns path, label and, optionally, a segment and frames.
@@ -158,9 +157,8 @@ class Catalog:
             csv_file: UTF-8, separated by commas, as ``videoload scan --output`` writes it.
             root: Folder that the paths are relative to. None: only workers have it.
             classes: Path of a classInd.txt, or the names. Default: those of the labels, sorted.
-            targets: Columns of numbers to use as targets instead of labels: ``"x"`` gives float32
-                [N], ``("x", "y")`` gives [N, 2], and a dict of these gives named targets. Without
-                a column label, all videos then have the class ``"all"``. Default None.
+            targets: Columns of numbers to use instead of labels: ``"x"`` gives float32 [N], ``("x",
+                "y")`` [N, 2], and a dict of these named targets. Default None.
             duplicates: The same segment may come several times. Default False.
 
         Returns:
@@ -169,7 +167,7 @@ class Catalog:
         Raises:
             CatalogError: The file cannot be read, or a row is not valid.
         """
-        return cls._of(read_csv(csv_file, root, classes, targets), duplicates=duplicates)
+        return cls._of(csv_files.read_csv(csv_file, root, classes, targets), duplicates=duplicates)
 
     @classmethod
     def _of(cls, columns: Columns, *, duplicates: bool = False) -> Catalog:
@@ -177,12 +175,16 @@ class Catalog:
         return catalog if columns.targets is None else catalog.with_targets(columns.targets)
 
     @classmethod
-    def train_and_test(cls, folder: PathLike, seed: int = 0) -> tuple[Catalog, Catalog]:
+    def train_and_test(
+        cls, folder: PathLike, seed: int = 0, *, lists: PathLike | None = None, split: int = 1
+    ) -> tuple[Catalog, Catalog]:
         """The videos of a folder to train on, and those to test on.
 
         Args:
             folder: Has ``train/`` and ``test/`` (or ``val/`` and the like), or only class folders.
             seed: Decides the split if ``folder`` has only class folders. Default 0.
+            lists: Folder of the split files of HMDB-51 (Kuehne et al. 2011). Default None.
+            split: Which of their splits. Default 1.
 
         Returns:
             ``train/`` and ``test/`` if both exist. Else four fifths of the videos of each class, or
@@ -191,10 +193,13 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or only ``test/`` has a class.
         """
+        if lists is not None:
+            listed = data_sets.read_hmdb51(lists, folder, split)
+            return cls._of(listed[0]), cls._of(listed[1])
         parts = train_and_test(folder)
         if parts is None:
             catalog = cls.from_folder(folder)
-            return catalog.split(0.8, seed, by=recordings(catalog))
+            return catalog.split(0.8, seed, by=splitting.recordings(catalog))
         train = cls.from_folder(parts[0], root=folder)
         return train, cls.from_folder(parts[1], root=folder, classes=train.classes)
 
@@ -209,12 +214,10 @@ class Catalog:
     ) -> Catalog:
         """Several files as one sample: RGB with depth and skeletons, or cameras in step.
 
-        A stream takes a dict with a spec for each part. Labels, targets and segments are those of
-        the first part; the others have whole files.
+        A stream takes a dict of specs. Labels, targets and segments are the first part's.
 
         Args:
-            match: A regular expression that finds in each path what partners have in common.
-                Default None: partners stand at the same place.
+            match: A regular expression for what partners have in common. Default: their place.
             by: Parts show the same ``"time"``, the default, or ``"frames"`` of one number.
             offset_s: How many seconds later files of a part begin. Default None: all at once.
             parts: The catalogs, by name. Roots become one, as in `join`.
@@ -298,11 +301,9 @@ class Catalog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Catalog):
             return NotImplemented
-        mine, theirs = (
-            (each._root, each._classes, each._table, each._parts, each._sides)
-            for each in (self, other)
-        )
-        return mine == theirs and targets_.equal(self._targets, other._targets)
+        names = "_root", "_classes", "_table", "_parts", "_sides"
+        same = all(getattr(self, name) == getattr(other, name) for name in names)
+        return same and targets_.equal(self._targets, other._targets)
 
     def __hash__(self) -> int:
         return hash((self._root, self._classes, len(self)))
@@ -377,16 +378,16 @@ class Catalog:
     ) -> tuple[Catalog, Catalog]:
         """Two catalogs: ``fraction`` of the files of each class, and the rest.
 
-        It depends on ``seed`` and the set of videos. A file of several classes counts for the
-        rarest. A class of n files gives ``round(fraction * n)`` to the first side, at least one.
+        A file of several classes counts for the rarest. A class of n files gives ``round(fraction *
+        n)`` to the first side, at least one.
 
         Args:
             fraction: Share of the files for the first catalog, between 0 and 1; with ``by``, share
                 of the groups.
             seed: Any int. Default 0.
-            by: What goes to one side together, instead of files: a regular expression that finds a
-                video's group in its path, by its own groups or the whole match (``r"_(g\\d+)_"`` in
-                UCF-101); a function of a `Video`; or a value for each video. Default None.
+            by: What goes to one side together: a regular expression that finds a video's group in
+                its path (``r"_(g\\d+)_"``), a function of a `Video`, or a value for each.
+                Default None: each file by itself.
 
         Returns:
             (first, rest), in this catalog's order, with all classes.

@@ -21,7 +21,7 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
 from videoload.errors import CatalogError, SpecError, StorageError
 from videoload.listings.columns import PathLike
-from videoload.listings.folders import SUFFIXES, are_parts, open_root
+from videoload.listings.folders import SUFFIXES, are_parts, is_hidden, open_root
 from videoload.storage.roots import files_below, is_url
 
 
@@ -221,7 +221,7 @@ class _Local:
         path = os.path.join(self._top, folder) if folder else self._top
         try:
             with os.scandir(path) as entries:
-                found = [entry for entry in entries if not entry.name.startswith(".")]
+                found = [entry for entry in entries if not is_hidden(entry.name)]
         except OSError as error:
             raise CatalogError(f"{path} cannot be listed: {error.strerror}") from error
         self.has_links = self.has_links or any(entry.is_symlink() for entry in found)
@@ -240,7 +240,7 @@ class _Remote:
             raise CatalogError(str(error)) from None
         self._paths = []
         for path in found:
-            hidden = any(part.startswith(".") for part in path.split("/"))
+            hidden = any(map(is_hidden, path.split("/")))
             if not hidden and path.lower().endswith(SUFFIXES):
                 self._paths.append(path)
 

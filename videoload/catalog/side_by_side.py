@@ -9,11 +9,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
-from videoload.catalog.splitting import names_in
 from videoload.catalog.table import Table
 from videoload.clips.sample_spec import By, Sides
 from videoload.errors import CatalogError
-from videoload.listings.columns import some
+from videoload.listings.columns import names_in, some
 from videoload.storage.content import SEPARATOR
 
 Root = Path | str | None

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoload.errors import CatalogError
+from videoload.listings.columns import names_in
 
 # A regular expression for paths, a function of a `Video`, or a value for each video.
 By = str | Callable[[Any], Hashable] | Sequence[Hashable]
@@ -68,24 +69,6 @@ def groups(videos: Sequence[Any], by: By) -> list[str]:
                 f"{video.path!r} is in the groups {group_of[video.path]!r} and {group!r}: give all "
                 "segments of a file the same group"
             )
-    return found
-
-
-def names_in(paths: Sequence[str], pattern: str, argument: str) -> list[str]:
-    """What a regular expression finds in each path: its groups, or the whole match. Raises
-    CatalogError."""
-    try:
-        search = re.compile(pattern).search
-    except re.error as error:
-        raise CatalogError(f"{argument}={pattern!r} is no regular expression: {error}") from None
-    found = []
-    for path in paths:
-        match = search(path)
-        if match is None:
-            raise CatalogError(
-                f"{argument}={pattern!r} finds nothing in {path!r}: every path must name its group"
-            )
-        found.append("/".join(map(str, match.groups() or (match[0],))))
     return found
 
 

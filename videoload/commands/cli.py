@@ -103,6 +103,14 @@ def scan(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes that decode.", show_default="one per core")
     ] = None,
+    suffix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=".EXT",
+            help="Suffix of the videos' names in a folder. May be given several times.",
+            show_default="those of all formats that are read",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a file is damaged.")
     ] = False,
@@ -129,7 +137,7 @@ def scan(
     from videoload.scanning import tables
     from videoload.scanning.journal import Journal
 
-    catalog = sources.load(videos, root)
+    catalog = sources.load(videos, root, suffix)
     journal = None if output is None else Journal(output)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -16,16 +16,19 @@ from videoload.storage.roots import is_url
 _LOOKED_AT = 20  # paths of a list
 
 
-def load(source: Path | str, root: Path | str | None) -> Catalog:
+def load(
+    source: Path | str, root: Path | str | None, suffixes: Sequence[str] | None = None
+) -> Catalog:
     """The catalog of a folder, a CSV file or a UCF-101 split file. A folder without sub-folders is
-    one class. Raises CatalogError."""
+    one class. ``suffixes``: of the videos in a folder. Raises CatalogError."""
+    suffixes = tuple(suffixes or SUFFIXES)
     if is_url(source):
-        return Catalog.from_folder(source, root=root)
+        return Catalog.from_folder(source, root=root, suffixes=suffixes)
     source = Path(source)
     if source.is_dir():
-        one_class = read_one_class(source, root)
+        one_class = read_one_class(source, root, suffixes)
         if one_class is None:
-            return Catalog.from_folder(source, root=root)
+            return Catalog.from_folder(source, root=root, suffixes=suffixes)
         return Catalog(one_class.paths, one_class.labels, one_class.classes, one_class.root)
     if source.suffix.lower() in SUFFIXES:
         raise VideoloadError(f"{source} is a video: give the folder that it is in")

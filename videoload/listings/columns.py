@@ -105,6 +105,26 @@ def text_lines(file: PathLike) -> Iterator[str]:
         raise CatalogError(f"{file} cannot be read: {error.strerror}") from error
 
 
+def names_in(
+    paths: Sequence[str], pattern: str, argument: str, what: str = "its group"
+) -> list[str]:
+    """What a regular expression finds in each path: its groups, or the whole match. Raises
+    CatalogError."""
+    try:
+        search = re.compile(pattern).search
+    except re.error as error:
+        raise CatalogError(f"{argument}={pattern!r} is no regular expression: {error}") from None
+    found = []
+    for path in paths:
+        match = search(path)
+        if match is None:
+            raise CatalogError(
+                f"{argument}={pattern!r} finds nothing in {path!r}: every path must name {what}"
+            )
+        found.append("/".join(map(str, match.groups() or (match[0],))))
+    return found
+
+
 def some(names: Sequence[str]) -> str:
     """The first five names."""
     return ", ".join(names[:5]) + (f", ... {len(names) - 5} more" if len(names) > 5 else "")

@@ -24,6 +24,7 @@ from videoload.listings.columns import (  # fmt: skip
     some,
     text_lines,
 )
+from videoload.listings.data_sets import KINETICS, read_kinetics
 
 TargetColumns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
@@ -42,6 +43,9 @@ def read_csv(
     targets: TargetColumns | None = None,
 ) -> Columns:
     """The rows of a table; see `Catalog.from_csv`."""
+    lines_of_kinetics = csv.DictReader(text_lines(csv_file))
+    if {*(lines_of_kinetics.fieldnames or ())} >= KINETICS:
+        return read_kinetics(csv_file, lines_of_kinetics, root, classes)
     codes: dict[str, int] = {}  # label text -> its code, in order of appearance
     coded: list[int] = []
     paths: list[str] = []
@@ -108,6 +112,11 @@ def _classes(
         label_of = {t: int(t) for t in texts if is_number(t) and int(t) < most}
         names = given or tuple(map(str, range(max(label_of.values(), default=0) + 1)))
         meant = f"in 0..{most - 1}"
+        if given and str(most) in texts:
+            meant += (
+                f": a table counts from 0 ({given[0]!r}). If yours counts from 1, as split files "
+                "do, write names or subtract 1"
+            )
     else:
         if given is None and not numbered and all(map(_FRACTION.fullmatch, texts)):
             # pandas writes 3.0 for 3 if a column has gaps; 0.73 is a target and no class.

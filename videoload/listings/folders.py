@@ -15,12 +15,23 @@ from videoload.listings.columns import (
     Columns,
     PathLike,
     class_names,
+    is_number,
     is_text_line,
+    names_in,
     some,
 )
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
-SUFFIXES = (".avi", ".mp4", ".mkv", ".mov")  # of videos, if nothing else is given
+SUFFIXES = (  # of videos, if nothing else is given
+    ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
+    ".ogv", ".3gp", ".dv",
+)  # fmt: skip
+# Folders of file systems, network storages and archivers. As classes, they would move the number of
+# each class behind them.
+_SYSTEM = {
+    "@eadir", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found",
+    "system volume information",
+}  # fmt: skip
 # Folders that split a data set. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
@@ -30,20 +41,26 @@ _log = logging.getLogger(__name__)
 
 
 def read_folder(
-    folder: PathLike, root: PathLike | None, classes: ClassNames | None, suffixes: Sequence[str]
+    folder: PathLike,
+    root: PathLike | None,
+    classes: ClassNames | None,
+    suffixes: Sequence[str],
+    label: str | None = None,
 ) -> Columns:
-    """The videos ``folder/<class>/**/*``; see `Catalog.from_folder`."""
+    """The videos ``folder/<class>/**/*``, or with a ``label`` ``folder/**/*``; see
+    `Catalog.from_folder`."""
     home = open_root(folder)
     top = home if root is None else open_root(root)
-    endings = tuple(s.lower() for s in ([suffixes] if isinstance(suffixes, str) else suffixes))
-    if not endings or not all(len(s) > 1 and s.startswith(".") for s in endings):
-        raise CatalogError(f"suffixes must be like '.avi', not {suffixes!r}")
+    endings = _checked(suffixes)
     passed: Counter[str] = Counter()
     base = _base(home, top)
     if isinstance(top, str):
         found, loose = _objects(top, base, endings, passed)
     else:
         found, loose = _files(top, base, endings, passed)
+    if label is not None:
+        videos = sorted([*loose, *(path for paths in found.values() for path in paths)])
+        return _labelled(home, top, videos, label, classes, endings, passed)
     names = tuple(sorted(found)) if classes is None else class_names(classes)
     if classes is None and are_parts(names):
         raise CatalogError(
@@ -60,17 +77,71 @@ def read_folder(
     if not paths:
         hint = f"it has {len(found)} class sub-folders (hidden ones and links do not count)"
         if loose:
-            hint = f"its {len(loose)} videos need class sub-folders to lie in"
+            hint = (
+                f"its {len(loose)} videos need class sub-folders to lie in; or label=REGEX, which "
+                "finds the class in each name; or a table for Catalog.from_csv; or your own lists: "
+                "Catalog([paths], [labels], [classes], root)"
+            )
         raise CatalogError(
-            f"{home} has no <class>/**/*{' or *'.join(endings)}: {hint}{_passed_over(passed)}"
+            f"{home} has no <class>/**/{_endings(endings)}: {hint}{_passed_over(passed)}"
         )
     passed["videos outside of class folders"] = len(loose)
     _warn(home, passed, endings)
+    if empty := [name for name in found if not found[name]]:
+        _log.warning("%s: no video in the class folders %s", home, some(sorted(empty)))
     labels = [label for label, videos in enumerate(of_class) for _ in videos]
     return Columns(paths, labels, names, top, where=lambda _: str(home))
 
 
-def read_one_class(folder: PathLike, root: PathLike | None) -> Columns | None:
+def _checked(suffixes: Sequence[str]) -> tuple[str, ...]:
+    """The suffixes in lower case. Raises CatalogError."""
+    endings = tuple(s.lower() for s in ([suffixes] if isinstance(suffixes, str) else suffixes))
+    if not endings or not all(len(s) > 1 and s.startswith(".") for s in endings):
+        raise CatalogError(f"suffixes must be like '.avi', not {suffixes!r}")
+    return endings
+
+
+def _labelled(
+    home: Path | str,
+    top: Path | str,
+    videos: list[str],
+    label: str,
+    classes: ClassNames | None,
+    endings: tuple[str, ...],
+    passed: Counter[str],
+) -> Columns:
+    """The videos with the class that each path names."""
+    if not videos:
+        raise CatalogError(f"{home} has no videos ({_endings(endings)}){_passed_over(passed)}")
+    found = names_in(videos, label, "label", "its class")
+    _warn(home, passed, endings)
+    if classes is None:
+        names = tuple(sorted(set(found)))
+    else:
+        names = class_names(classes)
+        if found and all(map(is_number, found)) and not set(found) & set(names):
+            found = [names[int(n) - 1] if 0 < int(n) <= len(names) else n for n in found]
+    label_of = {name: number for number, name in enumerate(names)}
+    for path, name in zip(videos, found, strict=True):
+        if name not in label_of:
+            raise CatalogError(
+                f"{home}: {path!r} names the class {name!r}, not one of {some(names)}"
+            )
+    return Columns(
+        videos, [label_of[name] for name in found], names, top, where=lambda _: str(home)
+    )
+
+
+def videos_below(top: Path | str, suffixes: tuple[str, ...]) -> list[str]:
+    """All videos below a root, relative to it. Raises CatalogError."""
+    find = _objects if isinstance(top, str) else _files
+    found, loose = find(top, "", suffixes, Counter())  # type: ignore[arg-type]
+    return sorted([*loose, *(path for paths in found.values() for path in paths)])
+
+
+def read_one_class(
+    folder: PathLike, root: PathLike | None, suffixes: Sequence[str] = SUFFIXES
+) -> Columns | None:
     """The videos of a folder as one class with its name. None: it has visible sub-folders, or no
     videos. Raises CatalogError."""
     home = open_folder(folder)
@@ -78,10 +149,11 @@ def read_one_class(folder: PathLike, root: PathLike | None) -> Columns | None:
     base = _base(home, top)
     assert isinstance(top, Path)  # a folder lies in no URL
     passed: Counter[str] = Counter()
-    folders, videos = _listing(top, base, SUFFIXES, passed)
+    endings = _checked(suffixes)
+    folders, videos = _listing(top, base, endings, passed)
     if folders or not videos:
         return None
-    _warn(home, passed, SUFFIXES)
+    _warn(home, passed, endings)
     paths = [base + name for name in sorted(videos)]
     return Columns(paths, [0] * len(paths), (home.name,), top)
 
@@ -123,7 +195,7 @@ def sub_folders(root: PathLike) -> list[str]:
     if not isinstance(top, str):
         return sorted(_listing(top, "", (), Counter())[0])
     try:
-        return [name for name in folders_in(top) if not name.startswith(".")]
+        return [name for name in folders_in(top) if not is_hidden(name)]
     except StorageError as error:
         raise CatalogError(str(error)) from None
 
@@ -147,7 +219,16 @@ def train_and_test(folder: PathLike) -> tuple[str, str] | None:
 def _warn(folder: Path | str, passed: Counter[str], suffixes: Sequence[str]) -> None:
     """Log what the catalog of a folder leaves out."""
     if text := _passed_over(passed):
-        _log.warning("%s%s; videos are named *%s", folder, text, ", *".join(suffixes))
+        _log.warning("%s%s; videos are named %s", folder, text, _endings(suffixes))
+
+
+def _endings(suffixes: Sequence[str]) -> str:
+    return some([f"*{suffix}" for suffix in suffixes])
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is no part of a data set: hidden, or of the system."""
+    return name.startswith(".") or name.lower() in _SYSTEM
 
 
 def _passed_over(passed: Counter[str]) -> str:
@@ -189,7 +270,7 @@ def _objects(
     try:
         for path in files_below(url, base.rstrip("/")):
             first, *rest = path.removeprefix(base).split("/")
-            if any(name.startswith(".") for name in (first, *rest)):
+            if any(map(is_hidden, (first, *rest))):
                 continue
             videos = loose
             if rest and is_text_line(first):
@@ -230,7 +311,7 @@ def _listing(
     try:
         with os.scandir(root / folder) as entries:
             for entry in entries:
-                if entry.name.startswith("."):
+                if is_hidden(entry.name):
                     continue
                 is_link = entry.is_symlink()
                 is_fit = is_text_line(entry.name)

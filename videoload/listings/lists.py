@@ -15,11 +15,14 @@ from videoload.listings.columns import (
     some,
     text_lines,
 )
+from videoload.listings.data_sets import read_something
 from videoload.listings.folders import sub_folders
 
 
 def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | None) -> Columns:
     """The lines of a UCF-101 split file; see `Catalog.from_list`."""
+    if str(list_file).lower().endswith(".json"):
+        return read_something(list_file, root, classes)
     if classes is not None:
         names = class_names(classes)
     elif root is not None:
@@ -48,6 +51,11 @@ def read_list(list_file: PathLike, root: PathLike | None, classes: ClassNames | 
             flaw = f"has no class number, and its first folder is no class ({some(names)})"
         elif not 0 <= label < len(names):
             flaw = f"has class number {number[0]}, which is not one of 1..{len(names)}"
+            if label == -1:
+                flaw += (
+                    f": a split file counts from 1 ({names[0]!r}). If yours counts from 0, write a "
+                    "CSV table with path,label, which counts from 0"
+                )
         elif by_folder not in (-1, label):
             flaw = (
                 f"has class number {number[0]}, which is {names[label]!r}: correct one of the two"

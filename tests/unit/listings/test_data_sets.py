@@ -1,0 +1,121 @@
+"""Data sets as people have them: the lists that come with them, and folders without classes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from tests.support.catalogs import pairs, refused
+from videoload.catalog.catalog import Catalog
+
+
+def made(root: Path, *paths: str) -> Path:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    return root
+
+
+def test_ntu_has_one_folder_and_classes_in_names(tmp_path: Path) -> None:
+    root = made(tmp_path, *(f"S001C00{c}P001R001A0{a}_rgb.avi" for c in (1, 2) for a in (10, 43)))
+    catalog = Catalog.from_folder(root, label=r"A(\d{3})")
+    train, test = catalog.split(0.5, by=r"C(\d{3})")
+    assert catalog.classes == ("010", "043")
+    assert [catalog.classes[video.label] for video in catalog] == ["010", "043"] * 2
+    assert {video.path[:8] for video in train} != {video.path[:8] for video in test}
+    names = [f"action {n}" for n in range(1, 61)]
+    named = Catalog.from_folder(root, label=r"A(\d{3})", classes=names)
+    assert pairs(named)[:2] == [(catalog[0].path, "action 10"), (catalog[1].path, "action 43")]
+    with refused("names the class '043', not one of action 1"):
+        Catalog.from_folder(root, label=r"A(\d{3})", classes=names[:42])
+    with refused("label='B(.)' finds nothing in", "every path must name its class"):
+        Catalog.from_folder(root, label="B(.)")
+
+
+def test_a_flat_folder_is_told_what_to_do(tmp_path: Path) -> None:
+    root = made(tmp_path, "a_1.avi", "b_2.webm")
+    with refused(
+        "its 2 videos need class sub-folders", "label=REGEX", "from_csv", "Catalog([paths]"
+    ):
+        Catalog.from_folder(root)
+    assert pairs(Catalog.from_folder(root, label="[ab]")) == [("a_1.avi", "a"), ("b_2.webm", "b")]
+
+
+def test_folders_of_the_system_are_no_classes_and_empty_ones_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = made(
+        tmp_path, "jump/a.avi", "jump/@eaDir/a.avi/t.avi", "@eaDir/x.avi", "__MACOSX/jump/a.avi",
+        "System Volume Information/y.avi", "lost+found/z.avi", "$RECYCLE.BIN/w.avi",
+    )  # fmt: skip
+    (tmp_path / "walk").mkdir()
+    (tmp_path / "lost+found").chmod(0)
+    with caplog.at_level(logging.WARNING):
+        catalog = Catalog.from_folder(root)
+    (tmp_path / "lost+found").chmod(0o700)
+    assert catalog.classes == ("jump", "walk")
+    assert pairs(catalog) == [("jump/a.avi", "jump")]
+    assert "no video in the class folders walk" in caplog.text
+
+
+def test_hmdb51_has_a_split_file_a_class(tmp_path: Path) -> None:
+    for name in ("brush_hair", "wave"):
+        made(tmp_path / "hmdb51", *(f"{name}/{i} ({i}).avi" for i in range(4)))
+        lines = "".join(f"{i} ({i}).avi {side} \n" for i, side in enumerate((1, 1, 2, 0)))
+        made(tmp_path, f"splits/{name}_test_split1.txt")
+        (tmp_path / f"splits/{name}_test_split1.txt").write_text(lines)
+    train, test = Catalog.train_and_test(tmp_path / "hmdb51", lists=tmp_path / "splits", split=1)
+    assert train.classes == test.classes == ("brush_hair", "wave")
+    assert [len(train), len(test)] == [4, 2]
+    assert pairs(test) == [("brush_hair/2 (2).avi", "brush_hair"), ("wave/2 (2).avi", "wave")]
+    with refused("has no split files like brush_hair_test_split3.txt"):
+        Catalog.train_and_test(tmp_path / "hmdb51", lists=tmp_path / "splits", split=3)
+
+
+def test_a_list_of_kinetics_is_joined_with_the_files_that_are_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = made(tmp_path / "k400", "abseiling/-3B32lodo2M_000059_000069.mp4", "x/0347ZoDXyP0.webm")
+    (tmp_path / "val.csv").write_text(
+        "label,youtube_id,time_start,time_end,split\nabseiling,-3B32lodo2M,59,69,validate\n"
+        "zumba,0347ZoDXyP0,95,105,validate\nzumba,gone,1,11,validate\n"
+    )
+    catalog = Catalog.from_csv(tmp_path / "val.csv", root)
+    assert pairs(catalog) == [
+        ("abseiling/-3B32lodo2M_000059_000069.mp4", "abseiling"), ("x/0347ZoDXyP0.webm", "zumba"),
+    ]  # fmt: skip
+    assert "1 of 3 videos are not in" in caplog.text
+    assert "gone_000001_000011" in caplog.text
+    with refused("lists videos without their paths: give root="):
+        Catalog.from_csv(tmp_path / "val.csv", None)
+
+
+def test_a_list_of_something_something_is_json(tmp_path: Path) -> None:
+    root = made(tmp_path / "20bn", "78687.webm", "42326.webm")
+    rows = [{"id": "78687", "template": "Holding [something]"}, {"id": "42326", "template": "Put"}]
+    (tmp_path / "train.json").write_text(json.dumps(rows))
+    (tmp_path / "labels.json").write_text(json.dumps({"Put": "0", "Holding something": "1"}))
+    catalog = Catalog.from_list(tmp_path / "train.json", root, classes=tmp_path / "labels.json")
+    assert catalog.classes == ("Put", "Holding something")
+    assert pairs(catalog) == [("78687.webm", "Holding something"), ("42326.webm", "Put")]
+    assert Catalog.from_list(tmp_path / "train.json", root).classes == ("Holding something", "Put")
+    (tmp_path / "train.json").write_text("{}]")
+    with refused('train.json: expected a list of {"id"'):
+        Catalog.from_list(tmp_path / "train.json", root)
+
+
+def test_lists_and_tables_say_from_where_they_count(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("a.avi 0\nb.avi 1\n")
+    with refused("class number 0, which is not one of 1..2", "a split file counts from 1 ('jump')"):
+        Catalog.from_list(tmp_path / "list.txt", None, classes=["jump", "run"])
+    (tmp_path / "t.csv").write_text("path,label\na.avi,1\nb.avi,2\n")
+    with refused("label '2' is not in 0..1", "a table counts from 0 ('jump')", "subtract 1"):
+        Catalog.from_csv(tmp_path / "t.csv", None, classes=["jump", "run"])
+    (tmp_path / "twice.txt").write_text("a.avi 1\na.avi 1\n")
+    with refused("the same segment"):
+        Catalog.from_list(tmp_path / "twice.txt", None, classes=["jump"])
+    twice = Catalog.from_list(tmp_path / "twice.txt", None, classes=["jump"], duplicates=True)
+    assert len(twice) == 2
