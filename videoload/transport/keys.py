@@ -10,21 +10,27 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import zmq
 import zmq.auth
 from cachetools import LRUCache
 
-from videoload.errors import TransportError
+from videoload.errors import StorageError, TransportError
+from videoload.storage.daemon_pool import DaemonPool
 
 TRAINER, WORKER = "trainer", "worker"
 
 _ADMITTED = "admitted"
 _MAX_HANDSHAKES = 64  # that one call decides on
 _KNOWN_STRANGERS = 100  # keys that were logged
-_REFRESH_S = 2.0
+_REFRESH_S = 1.5
+
+_Seen = list[tuple[str, int, int]]  # key files, with what changes when one of them does
 
 
 def make_keys(folder: str | os.PathLike[str]) -> tuple[Path, Path]:
@@ -114,6 +120,8 @@ class KeyAuthenticator:
         self._seen = _files(admitted)
         self._keys = {load_key(Path(path))[0] for path, *_ in self._seen}
         self._refresh_at = time.monotonic() + _REFRESH_S
+        self._reader = DaemonPool("videoload-keys", 1)
+        self._reading: Future[_Read] | None = None
         self._authenticator = zmq.auth.Authenticator(context)
         self._authenticator.start()
         self._folder, self._tell = admitted, tell
@@ -137,30 +145,25 @@ class KeyAuthenticator:
                 answer.send(None)
 
     def refresh(self, now: float) -> None:
-        """Read the folder again if it has changed, every two seconds at most. If it cannot be read,
-        the keys stay as they are: a training does not end with a file server."""
-        if now < self._refresh_at:
-            return
-        self._refresh_at = now + _REFRESH_S
-        try:
-            seen = _files(self._folder)
-        except OSError as error:
-            if self._seen:
-                self._tell(f"{self._folder}: {error.strerror}; the keys that were read before stay")
-            self._seen = []
-            return
-        if seen == self._seen:
-            return
-        self._seen, keys = seen, set()
-        for path, *_ in seen:
-            try:
-                keys.add(load_key(Path(path))[0])
-            except TransportError as error:  # it is being written, perhaps
-                self._tell(str(error))
-        added, removed = len(keys - self._keys), len(self._keys - keys)
-        self._keys = keys
-        self._told.clear()
-        self._tell(f"{self._folder} has changed: {added} keys added, {removed} removed")
+        """Have the folder read again, by another thread, and take in what was read. If it cannot be
+        read, the keys stay as they are: a training does not end with a file server."""
+        if self._reading is not None and self._reading.done():
+            self._take(self._reading.result())
+            self._reading = None
+        if self._reading is None and now >= self._refresh_at:
+            self._refresh_at = now + _REFRESH_S
+            with suppress(StorageError):  # no thread can be started now
+                self._reading = self._reader.start(partial(_changed, self._folder, self._seen))
+
+    def _take(self, read: _Read) -> None:
+        for line in read.lines:
+            self._tell(line)
+        if read.keys is not None:
+            added, removed = len(read.keys - self._keys), len(self._keys - read.keys)
+            self._tell(f"{self._folder} has changed: {added} keys added, {removed} removed")
+            self._keys = read.keys
+            self._told.clear()
+        self._seen = read.seen
 
     def admits(self, key: str) -> bool:
         """Whether this key is admitted now: that of a connection, as ZeroMQ names it."""
@@ -180,9 +183,36 @@ class KeyAuthenticator:
 
     def close(self) -> None:
         self._authenticator.stop()
+        self._reader.stop()
 
 
-def _files(folder: Path) -> list[tuple[str, int, int]]:
+class _Read(NamedTuple):
+    """What was seen in the folder, and its keys if they have changed."""
+
+    seen: _Seen
+    keys: set[bytes] | None = None
+    lines: tuple[str, ...] = ()
+
+
+def _changed(folder: Path, before: _Seen) -> _Read:
+    """Read the folder again, if it is not as it was ``before``."""
+    try:
+        seen = _files(folder)
+    except OSError as error:
+        line = f"{folder}: {error.strerror}; the keys that were read before stay admitted"
+        return _Read([], lines=(line,) if before else ())
+    if seen == before:
+        return _Read(seen)
+    keys, lines = set(), []
+    for path, *_ in seen:
+        try:
+            keys.add(load_key(Path(path))[0])
+        except TransportError as error:  # it is being written, perhaps
+            lines.append(str(error))
+    return _Read(seen, keys, tuple(lines))
+
+
+def _files(folder: Path) -> _Seen:
     """The key files of a folder, and what changes when one of them does. Raises OSError."""
     found = []
     for name in sorted(os.listdir(folder)):
