@@ -177,7 +177,9 @@ def tf_service_loader(job: Job) -> Batches:
 
     import tensorflow as tf
 
-    dispatcher = tf.data.experimental.service.DispatchServer()
+    service = tf.data.experimental.service
+    # A worker that is silent for ten seconds is given up, and not for a minute.
+    dispatcher = service.DispatchServer(service.DispatcherConfig(worker_timeout_ms=10_000))
     address = dispatcher.target.split("://")[1]
     serve = (
         "import sys, tensorflow as tf; service = tf.data.experimental.service; "
@@ -197,7 +199,6 @@ def tf_service_loader(job: Job) -> Batches:
         size = tf.strings.length(text) + tf.cast(0 * busy[0, 0], tf.int32)
         return number, tf.strings.to_hash_bucket_fast(text, 1 << 31), size
 
-    service = tf.data.experimental.service
     rows = (
         tf.data.Dataset.range(len(job.paths))
         .shuffle(len(job.paths), seed=SEED, reshuffle_each_iteration=False)
