@@ -18,6 +18,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # "as" tells type checkers that a name is public
+    from videoload import jax as jax
+    from videoload import keras as keras
+    from videoload import torch as torch
     from videoload.catalog.catalog import Catalog as Catalog
     from videoload.catalog.joining import join as join
     from videoload.catalog.joining import mix as mix
@@ -102,10 +105,14 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
+_DOORS = ("jax", "keras", "torch")  # modules that help with one framework each
+
 __all__ = list(_HOME_OF)
 
 
 def __getattr__(name: str) -> object:
+    if name in _DOORS:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
@@ -114,4 +121,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    return sorted({*globals(), *_HOME_OF, *_DOORS})

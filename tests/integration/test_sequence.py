@@ -6,8 +6,10 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.digests import digests
@@ -181,3 +183,20 @@ def test_the_error_that_ends_the_stream_is_raised(client: Client, videos: Videos
     for i in (4, 0):
         with pytest.raises(ClosedError):
             sequence[i]
+
+
+def test_a_layer_turns_yuv420p_into_the_rgb_of_rgb24(tf: Any, videos: Videos) -> None:
+    import keras
+
+    from videoload.keras import ToRGB
+
+    clip = ClipSpec(frames=2, size=(32, 40), crop="stretch")
+    (planes, _), *_ = decode_serially(videos.catalog, replace(clip, pixels="yuv420p"), 2)
+    (rgb, _), *_ = decode_serially(videos.catalog, clip, 2)
+    model = keras.Sequential([keras.Input(planes.shape[1:], dtype="uint8"), ToRGB()])
+    assert model.output_shape == (None, *rgb.shape[1:])
+    again = keras.Sequential.from_config(model.get_config())
+    for each in (model, again):
+        made = np.asarray(each(planes))
+        assert made.dtype == np.uint8
+        assert np.abs(made.astype(int) - rgb).max() <= 1

@@ -25,6 +25,7 @@ from videoload import (
     Client,
     ClipSpec,
     SpecError,
+    VideoloadError,
     decode_serially,
 )
 
@@ -428,3 +429,26 @@ def test_a_stream_of_real_videos_equals_the_serial_one(real_videos: Path) -> Non
     with Client(workers=3) as client:
         stream = client.stream(catalog, clip, 4, shuffle=True, seed=3)
         assert digest(stream.batches(epochs=2, info=True)) == expected
+
+
+def test_a_loop_continues_where_its_state_says(videos: Videos) -> None:
+    with Client(workers=1) as client:
+        stream = client.stream(videos.catalog, SMALL, 2, shuffle=True, seed=3)
+        assert stream.state_dict()["step"] == 0
+        whole = digests(stream.batches(epochs=2))
+        epoch = len(stream)
+        for at, _ in enumerate(stream):
+            if at == 1:
+                break
+        state = stream.state_dict()
+        assert state["step"] == 2
+        again = client.stream(videos.catalog, SMALL, 2, shuffle=True, seed=3)
+        again.load_state_dict(state)
+        assert digests(again) == whole[2:epoch]
+        assert again.state_dict()["step"] == epoch
+        assert digests(again) == whole[epoch:]
+        with pytest.raises(VideoloadError, match="another stream"):
+            client.stream(videos.catalog, SMALL, 2, seed=3).load_state_dict(state)
+        other = client.stream(videos.catalog, SMALL, 2, shuffle=True, seed=3, shard=(1, 2))
+        with pytest.raises(VideoloadError, match="0 of 1"):
+            other.load_state_dict(state)

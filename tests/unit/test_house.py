@@ -26,7 +26,7 @@ SLOW = r"pytest\.mark\.slow|pytest\.mark\.usefixtures\('tf'\)"
 # pyproject.toml says for import-linter which package may import which.
 MAX_FILES, MAX_PACKAGE_LINES, MAX_FILE_LINES = 15, 2_500, 400
 LONG_FILES = ("leases.table", "engine.engine")  # they may be longer
-DOORS = ("__init__", "__main__", "keras")  # they lead to all rooms
+DOORS = ("__init__", "__main__", "jax", "keras", "torch")  # they lead to all rooms
 
 # Each module has its tests in tests/unit, in the same place with the same name. These modules are
 # tested with real files and real processes instead.
@@ -92,6 +92,8 @@ TRIED_ELSEWHERE = {
     "engine.readers": "integration/test_stream.py",
     "frameworks.label_modes": "integration/test_directory_dataset.py",
     "frameworks.onednn": "integration/test_directory_dataset.py",
+    "frameworks.keras_layers": "integration/test_sequence.py",
+    "frameworks.torch_batches": "integration/test_torch.py",
     "frameworks.sequence": "integration/test_sequence.py",
     "engine.local_workers": "faults/test_kill.py",
     "engine.membership": "faults/test_kill.py",
@@ -198,6 +200,7 @@ HOMES = {
         "commands.demo",
         "trainer.position",
         "trainer.monitor",
+        "frameworks.keras_layers",
         "frameworks.sequence",
     },
     "typer": {
@@ -448,7 +451,13 @@ def test_each_home_is_lived_in(package: str) -> None:
         # base classes; the modules are loaded on first use
         (
             "keras",
-            ["comparison.tf_data", "frameworks.sequence", "trainer.monitor", "trainer.position"],
+            [
+                "comparison.tf_data",
+                "frameworks.keras_layers",
+                "frameworks.sequence",
+                "trainer.monitor",
+                "trainer.position",
+            ],
         ),
     ],
 )
@@ -461,7 +470,9 @@ def test_what_takes_seconds_is_imported_where_it_is_used(package: str, homes: li
     assert at_top == homes
 
 
-@pytest.mark.parametrize("module", ["trainer.position", "trainer.monitor"])
+@pytest.mark.parametrize(
+    "module", ["frameworks.keras_layers", "trainer.position", "trainer.monitor"]
+)
 def test_what_imports_keras_is_imported_by_its_door_alone(module: str) -> None:
     assert [other for other in modules() if module in rooms_of(other, top=False)] == ["keras"]
     assert [other for other in modules() if "keras" in rooms_of(other, top=False)] == []
@@ -560,7 +571,8 @@ def test_type_checkers_see_the_same_names() -> None:
         for alias in node.names
         if alias.asname == alias.name
     }
-    assert seen == {(f"videoload.{home}", name) for name, home in videoload._HOME_OF.items()}
+    homes = {(f"videoload.{home}", name) for name, home in videoload._HOME_OF.items()}
+    assert seen == homes | {("videoload", door) for door in videoload._DOORS}
 
 
 def test_the_reference_is_read_as_a_stream_is() -> None:

@@ -46,6 +46,7 @@ class Readers:
         code: The user's modules, as they were when the stream was made.
         on_batch: Called with the step, clips and labels of each batch that is handed over.
         error: What ended the last reading, or None.
+        step: Number of batches, over all epochs, up to the last one that a loop has taken.
         close_client: Ends this stream and all others of its client, which this keeps alive.
     """
 
@@ -67,6 +68,8 @@ class Readers:
         self.code = source.code
         self.meter = source.meter
         self.quarantine = source.quarantine
+        self._start = 0  # Where the next loop begins: no loop has read its epoch to the end.
+        self.step = 0  # Behind the last batch that a loop has taken.
         self.on_batch: Callable[[int, Any, Any], None] | None = None
         self.error: VideoloadError | None = None
         engine.post(lambda: engine.streams.add(source))
@@ -79,6 +82,22 @@ class Readers:
     def steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""
         return self._source.plan.steps(start_step, epochs)
+
+    def next_epoch(self) -> range:
+        """The steps of the next loop: to the end of the first epoch that no loop has read to its
+        end."""
+        epochs = self._start // len(self) + 1
+        return self._source.plan.steps(self._start, epochs)
+
+    def taken(self, step: int) -> None:
+        """A loop has taken the batch of a step of `next_epoch`."""
+        self.step = step + 1
+        if self.step % len(self) == 0:  # The caller may not ask for one more, like `zip`.
+            self._start = max(self._start, self.step)
+
+    def go_to(self, step: int) -> None:
+        """Have the next loop begin at a step."""
+        self._start = self.step = step
 
     def new_reader(self) -> int:
         """A number that no other reader of the client has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NoReturn, overload
 
 from videoload.arguments import real, whole
@@ -64,7 +64,6 @@ class Stream:
         self.options: StreamOptions = readers.options
         self.catalog: Catalog = readers.catalog
         self.clip: Spec = readers.spec
-        self._epoch = 0
 
     def __len__(self) -> int:
         """Batches per epoch, the same number on all ranks of ``shard``."""
@@ -82,14 +81,7 @@ class Stream:
         Raises:
             VideoloadError: As in `batches`.
         """
-        epoch = self._epoch
-        steps = range(epoch * len(self), (epoch + 1) * len(self))
-
-        def taken(step: int) -> None:
-            if step == steps[-1]:  # The caller may not ask for one more, like `zip`.
-                self._epoch = max(self._epoch, epoch + 1)
-
-        yield from self.readers.read(steps, taken=taken)
+        return self.readers.read(self.readers.next_epoch(), taken=self.readers.taken)
 
     @overload
     def batches(
@@ -188,6 +180,41 @@ class Stream:
         from videoload.frameworks.sequence import StreamSequence
 
         return StreamSequence(self.readers)
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Where the last loop over the stream stands, by the protocol of torchdata.
+
+        It counts what ``for clips, labels in stream`` and `videoload.torch.batches` have taken, and
+        not what `batches` and `dataset` gave, which have ``start_step``.
+
+        Returns:
+            ``step``, the number of batches over all epochs; ``fingerprint`` and ``shard``. They can
+            be pickled, and written as JSON.
+        """
+        rank, world = self.options.shard
+        return {
+            "step": self.readers.step,
+            "fingerprint": self.fingerprint,
+            "shard": f"{rank} of {world}",
+        }
+
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """Have the next loop over the stream continue where `state_dict` was made.
+
+        Args:
+            state: What `state_dict` returned, for a stream of the same arguments.
+
+        Raises:
+            VideoloadError: It is of another stream, or of another rank's share.
+        """
+        own = self.state_dict()
+        for what in ("fingerprint", "shard"):
+            if state.get(what) != own[what]:
+                raise VideoloadError(
+                    f"this state is another stream's: its {what} is {state.get(what)}, and this "
+                    f"stream's is {own[what]}; videos, labels, clip spec and options must be equal"
+                )
+        self.readers.go_to(whole("step", state["step"], 0))
 
     def keep_receipts(self, path: str | os.PathLike[str]) -> None:
         """Write a line for each batch that is handed over from now on: its step and a digest.

@@ -1,0 +1,78 @@
+"""Batches as PyTorch's models want them, and a loop that resumes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import videoload as vl
+from tests.support.needs import needs_torch
+from tests.support.videos import Videos
+from tests.support.waiting import SECOND
+from videoload import Client, ClipSpec, SpecError, decode_serially
+
+pytestmark = [pytest.mark.timeout(60 * SECOND), pytest.mark.slow, needs_torch]
+
+CLIP = ClipSpec(frames=4, size=(32, 40), crop="stretch", sampling="random", clips_per_video=3)
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with Client(workers=1) as made:
+        yield made
+
+
+def test_clips_are_normalised_and_channels_come_first(client: Client, videos: Videos) -> None:
+    import torch
+
+    stream = client.stream(videos.catalog, CLIP, 2, shuffle=True)
+    mean, std = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
+    made = [
+        (clips.clone(), labels.clone())
+        for clips, labels in vl.torch.batches(stream, mean=mean, std=std)
+    ]
+    reference = list(decode_serially(videos.catalog, CLIP, 2, shuffle=True))
+    assert len(made) == len(reference) == len(stream)
+    for (clips, labels), (pixels, classes) in zip(made, reference, strict=True):
+        assert clips.dtype == torch.float32
+        wanted = ((pixels / 255 - mean) / std).astype(np.float32)
+        np.testing.assert_allclose(clips.numpy(), wanted.transpose(0, 4, 1, 2, 3), atol=1e-5)
+        assert labels.tolist() == classes.tolist()
+    for wrong in ({"layout": "NCHW"}, {"mean": (0.5,)}, {"dtype": torch.uint8, "std": std}):
+        with pytest.raises(SpecError):
+            next(vl.torch.batches(stream, **wrong))
+
+
+def test_yuv420p_becomes_the_rgb_of_rgb24(client: Client, videos: Videos) -> None:
+    import torch
+
+    planes = client.stream(videos.catalog, replace(CLIP, pixels="yuv420p"), 1)
+    made = vl.torch.batches(planes, layout="NTHWC", dtype=torch.uint8)
+    paths = [info.path[0] for _, _, info in planes.batches(info=True)]
+    serial = decode_serially(videos.catalog, CLIP, 1)
+    for (clips, _), (pixels, _), path in zip(made, serial, paths, strict=True):
+        far = np.abs(clips.numpy().astype(int) - pixels).max()
+        assert far <= (3 if "mjpeg" in path else 1), path  # MJPEG is of full range
+
+
+def test_a_loop_resumes_in_the_middle_of_an_epoch_by_its_state(
+    client: Client, videos: Videos
+) -> None:
+    first = client.stream(videos.catalog, CLIP, 2, shuffle=True, seed=1)
+    before = [clips.clone() for clips, _ in islice(vl.torch.batches(first), 3)]
+    state = json.loads(json.dumps(first.state_dict()))
+    assert state["step"] == 3
+    second = client.stream(videos.catalog, CLIP, 2, shuffle=True, seed=1)
+    second.load_state_dict(state)
+    epochs = [[clips.clone() for clips, _ in vl.torch.batches(second)] for _ in range(2)]
+    assert [len(epoch) for epoch in epochs] == [len(second) - 3, len(second)]
+    whole = (pixels for pixels, _ in first.batches(epochs=2))
+    for clips, pixels in zip(before + epochs[0] + epochs[1], whole, strict=True):
+        assert (clips * 255).round().permute(0, 2, 3, 4, 1).numpy().astype(np.uint8).tobytes() == (
+            pixels.tobytes()
+        )
