@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.item_spec import Spec
+from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import SpecError, VideoloadError
 from videoload.frameworks import yuv
@@ -137,7 +137,9 @@ def _finish(
 
     if not isinstance(spec, ClipSpec):
         if mean is not None or std is not None:
-            raise SpecError("mean= and std= are for clips; items have their own values")
+            raise SpecError(
+                "mean= and std= are for clips alone, not for items or samples of several files"
+            )
         return lambda clips: clips
     axes = "NTHWC" if spec.views == 1 else "NVTHWC"
     wanted = layout if spec.views == 1 or "V" in layout else layout.replace("N", "NV", 1)
