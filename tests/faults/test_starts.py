@@ -56,7 +56,7 @@ def test_workers_that_are_killed_at_their_start_are_an_error_after_some_pauses(
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nkill -KILL $$\n")
     python.chmod(0o755)
-    trainer = programs.script(KILLED, str(videos.root), str(python))
+    trainer = programs.script(KILLED, str(videos.root), str(python), imported="")
     assert trainer.wait(60 * SECOND) == 0, trainer.err
     assert trainer.out.startswith(
         "6 workers in a row ended before they could work, the last one with SIGKILL; memory may"

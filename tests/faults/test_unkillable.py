@@ -48,7 +48,7 @@ CLOSING = """
 def test_close_does_not_wait_for_a_worker_that_cannot_be_killed(
     programs: Programs, tmp_path: Path
 ) -> None:
-    trainer = programs.script(CLOSING, str(tmp_path / "go"))
+    trainer = programs.script(CLOSING, str(tmp_path / "go"), imported="")
     trainer.wait_for("ready", 60 * SECOND)
     held, _ = children_of(trainer.pid)
     if ctypes.CDLL(None, use_errno=True).ptrace(_SEIZE, held, 0, 0):

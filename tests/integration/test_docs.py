@@ -18,7 +18,7 @@ from scripts import command_line
 from tests.support.needs import needs_tensorflow
 from tests.support.pages import Block, Step, as_json, blocks, commands, steps
 from tests.support.ports import free_ports
-from tests.support.programs import Programs
+from tests.support.programs import COMMANDS, Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND
 from videoload import ClipSpec
@@ -107,7 +107,6 @@ ray.init(num_cpus=2, include_dashboard=False)
 }  # fmt: skip
 
 SLOW_TO_IMPORT = ("tensorflow", "torch")
-COMMANDS = "tests.support.command_modules"  # most of videoload itself
 TENSORFLOW = re.compile(r"import (keras|tensorflow)|vl\.Position|\.dataset\(")
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.support.kubernetes import one, pods, render, written
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port, free_ports
-from tests.support.programs import Program, Programs
+from tests.support.programs import COMMANDS, Program, Programs
 from tests.support.scrapes import get
 from tests.support.trained import SMALL, STEPS, expected, make_classes
 from tests.support.waiting import SECOND
@@ -59,7 +59,9 @@ class Namespace:
             key, path = file.removeprefix("--from-file=").split("=")
             self._secret[key] = (root / path.removeprefix("/")).read_bytes()
 
-    def start(self, name: str, index: int = 0, imported: str = "", **settings: str) -> Program:
+    def start(
+        self, name: str, index: int = 0, imported: str = COMMANDS, **settings: str
+    ) -> Program:
         """Start pod ``index`` of ``name``, with the module ``imported`` already loaded (see
         `tests.support.forked`); ``settings`` are additional VIDEOLOAD_ variables."""
         root = self._root(name)

@@ -20,7 +20,7 @@ import yaml
 
 from tests.support.needs import needs_tensorflow
 from tests.support.ports import free_port
-from tests.support.programs import Program, Programs
+from tests.support.programs import COMMANDS, Program, Programs
 from tests.support.videos import make_avi
 from tests.support.waiting import SECOND, wait_until
 
@@ -51,7 +51,7 @@ class Deployment:
         script = script.replace("python -m", f"{sys.executable} -m")
         subprocess.run([shell, option, script], check=True, timeout=20 * SECOND, cwd=COMPOSE.parent)
 
-    def start(self, name: str, imported: str = "", /, **settings: str) -> Program:
+    def start(self, name: str, imported: str = COMMANDS, /, **settings: str) -> Program:
         """Start one more container of ``name``; ``settings`` are additional VIDEOLOAD_
         variables."""
         service = self._services[name]

@@ -18,6 +18,8 @@ import pytest
 from tests.support.forked import Forked, Forking
 from tests.support.waiting import wait_until
 
+COMMANDS = "tests.support.command_modules"
+
 
 class Program:
     """A process that a test started, with its output."""
@@ -109,8 +111,7 @@ class Programs:
     def videoload(self, *arguments: str, **options: Any) -> Program:
         """Runs ``videoload arguments``, forked with most modules imported, unless ``imported`` is
         empty."""
-        options = {"imported": "tests.support.command_modules", **options}
-        return self.python("-m", "videoload", *arguments, **options)
+        return self.python("-m", "videoload", *arguments, **{"imported": COMMANDS, **options})
 
     def worker(self, endpoint: str, root: Path | str, *arguments: str, **options: Any) -> Program:
         """Runs ``videoload worker``, dialling ``endpoint``, with one process unless ``arguments``
@@ -120,13 +121,14 @@ class Programs:
 
     def impatient_worker(self, endpoint: str, root: Path | str, *arguments: str) -> Program:
         """See `tests.support.impatient_worker`."""
-        return self.python("-m", "tests.support.impatient_worker", endpoint, str(root), *arguments)
+        words = ("-m", "tests.support.impatient_worker", endpoint, str(root), *arguments)
+        return self.python(*words, imported=COMMANDS)
 
     def script(self, source: str, *arguments: str, **options: Any) -> Program:
-        """Runs a Python script."""
+        """Runs a Python script, forked like a command, or with another module ``imported``."""
         path = self._folder / f"script{len(self._all)}.py"
         path.write_text(textwrap.dedent(source))
-        return self.python(str(path), *arguments, **options)
+        return self.python(str(path), *arguments, **{"imported": COMMANDS, **options})
 
     def end(self) -> None:
         """Kill and reap the remaining processes."""
