@@ -123,7 +123,11 @@ def _tell(text: str) -> None:
 
 class UserFunction:
     """A function of the user's. ``on_call`` is called before the first call, and before each one
-    that may take as long as the last one that was slow."""
+    that may take as long as the last one that was slow.
+
+    Attributes:
+        function: The function itself.
+    """
 
     def __init__(self, function: Function, on_call: Callable[[], None] = lambda: None) -> None:
         self.function = function
