@@ -224,7 +224,9 @@ def keys_at(address: str) -> Iterator[None]:
     workers without keys."""
 
     def router(context: Any, endpoint: str, *, keys: Any = None, **options: Any) -> Router:
-        return Router(context, endpoint, keys=keys if endpoint == address else None, **options)
+        if endpoint != address:
+            keys, options = None, {**options, "admits": None}
+        return Router(context, endpoint, keys=keys, **options)
 
     with mock.patch.object(listener, "Router", router):
         yield
