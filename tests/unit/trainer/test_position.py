@@ -18,6 +18,7 @@ import videoload as vl
 from tests.support.programs import Programs
 from tests.support.waiting import SECOND
 from videoload import Catalog, ClipSpec, SpecError, VideoloadError
+from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
 
 pytestmark = [
@@ -44,6 +45,10 @@ class FakeStream(SimpleNamespace):
 
     def __len__(self) -> int:
         return STEPS
+
+    @property
+    def _identity(self) -> Identity:
+        return Identity.of(self.catalog, self.clip, self.options)
 
     def dataset(self, start_step: int, epochs: int) -> Any:
         import tensorflow as tf
