@@ -122,6 +122,8 @@ class KeyAuthenticator:
         self._refresh_at = time.monotonic() + _REFRESH_S
         self._reader = DaemonPool("videoload-keys", 1)
         self._reading: Future[_Read] | None = None
+        with suppress(StorageError):  # its thread starts now, and not in the middle of a stream
+            self._reading = self._reader.start(partial(_changed, admitted, self._seen))
         self._authenticator = zmq.auth.Authenticator(context)
         self._authenticator.start()
         self._folder, self._tell = admitted, tell
