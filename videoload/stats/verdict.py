@@ -96,7 +96,8 @@ def judge(
         first = f"nearly all of it for the first batches ({found.first_s:.1f} s)"
         return verdict("batches", f"Decoding keeps up. {waits}, {first}.")
     bottleneck, why = _reason(workers, files, utilisation, line_is_full=line_is_full)
-    if bottleneck == "decoding" and not computes:
+    waited = _waited_for_storage(works)
+    if bottleneck == "decoding" and not computes and waited <= _STORAGE:
         return verdict(
             "decoding",
             "The loop computes nothing between two batches, so it reads as fast as "
@@ -104,7 +105,7 @@ def judge(
         )
     if bottleneck == "decoding":
         bottleneck, why = _more(workers, wanted, cores, own_host)
-        if bottleneck == "decoding" and (waited := _waited_for_storage(works)) > _STORAGE:
+        if bottleneck == "decoding" and waited > _STORAGE:
             bottleneck = "storage"
             why = f"Workers spend {waited:.0%} of their work waiting for their storage. {why}"
     return verdict(bottleneck, f"Decoding is too slow. {waits}{_steps(found, ceiling)}.", why)
