@@ -216,6 +216,11 @@ def number_after(text: str, word: str) -> int:
     return int(text.rpartition(word)[2].split()[0])
 
 
+def epochs(text: str) -> int:
+    """How many epochs were read, as the trainer says."""
+    return number_after(text, "epoch") if "epoch" in text else 0
+
+
 @pytest.mark.slow
 def test_more_idle_connections_than_descriptors_break_nothing(
     programs: Programs, tmp_path: Path
@@ -228,7 +233,7 @@ def test_more_idle_connections_than_descriptors_break_nothing(
         for _ in range(1000):
             with suppress(OSError):
                 held.enter_context(socket.create_connection(address, timeout=20 * SECOND))
-        done = number_after(trainer.out, "epoch") if "epoch" in trainer.out else 0
+        done = epochs(trainer.out)
         trainer.wait_for(f"epoch {done + 3} ", 60 * SECOND)
         # A killed worker is replaced, which needs descriptors, and another one joins.
         (victim,) = children_of(trainer.pid)
@@ -257,7 +262,7 @@ def test_as_many_workers_are_admitted_as_descriptors_allow(
         assert 64 < admitted < 256
         assert refused
         trainer.wait_for("workers have dialled in, and that is the most", 10 * SECOND)
-    done = number_after(trainer.out, "epoch")
+    done = epochs(trainer.out)
     trainer.wait_for(f"epoch {done + 2} ", 60 * SECOND)
     (root / "over").touch()
     assert trainer.wait(30 * SECOND) == 0, trainer.err

@@ -621,7 +621,7 @@ def test_a_file_whose_frames_cannot_be_scaled_is_not_reported_as_good(
     index, report = decoder.report(path)
     assert (index.info.frames, report.kinds) == (videos.frames[path], [0])
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise UnreadableError("has frames that cannot be scaled (for this test)")
 
     monkeypatch.setattr("videoload.pixels.scaling.Scaler.write", refuse)
