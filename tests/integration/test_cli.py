@@ -3,6 +3,7 @@ asked to."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -44,6 +45,7 @@ def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
     def run(*arguments: str) -> tuple[object, str, str]:
         monkeypatch.setattr(sys, "argv", ["videoload", *arguments])
+        monkeypatch.setattr(logging.root, "handlers", [])  # the command sets its own
         with pytest.raises(SystemExit) as ended:
             main()
         return ended.value.code, *capsys.readouterr()

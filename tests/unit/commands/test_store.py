@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
@@ -31,6 +32,7 @@ RunHere = Callable[..., tuple[object, str, str]]
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
     def run(*arguments: str) -> tuple[object, str, str]:
         monkeypatch.setattr(sys, "argv", ["videoload", "store", *arguments])
+        monkeypatch.setattr(logging.root, "handlers", [])  # the command sets its own
         with pytest.raises(SystemExit) as ended:
             main()
         return ended.value.code, *capsys.readouterr()
