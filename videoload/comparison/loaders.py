@@ -40,7 +40,9 @@ class Loader(NamedTuple):
     ffmpeg: bool = False
 
     def load(self) -> Make:
-        """Its function; importing it may take seconds."""
+        """Its function. What it needs is imported, which may take seconds."""
+        for name in self.needs:
+            importlib.import_module(name)
         module = importlib.import_module(f"videoload.comparison.{self.module}")
         return cast(Make, module.batches)
 
