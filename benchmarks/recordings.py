@@ -63,16 +63,17 @@ def predict(folder: Path, minutes: float, table: Path, workers: int) -> None:
         )  # fmt: skip
 
 
-def killed(folder: Path, minutes: float, table: Path, workers: int, kills: int) -> int:
-    """Run `predict` in a process, and kill it so often, later each time. Returns the kills."""
+def killed(folder: Path, minutes: float, table: Path, after_s: Sequence[float]) -> int:
+    """Run `predict` in a process that is killed after so many seconds, once for each, and then in
+    one that is not. Returns how often one was killed before its end."""
     script = "from benchmarks.recordings import predict; from pathlib import Path; " + (
-        f"predict(Path({str(folder)!r}), {minutes}, Path({str(table)!r}), {workers})"
+        f"predict(Path({str(folder)!r}), {minutes}, Path({str(table)!r}), 2)"
     )
     count = 0
-    for turn in range(kills + 1):
+    for limit_s in (*after_s, None):
         process = subprocess.Popen([sys.executable, "-c", script])
         try:
-            status = process.wait(None if turn == kills else 2.0 + turn / 2)
+            status = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -131,9 +132,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made.add_argument("--folder", type=Path, default=FOLDER / "recordings")
     given = made.parse_args(arguments)
     catalog = catalog_of(given.folder, given.minutes)
-    tables = [given.folder / f"results-{os.getpid()}" / name for name in ("killed", "whole")]
-    for table, kills in zip(tables, (given.kills, 0), strict=True):
-        times = killed(given.folder, given.minutes, table / "all.csv", 2, kills)
+    tables = [given.folder / f"results-{os.getpid()}" / name for name in ("whole", "killed")]
+    after_s: list[float] = []
+    for table in tables:
+        began = time.perf_counter()
+        times = killed(given.folder, given.minutes, table / "all.csv", after_s)
+        whole_s = time.perf_counter() - began
+        # The last ones fall behind the first file's end, which is kept.
+        after_s = [whole_s * (0.25 + 0.35 * turn / given.kills) for turn in range(given.kills)]
         windows, bad = wrong(catalog, table / "all.csv")
         print(f"killed {times} times: {windows} windows, {bad} wrong")
     same = len({(table / "all.csv").read_bytes() for table in tables}) == 1
