@@ -35,6 +35,7 @@ SPEC = ClipSpec(frames=6, stride=2, resize=40, size=(32, 32), sampling="random",
 @pytest.fixture(scope="module")
 def server(videos: Videos) -> Iterator[ObjectServer]:
     with ObjectServer(videos.root, 0.01) as made:
+        vl.open(f"{made.url}/walk/b_frames.avi").close()  # obstore keeps an event loop from then on
         yield made
 
 
