@@ -15,7 +15,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from videoload.engine.engine import Engine
 from videoload.engine.open_streams import Loan, OpenStream, ReaderQueue
 from videoload.errors import VideoloadError
 from videoload.leases.commands import Ready
+from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo, batch_info
 from videoload.stats.stats import StreamRecord, StreamStats
@@ -78,6 +79,11 @@ class Readers:
     def __len__(self) -> int:
         """Batches per epoch."""
         return len(self._source.plan)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What the stream is. Nothing of it changes, and a training may ask for it in each step."""
+        return Identity.of(self.catalog, self.spec, self.options, self.code.digests)
 
     def steps(self, start_step: int, epochs: int) -> range:
         """The steps from ``start_step`` to the end of epoch number ``epochs``. Raises SpecError."""

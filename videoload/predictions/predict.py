@@ -179,7 +179,7 @@ def _scores_of(
 
 def _identity(stream: Stream, batch_size: int, average: Average | None, table: Table) -> Identity:
     """What decides on the results, but for the model."""
-    settings = dict(Identity.of(stream.catalog, stream.clip, stream.options).settings)
+    settings = dict(stream.readers.identity.settings)
     settings |= {"batch_size": str(batch_size), "top": str(table.top)}
     settings |= {"average": repr(average), "names": repr(tuple(table.classes))}
     return Identity(settings)

@@ -77,7 +77,7 @@ class Position(keras.callbacks.Callback):  # type: ignore[misc]  # Keras comes w
         self._stop = stop or Event()
         self._file = self._folder / "position.json"
         self._unfinished = self._folder / "unfinished.keras"
-        self._identity = stream._identity
+        self._identity = stream.readers.identity
         self.batches = 0
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

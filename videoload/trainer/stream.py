@@ -13,7 +13,6 @@ from videoload.catalog.catalog import Catalog
 from videoload.clips.sample_spec import Spec
 from videoload.engine.readers import Readers
 from videoload.errors import BadVideo, VideoloadError
-from videoload.plan.identity import Identity
 from videoload.plan.options import StreamOptions
 from videoload.plan.plan import Batch, BatchWithInfo
 from videoload.stats.stats import StreamStats
@@ -229,7 +228,7 @@ class Stream:
         Raises:
             VideoloadError: It belongs to another stream, or cannot be written.
         """
-        receipts = Receipts(os.fspath(path), self.catalog, self._identity)
+        receipts = Receipts(os.fspath(path), self.catalog, self.readers.identity)
         self.readers.on_batch = receipts.add
 
     def preview(
@@ -263,11 +262,7 @@ class Stream:
     def fingerprint(self) -> str:
         """64 bits in hex that are equal on all ranks that agree on the videos, the labels, the clip
         spec, the source of its functions, and every option but ``shard``."""
-        return self._identity.fingerprint
-
-    @property
-    def _identity(self) -> Identity:
-        return Identity.of(self.catalog, self.clip, self.options, self.readers.code.digests)
+        return self.readers.identity.fingerprint
 
     @property
     def quarantine(self) -> list[BadVideo]:

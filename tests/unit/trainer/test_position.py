@@ -47,8 +47,8 @@ class FakeStream(SimpleNamespace):
         return STEPS
 
     @property
-    def _identity(self) -> Identity:
-        return Identity.of(self.catalog, self.clip, self.options)
+    def readers(self) -> Any:
+        return SimpleNamespace(identity=Identity.of(self.catalog, self.clip, self.options))
 
     def dataset(self, start_step: int, epochs: int) -> Any:
         import tensorflow as tf
