@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -34,6 +34,9 @@ from tests.support.waiting import SECOND
 from videoload import Client
 from videoload.frameworks import interrupts
 from videoload.host import cores
+
+if TYPE_CHECKING:
+    from tests.support.run_here import RunHere
 
 _REAL = "VIDEOLOAD_AVI"
 _LOOK_S = 0.01
@@ -167,6 +170,14 @@ def client() -> Iterator[Client]:
     with Client(workers=2) as made:
         made.wait_for_workers(2, timeout_s=20 * SECOND)  # the test does not leak what they hold
         yield made
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
+    """Runs a command that only prints, in this process; returns status, stdout and stderr."""
+    from tests.support.run_here import runner
+
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

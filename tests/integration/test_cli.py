@@ -3,7 +3,6 @@ asked to."""
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import signal
@@ -11,7 +10,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,10 @@ from tests.support.ports import free_port
 from tests.support.processes import catches, children_of, maps_of
 from tests.support.programs import Program, Programs
 from tests.support.quick import rest_slow
+from tests.support.run_here import RunHere
 from tests.support.videos import Videos
 from tests.support.waiting import SECOND, wait_until
 from videoload import Client, ClipSpec, decode_serially
-from videoload.__main__ import main
 from videoload.commands.cli import app
 from videoload.host import cores
 
@@ -35,22 +33,6 @@ pytestmark = pytest.mark.timeout(40 * SECOND)
 CLIP = ClipSpec(frames=4, resize=36, size=(32, 32), sampling="random", clips_per_video=3)
 BUSY = ClipSpec(frames=32, resize=112, size=(112, 112), sampling="random", clips_per_video=100)
 GROUP: Any = typer.main.get_command(app)
-
-RunHere = Callable[..., tuple[object, str, str]]
-
-
-@pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
-    """Run a command that only prints, in this process; returns status, stdout and stderr."""
-
-    def run(*arguments: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["videoload", *arguments])
-        monkeypatch.setattr(logging.root, "handlers", [])  # the command sets its own
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, *capsys.readouterr()
-
-    return run
 
 
 def one_line(program: Program, status: int = 1) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
-import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from videoload.__main__ import main
+from tests.support.run_here import RunHere
 from videoload.clips.clip_spec import ClipSpec
 from videoload.commands.store import StoredSet, ago, choose, in_words, read_store, unused
 from videoload.errors import VideoloadError
@@ -25,19 +23,10 @@ RANDOM = ClipSpec(frames=4, resize=48, size=(40, 40), crop="random", sampling="r
 CENTER = ClipSpec(frames=4, resize=64, size=(32, 40), pixels="gray", square_pixels=True)
 NATIVE = ClipSpec(frames=4, size=(32, 40), rotate=False, crop="random")
 
-RunHere = Callable[..., tuple[object, str, str]]
-
 
 @pytest.fixture
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
-    def run(*arguments: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["videoload", "store", *arguments])
-        monkeypatch.setattr(logging.root, "handlers", [])  # the command sets its own
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+def run(run_here: RunHere) -> RunHere:
+    return partial(run_here, "store")
 
 
 @pytest.fixture
@@ -93,9 +82,9 @@ def test_the_scaling_is_told_in_words(tmp_path: Path) -> None:
     ]
 
 
-def test_the_table_shows_all_sets(store: Path, run_here: RunHere) -> None:
+def test_the_table_shows_all_sets(store: Path, run: RunHere) -> None:
     age(store, "/two", 9)
-    status, out, err = run_here(str(store))
+    status, out, err = run(str(store))
     assert (status, err) == (0, "")
     assert "2 sets" in out
     first, second = (line.split() for line in out.splitlines() if "/" in line)
@@ -103,8 +92,8 @@ def test_the_table_shows_all_sets(store: Path, run_here: RunHere) -> None:
     assert second[-5:] == ["2", "0.00", "9", "days", "ago"]
 
 
-def test_a_program_gets_the_sets_as_json(store: Path, run_here: RunHere) -> None:
-    status, out, _ = run_here(str(store), "--json")
+def test_a_program_gets_the_sets_as_json(store: Path, run: RunHere) -> None:
+    status, out, _ = run(str(store), "--json")
     assert status == 0
     one, two = json.loads(out)
     assert (one["root"], two["root"]) == ("/one", "/two")
@@ -112,8 +101,8 @@ def test_a_program_gets_the_sets_as_json(store: Path, run_here: RunHere) -> None
     assert set(one) == {"name", "root", "scaling", "software", "videos", "bytes", "last_used"}
 
 
-def test_a_set_is_deleted_by_its_number(store: Path, run_here: RunHere) -> None:
-    status, out, err = run_here(str(store), "--delete", "2")
+def test_a_set_is_deleted_by_its_number(store: Path, run: RunHere) -> None:
+    status, out, err = run(str(store), "--delete", "2")
     assert status == 0
     assert err.startswith("deleted ")
     assert "/two" in err
@@ -121,28 +110,29 @@ def test_a_set_is_deleted_by_its_number(store: Path, run_here: RunHere) -> None:
     assert roots(store) == ["/one"]
 
 
-def test_a_set_is_deleted_by_the_beginning_of_its_name(store: Path, run_here: RunHere) -> None:
+def test_a_set_is_deleted_by_the_beginning_of_its_name(store: Path, run: RunHere) -> None:
     one, _ = read_store(store)
-    assert run_here(str(store), "--delete", one.name[:12])[0] == 0
+    assert run(str(store), "--delete", one.name[:12])[0] == 0
     assert roots(store) == ["/two"]
 
 
-def test_all_sets_can_be_deleted_and_the_store_is_then_empty(
-    store: Path, run_here: RunHere
-) -> None:
-    assert run_here(str(store), "--delete", "1", "--delete", "2")[:2] == (0, "no frames are kept\n")
-    assert run_here(str(store))[:2] == (0, "no frames are kept\n")
+def test_all_sets_can_be_deleted_and_the_store_is_then_empty(store: Path, run: RunHere) -> None:
+    assert run(str(store), "--delete", "1", "--delete", "2")[:2] == (
+        0,
+        "no frames are kept\n",
+    )
+    assert run(str(store))[:2] == (0, "no frames are kept\n")
 
 
-def test_sets_that_were_not_used_lately_are_deleted(store: Path, run_here: RunHere) -> None:
+def test_sets_that_were_not_used_lately_are_deleted(store: Path, run: RunHere) -> None:
     age(store, "/one", 31)
     age(store, "/two", 29)
-    assert run_here(str(store), "--delete-unused", "30")[0] == 0
+    assert run(str(store), "--delete-unused", "30")[0] == 0
     assert roots(store) == ["/two"]
 
 
-def test_a_set_that_is_unknown_deletes_nothing(store: Path, run_here: RunHere) -> None:
-    status, out, err = run_here(str(store), "--delete", "1", "--delete", "xyz")
+def test_a_set_that_is_unknown_deletes_nothing(store: Path, run: RunHere) -> None:
+    status, out, err = run(str(store), "--delete", "1", "--delete", "xyz")
     assert (status, out) == (1, "")
     assert err == "videoload: no set has the number xyz, or a name that begins with it\n"
     assert roots(store) == ["/one", "/two"]
@@ -163,47 +153,47 @@ def test_a_set_that_was_never_unused_for_so_long_stays() -> None:
     assert unused(sets, 7, 6 * DAY_S) == []
 
 
-def test_a_folder_that_is_no_store_is_one_line_and_stays(tmp_path: Path, run_here: RunHere) -> None:
+def test_a_folder_that_is_no_store_is_one_line_and_stays(tmp_path: Path, run: RunHere) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "set.json").write_text("{}")
-    status, out, err = run_here(str(tmp_path), "--delete-unused", "0")
+    status, out, err = run(str(tmp_path), "--delete-unused", "0")
     assert (status, out) == (1, "")
     assert err == f"videoload: {tmp_path} is no frame store: no set of frames is in it\n"
     assert (tmp_path / "mine" / "set.json").exists()
-    status, _, err = run_here(str(tmp_path / "missing"))
+    status, _, err = run(str(tmp_path / "missing"))
     assert (status, err) == (1, f"videoload: no such folder: {tmp_path / 'missing'}\n")
     assert not (tmp_path / "missing").exists()
 
 
-def test_folders_of_others_are_never_deleted(store: Path, run_here: RunHere) -> None:
+def test_folders_of_others_are_never_deleted(store: Path, run: RunHere) -> None:
     (store / "mine").mkdir()
     (store / "mine" / "set.json").write_text("{}")
     (store / ("b" * 32)).symlink_to(store / read_store(store)[0].name)
     assert len(read_store(store)) == 2
-    assert run_here(str(store), "--delete", "1", "--delete", "2")[0] == 0
+    assert run(str(store), "--delete", "1", "--delete", "2")[0] == 0
     assert (store / "mine" / "set.json").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
-def test_a_store_of_another_user_is_one_line(store: Path, run_here: RunHere) -> None:
+def test_a_store_of_another_user_is_one_line(store: Path, run: RunHere) -> None:
     os.chown(store, 12345, -1)
-    status, out, err = run_here(str(store))
+    status, out, err = run(str(store))
     assert (status, out) == (1, "")
     assert err == f"videoload: {store}: it belongs to another user\n"
 
 
-def test_a_description_that_is_damaged_can_still_be_deleted(store: Path, run_here: RunHere) -> None:
+def test_a_description_that_is_damaged_can_still_be_deleted(store: Path, run: RunHere) -> None:
     (store / read_store(store)[0].name / "set.json").write_text("{")
     assert sorted(roots(store)) == ["/two", "unknown"]
-    assert run_here(str(store), "--delete", "2")[0] == 0
+    assert run(str(store), "--delete", "2")[0] == 0
     assert roots(store) == ["/two"]
 
 
 def test_a_set_that_is_deleted_while_it_is_used_is_listed_again(
-    tmp_path: Path, run_here: RunHere
+    tmp_path: Path, run: RunHere
 ) -> None:
     found = keep(tmp_path, "/one", RANDOM, "a.avi")
-    assert run_here(str(tmp_path), "--delete", "1")[0] == 0
+    assert run(str(tmp_path), "--delete", "1")[0] == 0
     keep_in(found, RANDOM, "b.avi")
     (again,) = read_store(tmp_path)
     assert (again.root, again.videos) == ("/one", 1)

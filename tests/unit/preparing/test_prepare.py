@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.run_here import RunHere
 from tests.support.videos import make_avi
 from videoload import Catalog
-from videoload.commands.cli import main
 from videoload.errors import VideoloadError
 from videoload.preparing.encoding import Settings
 from videoload.preparing.prepare import Journal, new_catalog, new_names, prepare
 
 SMALL = Settings.of(32, 6, "mpeg4", None)
-Run = Callable[..., tuple[object, str, str]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: object) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["videoload", "prepare", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+def run(run_here: RunHere) -> RunHere:
+    return partial(run_here, "prepare")
 
 
 @pytest.fixture
@@ -42,7 +34,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_a_set_of_two_parts_is_written_with_its_labels_and_lists_and_a_second_time_not(
-    source: Path, tmp_path: Path, run: Run
+    source: Path, tmp_path: Path, run: RunHere
 ) -> None:
     out = tmp_path / "out"
     (source / "test/run/bad.avi").write_bytes(b"RIFF0000AVI ")
