@@ -227,7 +227,7 @@ HOMES = {
     },
 }
 WITHOUT_NUMPY = {
-    "errors", "recordings.tools", "predictions.progress", "predictions.journal",
+    "errors", "recordings.tools", "predictions.progress", "journal",
     "commands.cli_extract", "arguments", "clips.call_text", "processes.supervisor",
     "processes.metrics",
     "transport.metrics_port", "engine.rate_limited_log", "engine.file_checker",

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from videoload.errors import BadVideo, VideoloadError
+from videoload.journal import Journal
 from videoload.plan.identity import Identity
-from videoload.predictions.journal import Journal
 from videoload.predictions.stitching import FileScores
 from videoload.predictions.table import HEAD, Table
 
@@ -64,7 +64,12 @@ class Results:
             raise VideoloadError(
                 f"{self._table} exists, and {place.name} beside it does not: write to another file"
             )
-        self._journal = Journal(place, identity)
+        self._journal = Journal(place, {"stream": dict(identity.settings)})
+        if found := identity.difference(self._journal.head.get("stream") or {}):
+            raise VideoloadError(
+                f"{place} is of other results ({found}): write to another place, or delete it and "
+                "the results"
+            )
         table_bytes = 0
         for entry in self._journal.entries:
             self.next_video, self.step = int(entry["video"]), int(entry["step"])

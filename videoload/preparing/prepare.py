@@ -6,17 +6,17 @@ there. Lists and labels that are text files are copied.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from videoload.catalog.catalog import Catalog
 from videoload.errors import VideoloadError
+from videoload.journal import Entry, Journal
 from videoload.preparing.encoding import Settings
 from videoload.processes.inspector import Inspector, ask_all
 
@@ -69,31 +69,44 @@ def prepare(
     paths = list(dict.fromkeys(video.path for video in catalog))
     done = Prepared(names=new_names(paths))
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        journal = Journal(out / JOURNAL, settings)
-        left = []
-        for path in paths:
-            new = out / done.names.get(path, path)
-            if (line := journal.find(path, _status(root / path), new)) is None:
-                left.append(path)
-            else:
-                _add(done, path, line)
-                on_file()
-        told = {"how": asdict(settings), "names": done.names}
-
-        def start() -> Inspector:
-            begin = [str(root), str(out), told]
-            return Inspector(begin, silence_s=_STALL_S, module="videoload.preparing.encoding")
-
-        for path, answer in ask_all(left, processes, start):
-            line = {"path": path, "source": _status(root / path), **answer}
-            journal.add(line)
-            _add(done, path, line)
-            on_file()
+        with closing(_begin(out / JOURNAL, settings)) as journal:
+            _write_all(journal, paths, root, out, settings, done, processes, on_file)
         done.lists = list(_copy_lists(root, out, {out / new for new in done.names.values()}))
     except OSError as error:
         raise VideoloadError(f"cannot write below {out}: {error.strerror or error}") from None
     return done
+
+
+def _write_all(
+    journal: Journal,
+    paths: Sequence[str],
+    root: Path,
+    out: Path,
+    settings: Settings,
+    done: Prepared,
+    processes: int,
+    on_file: Callable[[], None],
+) -> None:
+    """Write what the journal does not have. Raises OSError."""
+    lines = {entry["path"]: entry for entry in journal.entries}
+    left = []
+    for path in paths:
+        line, new = lines.get(path), out / done.names.get(path, path)
+        if line is not None and is_done(line, _status(root / path), new):
+            _add(done, path, line)
+            on_file()
+        else:
+            left.append(path)
+    begin = [str(root), str(out), {"how": asdict(settings), "names": done.names}]
+
+    def start() -> Inspector:
+        return Inspector(begin, silence_s=_STALL_S, module="videoload.preparing.encoding")
+
+    for path, answer in ask_all(left, processes, start):
+        line = {"path": path, "source": _status(root / path), **answer}
+        journal.append(line)
+        _add(done, path, line)
+        on_file()
 
 
 def new_names(paths: Sequence[str]) -> dict[str, str]:
@@ -126,57 +139,28 @@ def new_catalog(catalog: Catalog, out: Path, done: Prepared) -> Catalog:
     )
 
 
-class Journal:
-    """What was done so far: a line of JSON for the settings, and one for each file."""
-
-    def __init__(self, file: Path, settings: Settings) -> None:
-        """Raises VideoloadError if the folder was prepared in another way; OSError."""
-        self._file = file
-        self._lines: dict[str, dict[str, Any]] = {}
-        first = {"settings": asdict(settings)}
-        if not file.exists():
-            self._write(first)
-            return
-        lines = list(_lines(file))
-        if not lines or lines[0] != first:
-            before = ", ".join(
-                f"{name} {value}" for name, value in (lines or [{}])[0].get("settings", {}).items()
-            )
-            raise VideoloadError(
-                f"{file.parent} was prepared otherwise ({before or 'unknown'}): give the same, or "
-                "another folder"
-            )
-        self._lines = {line["path"]: line for line in lines[1:] if "path" in line}
-        if not file.read_bytes().endswith(b"\n"):  # the last run was killed within a line
-            with file.open("ab") as end:
-                end.write(b"\n")
-
-    def find(self, path: str, source: list[int] | None, new: Path) -> dict[str, Any] | None:
-        """The line of a file that is done and did not change since."""
-        line = self._lines.get(path)
-        if line is None or source is None or line.get("source") != source:
-            return None
-        if "damage" in line:
-            return line
-        status = _status(new)
-        return line if status is not None and status[0] == line.get("bytes") else None
-
-    def add(self, line: dict[str, Any]) -> None:
-        self._lines[line["path"]] = line
-        self._write(line)
-
-    def _write(self, line: dict[str, Any]) -> None:
-        with self._file.open("ab") as file:
-            file.write(json.dumps(line).encode() + b"\n")
+def _begin(file: Path, settings: Settings) -> Journal:
+    """Raises VideoloadError if the folder was prepared in another way; OSError."""
+    head = {"settings": asdict(settings)}
+    journal = Journal(file, head)
+    if journal.head != head:
+        journal.close()
+        before = ", ".join(
+            f"{name} {value}" for name, value in journal.head.get("settings", {}).items()
+        )
+        raise VideoloadError(
+            f"{file.parent} was prepared otherwise ({before or 'unknown'}): give the same, or "
+            "another folder"
+        )
+    return journal
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Lines that a kill cut are left out."""
-    for text in file.read_bytes().splitlines():
-        with suppress(ValueError):
-            line = json.loads(text)
-            if isinstance(line, dict):
-                yield line
+def is_done(line: Entry, source: list[int] | None, new: Path) -> bool:
+    """Whether the journal's line of a file still holds: neither file changed since."""
+    if source is None or line["source"] != source:
+        return False
+    status = _status(new)
+    return "damage" in line or (status is not None and status[0] == line["bytes"])
 
 
 def _add(done: Prepared, path: str, line: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from tests.support.videos import make_avi
 from videoload import Catalog
 from videoload.errors import VideoloadError
 from videoload.preparing.encoding import Settings
-from videoload.preparing.prepare import Journal, new_catalog, new_names, prepare
+from videoload.preparing.prepare import is_done, new_catalog, new_names, prepare
 
 SMALL = Settings.of(32, 6, "mpeg4", None)
 
@@ -91,12 +90,12 @@ def test_each_file_has_a_name_of_its_own() -> None:
 
 
 def test_a_file_that_changed_or_is_gone_is_written_again(tmp_path: Path) -> None:
-    journal, new = Journal(tmp_path / "j", SMALL), tmp_path / "new.avi"
+    new = tmp_path / "new.avi"
     new.write_bytes(b"1234")
-    journal.add({"path": "a", "source": [1, 2], "bytes": 4})
-    again = Journal(tmp_path / "j", SMALL)
-    assert again.find("a", [1, 2], new)
-    assert again.find("a", [1, 3], new) is None
-    shutil.copy(new, tmp_path / "other")
+    line = {"path": "a", "source": [1, 2], "bytes": 4}
+    assert is_done(line, [1, 2], new)
+    assert not is_done(line, [1, 3], new)
+    assert not is_done(line, None, new)
     new.write_bytes(b"12")
-    assert again.find("a", [1, 2], new) is None
+    assert not is_done(line, [1, 2], new)
+    assert is_done({**line, "damage": "nothing"}, [1, 2], new)

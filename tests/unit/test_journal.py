@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from videoload.errors import VideoloadError
-from videoload.plan.identity import Identity
-from videoload.predictions.journal import Journal
+from videoload.journal import Journal
 
-ONE, OTHER = Identity({"hop": "8", "seed": "1"}), Identity({"hop": "4", "seed": "1"})
+ONE = {"hop": "8", "seed": "1"}
 
 
 def test_a_line_counts_if_it_is_whole(tmp_path: Path) -> None:
@@ -34,10 +33,11 @@ def test_a_line_counts_if_it_is_whole(tmp_path: Path) -> None:
     assert seen == {(), (1,), (1, 2)}
 
 
-def test_a_journal_of_other_results_is_refused(tmp_path: Path) -> None:
+def test_it_says_what_it_is_of(tmp_path: Path) -> None:
     Journal(tmp_path / "journal", ONE).close()
-    with pytest.raises(VideoloadError, match=r"of other results .hop: 8 before, 4 now"):
-        Journal(tmp_path / "journal", OTHER)
+    other = Journal(tmp_path / "journal", {"hop": "4"})
+    assert other.head == ONE
+    other.close()
     (tmp_path / "text").write_text("[1]\n")
     with pytest.raises(VideoloadError, match="not a journal"):
         Journal(tmp_path / "text", ONE)

@@ -1,7 +1,7 @@
-"""How far results on the disk go: a file of lines, each written at once.
+"""How far a long job came: a file of lines of JSON, each written at once.
 
-The first line says which results they are. A kill may cut off the last line, which then does not
-count. One process at a time goes on with a journal.
+The first line says what the job is. A kill may cut off the last line, which then does not count.
+One process at a time goes on with a journal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from videoload.errors import VideoloadError
-from videoload.plan.identity import Identity
 
 Entry = dict[str, Any]
 
@@ -21,12 +20,13 @@ class Journal:
     """A journal that is open.
 
     Attributes:
-        entries: What was in it when it was opened.
+        head: The first line. If it is not the one that was given, the journal is of another job.
+        entries: The other lines, as they were when it was opened.
     """
 
-    def __init__(self, file: Path, identity: Identity) -> None:
-        """Begin it, or go on with it. Raises VideoloadError if it is of other results or in use,
-        and OSError."""
+    def __init__(self, file: Path, head: Entry) -> None:
+        """Go on with it, or begin it with ``head``. Raises VideoloadError if another process writes
+        to it or it is no journal, and OSError."""
         self.entries: list[Entry] = []
         file.parent.mkdir(parents=True, exist_ok=True)
         self._raw = file.open("a+b", buffering=0)
@@ -35,12 +35,18 @@ class Journal:
                 fcntl.flock(self._raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise VideoloadError(f"another process writes there: {file} is locked") from None
-            self._read(file, identity)
+            self._read()
+            if not self.entries:
+                self.append(head)
+                self.entries.append(head)
+            self.head = self.entries.pop(0)
+            if not isinstance(self.head, dict):
+                raise VideoloadError(f"{file} is not a journal: move it away")
         except BaseException:
             self.close()
             raise
 
-    def _read(self, file: Path, identity: Identity) -> None:
+    def _read(self) -> None:
         self._raw.seek(0)
         whole = 0
         for line in self._raw.read().splitlines(keepends=True):
@@ -52,17 +58,6 @@ class Journal:
                 break
             whole += len(line)
         self._raw.truncate(whole)
-        if not self.entries:
-            self.append({"stream": dict(identity.settings)})
-            return
-        head = self.entries.pop(0)
-        saved = head.get("stream") if isinstance(head, dict) else None
-        found = "not a journal" if not isinstance(saved, dict) else identity.difference(saved)
-        if found:
-            raise VideoloadError(
-                f"{file} is of other results ({found}): write to another place, or delete it and "
-                "the results"
-            )
 
     def append(self, entry: Entry) -> None:
         """Add a line. Raises OSError."""
