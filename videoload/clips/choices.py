@@ -12,13 +12,14 @@ Crop = Literal[
 ]
 Sampling = Literal["random", "center", "uniform", "dense"]
 Short = Literal["loop", "hold", "zero", "drop", "error"]
-Pixels = Literal["rgb24", "gray", "yuv420p"]
+Pixels = Literal["rgb24", "gray", "gray16", "yuv420p"]
+Scaling = Literal["bilinear", "nearest"]
 Span = Literal["window", "strides", "video"]
 ViewsShare = Literal["nothing", "window"]
 
 CHOICES = {
     "crop": Crop, "sampling": Sampling, "short": Short, "pixels": Pixels, "span": Span,
-    "views_share": ViewsShare,
+    "views_share": ViewsShare, "scaling": Scaling,
 }  # fmt: skip
 CROPS = {"three": 3, "five": 5}  # rows that each clip makes
 DRAWN_CROPS = ("random", "resized", "multiscale")

@@ -25,6 +25,7 @@ from videoload.clips.choices import (
     Crop,
     Pixels,
     Sampling,
+    Scaling,
     Short,
     Span,
     ViewsShare,
@@ -80,8 +81,8 @@ class ClipSpec:
             and have the number -1. ``"drop"``: take another clip, without counting it as bad.
             ``"error"``: it is bad.
         pixels: Format of the uint8 array. ``"rgb24"``, the default: [T, H, W, 3]. ``"gray"``:
-            [T, H, W, 1]. ``"yuv420p"``: [T, H * 3 // 2, W], the planes Y, U and V one after the
-            other, with an even size.
+            [T, H, W, 1]. ``"gray16"``: the same of uint16, as depth maps have. ``"yuv420p"``: [T, H
+            * 3 // 2, W], the planes Y, U and V one after the other, with an even size.
         transform: ``"package.module:function"``. The worker calls it with each clip and a
             numpy.random.Generator seeded for the clip. It returns a clip of the same shape and
             type, or what ``output`` says. Workers that dial in must allow the module (``--allow``).
@@ -115,6 +116,9 @@ class ClipSpec:
             [-most, most]; the page "Augment" has the formulas. The frames change before they
             become RGB, which takes a tenth of a clip's time. Default None.
         grayscale: Probability that a clip is shown in grey. Default 0.
+        scaling: ``"bilinear"``, the default; or ``"nearest"``: each value is that of one source
+            pixel, as depth and label maps need. A frame store keeps no such clips.
+        images_fps: Frames per second of sequences of images, which do not say it. Default None.
 
     Raises:
         SpecError: A value is out of its range, or two fields contradict each other.
@@ -144,6 +148,8 @@ class ClipSpec:
     hop_s: float | None = None
     jitter: Jitter | None = None
     grayscale: float = 0.0
+    scaling: Scaling = "bilinear"
+    images_fps: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("frames", "stride", "clips_per_video", "views"):
@@ -159,6 +165,8 @@ class ClipSpec:
             object.__setattr__(self, "fps", real("fps", self.fps, 0.001))
             if self.stride != 1:
                 raise SpecError("give stride or fps, not both")
+        if self.images_fps is not None:
+            object.__setattr__(self, "images_fps", real("images_fps", self.images_fps, 0.001))
         if self.resize is not None:
             object.__setattr__(self, "resize", whole("resize", self.resize, most=MAX_SIDE))
             if self.resize % 2:
@@ -243,6 +251,8 @@ class ClipSpec:
         object.__setattr__(self, "grayscale", grayscale)
         if self.jitter is not None:
             object.__setattr__(self, "jitter", checked_jitter(self.jitter))
+        if self.pixels == "gray16" and self.recolours:
+            raise SpecError('pixels="gray16" has no colours: leave jitter and grayscale out')
 
     def _check_views(self) -> None:
         if self.views == 1:
@@ -323,10 +333,15 @@ class ClipSpec:
 
     @property
     def decoded_shape(self) -> tuple[int, ...]:
-        """Shape of one decoded clip, uint8. Raises SpecError while ``size`` is None."""
+        """Shape of one decoded clip. Raises SpecError while ``size`` is None."""
         if self.pixels == "yuv420p":
             return (self.frames, self.height * 3 // 2, self.width)
         return (self.frames, self.height, self.width, 3 if self.pixels == "rgb24" else 1)
+
+    @property
+    def decoded_dtype(self) -> str:
+        """NumPy's name of a decoded clip's type."""
+        return "uint16" if self.pixels == "gray16" else "uint8"
 
     @property
     def clip_shape(self) -> tuple[int, ...]:
@@ -346,7 +361,7 @@ class ClipSpec:
     @property
     def dtype(self) -> str:
         """NumPy's name of a sample's type."""
-        return "uint8" if self.output is None else self.output[1]
+        return self.decoded_dtype if self.output is None else self.output[1]
 
     @property
     def files(self) -> bool:

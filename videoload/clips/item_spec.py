@@ -134,7 +134,7 @@ class WindowCounts:
         return cls(
             ClipSpec(
                 clip.frames, clip.stride, clip.fps, size=(2, 2), sampling="dense", hop=clip.hop,
-                short=clip.short, hop_s=clip.hop_s,
+                short=clip.short, hop_s=clip.hop_s, images_fps=clip.images_fps,
             )
         )  # fmt: skip
 

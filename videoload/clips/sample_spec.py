@@ -24,7 +24,7 @@ _ALIGNED = 64  # bytes: where a part begins
 # What is the part's own. All else is drawn once, as the first clip's spec says.
 _OWN = (
     "frames", "resize", "size", "pixels", "transform", "output", "rotate", "square_pixels",
-    "jitter", "grayscale",
+    "jitter", "grayscale", "scaling", "images_fps",
 )  # fmt: skip
 _DRAWN = tuple(field for field in fields(ClipSpec) if field.name not in _OWN)
 

@@ -43,6 +43,12 @@ class VideoInfo(NamedTuple):
             times = frames / (float(self.fps) or np.nan)
         return np.where(frames < 0, np.nan, times)
 
+    def rated(self, spec: ClipSpec) -> VideoInfo:
+        """With the rate that the spec gives to sequences of images."""
+        if spec.images_fps is None or self.fps:
+            return self
+        return self._replace(fps=Fraction(spec.images_fps).limit_denominator(1_000_000))
+
     def shown_size(self, spec: ClipSpec) -> tuple[int, int]:
         """(width, height) of the frames that the spec crops."""
         width = self.width

@@ -198,7 +198,7 @@ def _step_of(spec: ClipSpec, fps: Fraction) -> int | Fraction:
     if spec.fps is None:
         return spec.stride
     if fps <= 0:
-        raise UnfitError("has no frame rate; give stride instead of fps")
+        raise UnfitError("has no frame rate; give stride instead of fps (or images_fps for images)")
     return _step(spec.fps, fps)
 
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from videoload.clips.clip_params import ClipParams
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec, WindowCounts
+from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
@@ -52,9 +52,6 @@ from videoload.stopwatch import Stopwatch
 from videoload.storage.content import fingerprint_of
 from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
-
-if TYPE_CHECKING:
-    pass  # no worker reads one
 
 Prepared = PreparedClips | KeptClips | PreparedItems | PreparedSamples | CountedItems
 _MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
@@ -161,8 +158,10 @@ class Decoder:
         transform = None if name is None else self._functions.find("transform", name)
         with self.watch.phase("open"):
             file = self._storage.resolve(path)
-        shape = (len(requests) * spec.views, *spec.decoded_shape)
-        clips = out.reshape(shape) if spec.output is None else np.empty(shape, np.uint8)
+        rows = out.reshape(len(requests) * spec.views, -1)
+        if spec.output is not None:
+            rows = np.empty((len(rows), array_bytes(spec.decoded_shape, spec.decoded_dtype)), "u1")
+        clips = as_arrays(rows, spec.decoded_shape, spec.decoded_dtype)
         if keeper is not None and (kept := keeper.find(path, file, spec)) is not None:
             params = given or draw(spec, kept.info, requests)
             keeping = keeper.keeping(path, file, spec, kept.info, params, kept)

@@ -60,7 +60,7 @@ class PreparedClips(NamedTuple):
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds; NaN if the file does not say."""
-        return self.known.info.times_of(frames)
+        return self.known.info.rated(self.spec).times_of(frames)
 
 
 class KeptClips(NamedTuple):
@@ -78,7 +78,7 @@ class KeptClips(NamedTuple):
 
     def times_of(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """When a player shows these frames, in seconds; NaN if the file does not say."""
-        return self.info.times_of(frames)
+        return self.info.rated(self.spec).times_of(frames)
 
 
 class CountedItems(NamedTuple):
@@ -96,6 +96,7 @@ def count_items(
     path: str, spec: WindowCounts, info: VideoInfo, requests: Sequence[Request], out: Buffer
 ) -> CountedItems:
     """Count the windows of segments into ``out``. Raises UnfitError."""
+    info = info.rated(spec.clip)
     for request, row in zip(requests, out, strict=True):
         segment = Segment(request.start, request.end, request.start_s, request.end_s)
         spec.arrays(row)[:] = count_windows(spec.clip, info, frames_in(segment, info))
@@ -112,6 +113,7 @@ class Drawn(NamedTuple):
 
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:
     """What is drawn for each view of each clip. Raises UnfitError."""
+    info = info.rated(spec)
     return [
         clip_params(spec, info, *request, view=view)
         for request in requests

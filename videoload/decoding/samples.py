@@ -58,7 +58,7 @@ def prepare_samples(
     videos: dict[str, VideoInfo] = {}
     for name in spec.clips:
         with _named(path, name, paths):
-            videos[name] = info_of(paths[name])
+            videos[name] = info_of(paths[name]).rated(spec.clips[name])
     shown = [_params(spec, videos, request) for request in requests]
     parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]] = []
     for name, place in spec.places.items():

@@ -29,7 +29,19 @@ _FILE_S = 2e-3  # a new file takes less, unless the disk is slow
 
 def is_keepable(spec: ClipSpec) -> bool:
     """Whether frames can be kept for such clips: what is scaled of a frame is not drawn."""
-    return spec.resize is not None or spec.crop not in FROM_SCALED
+    return not _why_not(spec)
+
+
+def _why_not(spec: ClipSpec) -> str:
+    """Why frames cannot be kept for such clips; "" if they can."""
+    if spec.resize is None and spec.crop in FROM_SCALED:
+        return (
+            f'crop="{spec.crop}" without resize=, because each clip scales another part of its '
+            "frames: with resize=, the part is one of the resized frame"
+        )
+    if spec.pixels == "gray16":
+        return 'pixels="gray16"'
+    return 'scaling="nearest"' if spec.scaling == "nearest" else ""
 
 
 def scaling_of(spec: ClipSpec) -> Scaling:
@@ -60,11 +72,8 @@ class FrameKeeper:
 
     def find(self, path: str, file: VideoFile, spec: ClipSpec) -> Kept | None:
         """What is kept of a video."""
-        if not is_keepable(spec):
-            self.store.tell(
-                f'keeps nothing for crop="{spec.crop}" without resize=, because each clip scales '
-                "another part of its frames: with resize=, the part is one of the resized frame"
-            )
+        if why := _why_not(spec):
+            self.store.tell(f"keeps nothing for {why}")
             return None
         stored = self.store.open(path, _version(file), scaling_of(spec))
         if stored is None:

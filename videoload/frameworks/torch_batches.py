@@ -146,7 +146,8 @@ def _finish(
     if sorted(wanted) != sorted(axes):
         raise SpecError(f"layout must have each letter of {axes} once, got {layout!r}")
     order = [axes.index(letter) for letter in wanted]
-    channels = 1 if spec.pixels == "gray" else 3
+    channels = 1 if spec.pixels in ("gray", "gray16") else 3
+    most = 65535 if spec.pixels == "gray16" else 255
     for name, values in (("mean", mean), ("std", std)):
         if values is not None and len(values) != channels:
             raise SpecError(f"{name} needs {channels} numbers, one for a channel, got {values!r}")
@@ -157,7 +158,7 @@ def _finish(
         if spec.pixels == "yuv420p":
             clips = torch_to_rgb(clips)
         if dtype.is_floating_point:
-            clips = clips.to(dtype) / 255
+            clips = clips.to(dtype) / most
             if mean is not None:
                 clips -= torch.tensor(mean, dtype=dtype, device=clips.device)
             if std is not None:

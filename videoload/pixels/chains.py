@@ -20,18 +20,20 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from cachetools import LRUCache
 
 from videoload import native
+from videoload.clips.choices import Scaling
 from videoload.pixels.crop import PLANAR, Cut, is_cuttable
 
 # swscale widens the bilinear filter when it shrinks, so there is no aliasing. With ACCURATE_RND it
 # takes 40 % longer for half a grey level, BICUBIC 20 %.
-_SCALING = "flags=bilinear+bitexact:in_chroma_loc=center:out_chroma_loc=center"
+_FLAGS = {"bilinear": "flags=bilinear+bitexact", "nearest": "flags=neighbor+bitexact"}
+_CHROMA = "in_chroma_loc=center:out_chroma_loc=center"
 _CHAINS_KEPT = 32  # 0.4 MB each at 320x240; a new one takes 0.2 ms
 _TRIALS = 10
 # AVCOL_SPC_* of a frame -> the matrix to convert with; whatever says nothing is BT.601, limited
 # range.
 _MATRICES = {1: "bt709", 4: "fcc", 7: "smpte240m", 9: "bt2020", 10: "bt2020"}
 UNSPECIFIED = 2  # AVCOL_SPC_*, AVCOL_PRI_*, AVCOL_TRC_*
-_RANGES = {"rgb24": 2, "gray": 2, "yuv420p": 1}
+_RANGES = {"rgb24": 2, "gray": 2, "gray16": 2, "yuv420p": 1}
 
 # What tells of a frame how to convert it: width, height, format, AVCOL_SPC_*, AVCOL_RANGE_*.
 FrameFormat = tuple[int, int, str, int, int]
@@ -54,6 +56,7 @@ class Way(NamedTuple):
             scaled again; or from a part of kept frames ``"again"`` to final ones; or only ``"from
             final"`` ones.
         frames: Final frames that stand below each other in one picture.
+        scaling: As in the spec.
     """
 
     source: FrameFormat
@@ -63,6 +66,7 @@ class Way(NamedTuple):
     mirrors: bool = False
     goes: Goes = "through"
     frames: int = 1
+    scaling: Scaling = "bilinear"
 
     @property
     def kept(self) -> str:
@@ -119,6 +123,7 @@ def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
     is_planar = format_ in PLANAR
     kept = came if is_planar else shown
     steps: list[tuple[str, str] | tuple[str]] = []
+    how = f"{_FLAGS[way.scaling]}:{_CHROMA}"
 
     def begin(size: tuple[int, int], format_: str, range_: int) -> None:
         shape = f"video_size={size[0]}x{size[1]}:pix_fmt={format_}:time_base=1/1:pixel_aspect=1/1"
@@ -127,7 +132,7 @@ def _steps(way: Way) -> list[tuple[str, str] | tuple[str]]:
     def scale(size: tuple[int, int], to: str, came: _Colours, go: _Colours) -> None:
         matrices = f"in_color_matrix={came.matrix}:out_color_matrix={go.matrix}"
         ranges = f"in_range={came.range}:out_range={go.range}"
-        steps.append(("scale", f"{size[0]}:{size[1]}:{_SCALING}:{matrices}:{ranges}"))
+        steps.append(("scale", f"{size[0]}:{size[1]}:{how}:{matrices}:{ranges}"))
         steps.append(("format", to))
 
     def cut_out(part: tuple[int, int, int, int]) -> None:

@@ -44,7 +44,8 @@ def cut_frame(
     if spec.crop in DRAWN_CROPS:  # each place would have a chain of its own
         return Cut(region, params.scaled, (0, 0, across, down), params.scaled), (x, y)
     box_x, box_y, box_width, box_height = _box(spec, params)
-    if is_cuttable(pixels) and region == (0, 0, *size):
+    is_smooth = spec.scaling != "nearest"
+    if is_smooth and is_cuttable(pixels) and region == (0, 0, *size):
         at_x, left, width, across = cut_length(size[0], across, box_x, box_width)
         at_y, top, height, down = cut_length(size[1], down, box_y, box_height)
         region, x, y = (at_x, at_y, width, height), x - left, y - top

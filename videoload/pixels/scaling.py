@@ -24,7 +24,7 @@ from videoload.index.containers import UnreadableError
 from videoload.pixels.chains import UNSPECIFIED, Chain, Chains, FrameFormat, Way
 from videoload.pixels.crop import PLANAR, cut_frame
 
-Buffer = npt.NDArray[np.uint8]
+Buffer = npt.NDArray[np.uint8]  # uint16 for gray16
 
 
 class Scaler:
@@ -84,7 +84,7 @@ def way_of(
     if mirrors:
         x, flip = across - x - params.size[0], False
     crop = Crop((x, y), params.size, params.turns, flip, spec.pixels, params.place)
-    return Way(source, size, cut, spec.pixels, mirrors), crop
+    return Way(source, size, cut, spec.pixels, mirrors, scaling=spec.scaling), crop
 
 
 class SourceFrame:
@@ -121,7 +121,8 @@ def place(made: VideoFrame, first: VideoPlane, crop: Crop, out: Buffer) -> None:
         _copy_lines(first, crop.corner, places(out, crop)[0])
         return
     channels = 3 if crop.pixels == "rgb24" else 1
-    place_planes([pixels_of(plane, len(out), channels) for plane in made.planes], crop, out)
+    planes = [pixels_of(plane, len(out), channels, out.dtype) for plane in made.planes]
+    place_planes(planes, crop, out)
 
 
 def place_planes(planes: Sequence[Buffer], crop: Crop, out: Buffer) -> None:
@@ -139,17 +140,20 @@ def place_planes(planes: Sequence[Buffer], crop: Crop, out: Buffer) -> None:
 def _copy_lines(plane: VideoPlane, corner: tuple[int, int], out: Buffer) -> None:
     """Crops of packed frames into ``out`` [n, height, width, channels], line by line."""
     (x, y), (n, _, _, channels) = corner, out.shape
-    stride = plane.line_size
-    strides = (plane.height // n * stride, stride, channels, 1)
-    begin = y * stride + x * channels
-    out[...] = np.ndarray(out.shape, np.uint8, cast(memoryview, plane), begin, strides)
+    stride, pixel = plane.line_size, channels * out.itemsize
+    strides = (plane.height // n * stride, stride, pixel, out.itemsize)
+    begin = y * stride + x * pixel
+    out[...] = np.ndarray(out.shape, out.dtype, cast(memoryview, plane), begin, strides)
 
 
-def pixels_of(plane: VideoPlane, frames: int, channels: int) -> Buffer:
+def pixels_of(
+    plane: VideoPlane, frames: int, channels: int, dtype: npt.DTypeLike = np.uint8
+) -> Buffer:
     """A view [n, height, width, channels] of a plane of ``frames`` frames below each other."""
-    height, stride = plane.height // frames, plane.line_size
-    shape, strides = (frames, height, plane.width, channels), (height * stride, stride, channels, 1)
-    return np.ndarray(shape, np.uint8, cast(memoryview, plane), 0, strides)
+    height, stride, item = plane.height // frames, plane.line_size, np.dtype(dtype).itemsize
+    shape = frames, height, plane.width, channels
+    strides = height * stride, stride, channels * item, item
+    return np.ndarray(shape, dtype, cast(memoryview, plane), 0, strides)
 
 
 def places(out: Buffer, crop: Crop) -> list[Buffer]:

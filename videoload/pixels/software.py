@@ -12,7 +12,7 @@ import platform
 from fractions import Fraction
 from functools import cache
 from hashlib import blake2b
-from typing import get_args
+from typing import Any, get_args
 
 import av
 import numpy as np
@@ -51,7 +51,7 @@ def _scaled() -> str:
     info, digest = VideoInfo(1, Fraction(25), _WIDTH, _HEIGHT), blake2b(digest_size=4)
     for pixels in get_args(Pixels):
         spec = ClipSpec(frames=1, resize=_SCALED[1], size=_CROP, pixels=pixels)
-        out = np.empty(spec.shape, np.uint8)
+        out: Any = np.empty(spec.shape, spec.dtype)
         Scaler(spec, info, params, Chains()).write(SourceFrame(frame), out[0])
         digest.update(out.tobytes())
     return digest.hexdigest()

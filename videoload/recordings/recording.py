@@ -65,8 +65,9 @@ def open(  # noqa: A001 - it is called as `vl.open`
             ``[remote]``.
         resize: Even length in pixels to which the short side of a frame is scaled. Default None:
             not scaled.
-        pixels: Format of a frame. ``"rgb24"``, the default: [H, W, 3]. ``"gray"``: [H, W, 1].
-            ``"yuv420p"``: [H * 3 // 2, W], the planes Y, U and V one after the other.
+        pixels: Format of a frame. ``"rgb24"``, the default: [H, W, 3]. ``"gray"``: [H, W, 1],
+            and ``"gray16"`` the same of uint16. ``"yuv420p"``: [H * 3 // 2, W], the planes Y, U and
+            V one after the other.
         cache: Folder that keeps what a complete decode has told, as in `Client`. Default None.
 
     Returns:
@@ -212,7 +213,7 @@ class Recording:
             ClosedError: The recording is closed.
         """
         wanted = [self._checked(ordinal) for ordinal in ordinals]
-        out = np.empty((len(wanted), *self._shape), np.uint8)
+        out = np.empty((len(wanted), *self._shape), self._spec.dtype)
         self._read(wanted, out)
         return out
 
@@ -246,7 +247,9 @@ class Recording:
         ahead = max(1, min(_AHEAD_FRAMES, _AHEAD_BYTES // frame_bytes))
         for first in range(0, len(self), ahead):
             ordinals = range(first, min(first + ahead, len(self)))
-            rows = [np.empty(self._shape, np.uint8) for _ in ordinals]  # each lives by itself
+            rows = [
+                np.empty(self._shape, self._spec.dtype) for _ in ordinals
+            ]  # each lives by itself
             self._read(ordinals, rows)
             yield from rows
 

@@ -236,7 +236,9 @@ def _write(draw: ImageDraw, font: Any, at: tuple[int, int], lines: Sequence[str]
 
 def _rgb(clip: npt.NDArray[np.uint8], pixels: str) -> npt.NDArray[np.uint8]:
     """A clip in red, green and blue: uint8 [T, H, W, 3]."""
-    if pixels == "gray":
+    if pixels == "gray16":  # the brightest value of the clip is white
+        clip = (clip / max(1, clip.max()) * 255).astype(np.uint8)
+    if pixels in ("gray", "gray16"):
         return np.repeat(clip, 3, axis=-1)
     if pixels == "rgb24":
         return clip

@@ -77,7 +77,7 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ),
         ({"sampling": "first"}, "sampling must be one of random, center, uniform, dense, got"),
         ({"short": None}, "short must be one of loop, hold, zero, drop, error, got None"),
-        ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, yuv420p, got 'bgr24'"),
+        ({"pixels": "bgr24"}, "pixels must be one of rgb24, gray, gray16, yuv420p, got 'bgr24'"),
         ({"flip": 1}, "flip must be True or False, got 1"),
         ({"flip": 0.5}, "flip must be True or False, got 0.5"),
         *(
@@ -153,6 +153,9 @@ def test_each_crop_is_a_row(crop: str, crops: int) -> None:
         ({"transform": "augment"}, 'transform must be "package.module:function", got'),
         ({"transform": "__main__:f"}, "cannot import a function of the main script"),
         ({"transform": "os.path:join; x"}, 'transform must be "package.module:function"'),
+        ({"pixels": "gray16", "grayscale": 0.5}, 'pixels="gray16" has no colours'),
+        ({"scaling": "bicubic"}, "scaling must be one of bilinear, nearest, got 'bicubic'"),
+        ({"images_fps": 0}, "images_fps must be a number of at least 0.001, got 0"),
     ],
 )
 def test_an_invalid_spec_is_refused(changes: dict[str, Any], words: str) -> None:

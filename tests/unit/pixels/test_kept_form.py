@@ -20,6 +20,7 @@ from videoload.pixels.chains import Chains
 from videoload.pixels.kept_form import KeptForm, pack_format, unpack_format
 from videoload.pixels.scaling import Buffer, Scaler, SourceFrame
 
+KEPT = tuple(pixels for pixels in get_args(Pixels) if pixels != "gray16")
 FRAMES = 5
 CROPS: list[Crop] = ["center", "random", "three", "five", "resized", "multiscale", "pad", "stretch"]
 
@@ -50,7 +51,7 @@ def by_kept_frames(
     return clip
 
 
-@pytest.mark.parametrize(("source", "crop", "pixels"), in_pairs(FORMATS, CROPS, get_args(Pixels)))
+@pytest.mark.parametrize(("source", "crop", "pixels"), in_pairs(FORMATS, CROPS, KEPT))
 def test_every_crop_of_every_format_is_the_same_to_the_byte(
     source: str, crop: Crop, pixels: Pixels
 ) -> None:

@@ -31,7 +31,7 @@ SMALL = INFO._replace(width=96, height=64)
 def write(
     frame: VideoFrame, spec: ClipSpec, facts: VideoInfo, key: int = 0, chains: Chains | None = None
 ) -> Buffer:
-    out = np.empty(spec.shape[1:], np.uint8)
+    out: Buffer = np.empty(spec.shape[1:], spec.dtype)
     chains = Chains() if chains is None else chains
     Scaler(spec, facts, clip_params(spec, facts, key), chains).write(SourceFrame(frame), out)
     return out
@@ -283,3 +283,48 @@ def test_colours_that_ffmpeg_refuses_change_no_pixel(name: str) -> None:
             got = write(frame, spec_of("rgb24"), SMALL)
             assert np.array_equal(got, expected), (matrix, primaries)
             assert frame.colorspace == matrix
+
+
+def noise(name: str = "gray16le") -> tuple[VideoFrame, npt.NDArray[np.uint16]]:
+    """A frame of 320x240 with a value of its own in most pixels."""
+    pixels = np.random.default_rng(0).integers(0, 65536, (240, 320), np.uint16)
+    return VideoFrame.from_ndarray(pixels, name), pixels
+
+
+@pytest.mark.parametrize("name", ["gray16le", "gray16be"])
+def test_gray_of_16_bits_arrives_bit_for_bit(name: str) -> None:
+    frame, pixels = noise(name)
+    spec = ClipSpec(1, size=(240, 320), pixels="gray16")
+    assert np.array_equal(write(frame, spec, INFO)[..., 0], pixels)
+    flipped = [write(frame, replace(spec, flip=True), INFO, key)[..., 0] for key in range(8)]
+    assert any(np.array_equal(each[:, ::-1], pixels) for each in flipped)
+    turned = write(frame, replace(spec, size=(320, 240)), INFO._replace(turns=1))
+    assert np.array_equal(turned[..., 0], np.rot90(pixels, -1))
+
+
+def test_gray_of_8_bits_becomes_wider_and_of_10_bits_too() -> None:
+    spec = ClipSpec(1, size=(240, 320), pixels="gray16")
+    for name, most in (("gray", 255), ("gray10le", 1023)):
+        pixels = np.arange(320 * 240).reshape(240, 320) % (most + 1)
+        frame = VideoFrame.from_ndarray(pixels.astype(np.uint8 if most == 255 else "<u2"), name)
+        got = write(frame, spec, INFO)[..., 0].astype(int)
+        assert np.abs(got - pixels * 65535 / most).max() <= 65535 / most / 2, name
+
+
+@pytest.mark.parametrize("crop", ["center", "random", "resized", "pad", "stretch"])
+def test_the_nearest_pixel_has_a_value_of_the_source(crop: Crop) -> None:
+    frame, pixels = noise()
+    resize = None if crop in ("pad", "stretch") else 128
+    spec = ClipSpec(1, resize=resize, size=(96, 101), crop=crop, pixels="gray16")
+    got = write(frame, replace(spec, scaling="nearest"), INFO)
+    inside = got[12:84] if crop == "pad" else got
+    assert np.isin(inside, pixels).all()
+    assert not np.isin(write(frame, spec, INFO), pixels).all(), "bilinear"
+
+
+def test_the_nearest_pixel_is_the_one_in_the_middle() -> None:
+    frame, pixels = noise()
+    spec = ClipSpec(1, resize=128, size=(112, 112), pixels="gray16", scaling="nearest")
+    rows, columns = ((np.arange(n) + 0.5) * m // n for n, m in ((128, 240), (170, 320)))
+    expected = pixels[rows.astype(int)][:, columns.astype(int)][8:120, 29:141]
+    assert np.array_equal(write(frame, spec, INFO)[..., 0], expected)

@@ -251,8 +251,9 @@ def test_the_bytes_of_messages_do_not_change() -> None:
     assert lease["type"] == "lease"
     assert sorted(lease["spec"]) == [
         "area", "clips_per_video", "crop", "flip", "fps", "frames", "grayscale", "hop", "hop_s",
-        "jitter", "output", "pixels", "ratio", "resize", "rotate", "sampling", "short", "size",
-        "span", "square_pixels", "stride", "transform", "views", "views_share",
+        "images_fps", "jitter", "output", "pixels", "ratio", "resize", "rotate", "sampling",
+        "scaling", "short", "size", "span", "square_pixels", "stride", "transform", "views",
+        "views_share",
     ]  # fmt: skip
 
 
