@@ -22,6 +22,8 @@ from videoload import (
     VideoError,
     decode_serially,
 )
+from videoload.clips.sample_spec import SampleSpec
+from videoload.trainer import contact_sheet
 from videoload.trainer.receipts import read
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
@@ -187,6 +189,23 @@ def test_a_part_that_fails_is_named(catalog: Catalog, root: Path, tmp_path: Path
     spec = {name: ClipSpec(2, resize=32, size=(32, 32)) for name in ("rgb", "depth")}
     with pytest.raises(VideoError, match=r"part 'depth' \(.*broken\.avi\): "):
         list(decode_serially(sample, spec, 1, on_error="raise"))
+
+
+def test_a_preview_has_a_row_for_each_part_that_is_a_clip(
+    catalog: Catalog, client: Client, tmp_path: Path
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    stream = client.stream(catalog, specs(**WAYS["views"]), 2, seed=1)
+    (batch,) = decode_serially(catalog[:2], specs(**WAYS["views"]), 2, seed=1, info=True)
+    rows = [*contact_sheet.rows_of(batch, catalog, cast(SampleSpec, stream.clip))]
+    assert [row.place.rpartition(", ")[2] for row in rows] == [*PARTS[:3]] * 4  # 2 samples, 2 views
+    assert rows[2].path == "depth/a/S000_depth.avi"
+    assert rows[3].frames == tuple(batch[2].frames[0, 1])
+    assert not rows[4].frames
+    for name, frames in (("a.png", 1), ("a.webp", 6)):
+        stream.preview(tmp_path / name)
+        with image.open(tmp_path / name) as made:
+            assert getattr(made, "n_frames", 1) == frames
 
 
 def test_partners_that_are_missing_are_named(root: Path) -> None:

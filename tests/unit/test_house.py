@@ -43,6 +43,7 @@ TRIED_ELSEWHERE = {
     "pixels.chains": "unit/pixels/test_scaling.py",
     "decoding.decoder": "integration/test_decode.py",
     "frame_store.keeper": "integration/test_frame_store.py",
+    "decoding.expected": "unit/storage/test_remote.py",
     "decoding.frames": "integration/test_decode.py",
     "decoding.indexes": "integration/test_decode.py",
     "decoding.prepared": "integration/test_decode.py",

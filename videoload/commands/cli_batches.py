@@ -70,9 +70,9 @@ def preview(
     options = {"batch_size": 8, **call_text.parse(stream, known, "--stream")}
     contact_sheet.check(output, spec)
     catalog = sources.load(videos, root)
-    spec = contact_sheet.check(output, native_size(catalog, spec))
-    shown = decode_serially(catalog, spec, **options, start_step=step, epochs=_ENDLESS, info=True)
-    clips = contact_sheet.save(output, islice(shown, batches), catalog, spec)
+    sized = contact_sheet.check(output, native_size(catalog, spec))
+    shown = decode_serially(catalog, sized, **options, start_step=step, epochs=_ENDLESS, info=True)
+    clips = contact_sheet.save(output, islice(shown, batches), catalog, sized)
     typer.echo(f"{output}: {clips} clips, from step {step}")
 
 

@@ -23,6 +23,7 @@ from videoload.clips.followers import SampleParams
 from videoload.clips.item_spec import ItemSpec, WindowCounts
 from videoload.clips.layouts import array_bytes, as_arrays
 from videoload.clips.sample_spec import SampleSpec, Spec, functions_of
+from videoload.decoding.expected import Expected
 from videoload.decoding.frames import StaleIndexError, read_frames
 from videoload.decoding.functions import Functions, apply
 from videoload.decoding.indexes import Indexes
@@ -30,7 +31,6 @@ from videoload.decoding.items import PreparedItems, checked_name, load_items
 from videoload.decoding.open_files import OpenFiles
 from videoload.decoding.prepared import (
     CountedItems,
-    Drawn,
     KeptClips,
     Places,
     PreparedClips,
@@ -40,7 +40,7 @@ from videoload.decoding.prepared import (
     draw,
 )
 from videoload.decoding.samples import PreparedSamples, decode_samples, prepare_samples
-from videoload.errors import OneClipError, StorageError, TransformError, VideoError
+from videoload.errors import OneClipError, TransformError, VideoError
 from videoload.frame_store.keeper import FormatChangedError, FrameKeeper
 from videoload.index.complete_decode import Report
 from videoload.index.containers import UnreadableError
@@ -54,7 +54,6 @@ from videoload.storage.keep import NO_FOLDERS, Folders
 from videoload.storage.opening import open_storage
 
 Prepared = PreparedClips | KeptClips | PreparedItems | PreparedSamples | CountedItems
-_MAX_EXPECTED = 1000  # clips; all leases of a worker have fewer
 _SMALL = ClipSpec(frames=1, resize=32, size=(32, 32))  # shows whether frames can be scaled
 
 
@@ -83,9 +82,9 @@ class Decoder:
         self._keeper = None
         if folders.frame_store is not None:
             self._keeper = FrameKeeper(folders.frame_store, self._storage.root, self._chains)
-        self._expected: dict[tuple[str | Request, ...], Drawn] = {}
         self.watch = Stopwatch()  # where the time goes, since it was started
         self._indexes = Indexes(folders.cache, self._storage.root, self.watch)
+        self._expected = Expected(self._storage, self._indexes)
 
     def decode(
         self,
@@ -170,7 +169,7 @@ class Decoder:
                     path, spec, requests, out, transform, keeping, kept.info, clips, params
                 )
         index, opened = self._indexes.find(path, file, tick)
-        params = given or self._drawn(path, spec, index, requests)
+        params = given or self._expected.drawn(path, spec, index, requests)
         if keeper is not None and (kept is None or kept.info != index.info):
             keeping = keeper.keeping(path, file, spec, index.info, params, None)
         decoded = [] if keeping else zip(params, clips, strict=True)
@@ -307,21 +306,9 @@ class Decoder:
         return self._storage.fetches
 
     def expect(self, path: str, spec: Spec, requests: Sequence[Request]) -> None:
-        """These clips are needed soon: fetch what they need of a file on another host, as far as
+        """These clips are needed soon: fetch what they need of files on another host, as far as
         that is known. `prepare` raises what is wrong."""
-        if not isinstance(spec, ClipSpec):
-            return
-        with suppress(VideoError, StorageError, UnfitError):
-            file = self._storage.expect(path)
-            index = None if file is None else self._indexes.get(path, file)
-            if file is None or index is None:
-                return
-            params = draw(spec, index.info, requests)
-            if len(self._expected) >= _MAX_EXPECTED:  # of leases that were handed back
-                self._expected.clear()
-            self._expected[path, *requests] = Drawn(spec, index, params)
-            frames = {ordinal for drawn in params for ordinal in drawn.frames.tolist()}
-            file.want_frames(partial(index.byte_ranges, frames), opening=index.avi is None)
+        self._expected.expect(path, spec, requests)
 
     def has_imported(self, spec: Spec) -> bool:
         """Whether all modules for clips of ``spec`` are imported. Importing one may take long."""
@@ -388,12 +375,3 @@ class Decoder:
             given = path if self._functions.allowed is None else checked_name(path)
         seeds = [request.seed for request in requests]
         return PreparedItems(path, spec, seeds, out, function, given)
-
-    def _drawn(
-        self, path: str, spec: ClipSpec, index: VideoIndex, requests: Sequence[Request]
-    ) -> list[ClipParams]:
-        """The parameters of each view of each clip, as `expect` has drawn them, or drawn now."""
-        expected = self._expected.pop((path, *requests), None)
-        if expected is not None and expected.by is spec and expected.of is index:
-            return expected.params
-        return draw(spec, index.info, requests)

@@ -103,14 +103,6 @@ def count_items(
     return CountedItems(path, out)
 
 
-class Drawn(NamedTuple):
-    """What was drawn for clips of a video, ``by`` this spec, ``of`` this index."""
-
-    by: ClipSpec
-    of: VideoIndex
-    params: list[ClipParams]
-
-
 def draw(spec: ClipSpec, info: VideoInfo, requests: Sequence[Request]) -> list[ClipParams]:
     """What is drawn for each view of each clip. Raises UnfitError."""
     info = info.rated(spec)

@@ -52,14 +52,12 @@ def prepare_samples(
     """Prepare samples into ``out`` [n, spec.clip_bytes]. ``prepare`` is called for each part with
     its name, path, the parameters of its clips, what all samples show, and its bytes. Raises
     VideoError, UnfitError, TransformError."""
-    paths = dict(zip(spec.names, path.split(SEPARATOR), strict=False))
-    if len(paths) != len(spec.names):
-        raise VideoError(path, f"does not name a file for each of {', '.join(spec.names)}")
+    paths = paths_of(path, spec)
     videos: dict[str, VideoInfo] = {}
     for name in spec.clips:
         with _named(path, name, paths):
             videos[name] = info_of(paths[name]).rated(spec.clips[name])
-    shown = [_params(spec, videos, request) for request in requests]
+    shown = shown_of(spec, videos, requests)
     parts: list[tuple[str, str, PreparedPart, Buffer, Buffer]] = []
     for name, place in spec.places.items():
         params = [drawn for each in shown for drawn in each.clips.get(name, [])]
@@ -83,6 +81,21 @@ def decode_samples(
         if made is not to:
             to[...] = made
     return np.array([shown.frames.ravel() for shown in prepared.shown])
+
+
+def paths_of(path: str, spec: SampleSpec) -> dict[str, str]:
+    """The path of each part of a sample. Raises VideoError."""
+    paths = dict(zip(spec.names, path.split(SEPARATOR), strict=False))
+    if len(paths) != len(spec.names):
+        raise VideoError(path, f"does not name a file for each of {', '.join(spec.names)}")
+    return paths
+
+
+def shown_of(
+    spec: SampleSpec, videos: Mapping[str, VideoInfo], requests: Sequence[Request]
+) -> list[SampleParams]:
+    """What samples of ``videos``, those of the parts that are clips, show. Raises UnfitError."""
+    return [_params(spec, videos, request) for request in requests]
 
 
 def _params(spec: SampleSpec, videos: Mapping[str, VideoInfo], request: Request) -> SampleParams:

@@ -1,4 +1,5 @@
-"""A picture of batches, for people: each clip is a row of its frames, or all clips move.
+"""A picture of batches, for people: each clip is a row of its frames, or all clips move. A sample
+of several files has a row for each part that is a clip.
 
 It shows the pixels of the batch one to one. Rows that are wider than a screen are made smaller,
 by a whole number, and the title says so.
@@ -10,17 +11,18 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from videoload.catalog.catalog import Catalog
 from videoload.clips.clip_spec import ClipSpec
-from videoload.clips.sample_spec import Spec
+from videoload.clips.sample_spec import SampleSpec, Spec
 from videoload.errors import SpecError, VideoloadError
 from videoload.plan.plan import BatchWithInfo
 from videoload.stats.waiting import count
+from videoload.storage.content import SEPARATOR
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -34,8 +36,12 @@ _WIDEST = 4096  # If the frames of a row are wider, they are made smaller.
 _RATE = 25.0  # Frames per second that are assumed of the source.
 
 
+Drawable = ClipSpec | SampleSpec
+
+
 class Row(NamedTuple):
-    """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them."""
+    """A clip to draw: uint8 ``pictures`` [T, H, W, 3], and the words beside them. ``frames``: the
+    numbers above them, none for a part that follows another one."""
 
     pictures: npt.NDArray[np.uint8]
     label: str
@@ -44,16 +50,17 @@ class Row(NamedTuple):
     place: str
 
 
-def check(path: str | Path, spec: Spec) -> ClipSpec:
+def check(path: str | Path, spec: Spec) -> Drawable:
     """The spec, if its clips can be drawn into ``path``. Raises SpecError, or VideoloadError if
     Pillow is missing."""
-    if not isinstance(spec, ClipSpec):
+    if not isinstance(spec, Drawable):
         raise SpecError("a preview is of clips, and these are items")
-    if spec.output is not None and (spec.dtype != "uint8" or spec.clip_shape[-1:] != (3,)):
-        raise SpecError(
-            f"a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of clips "
-            f"is {spec.dtype} {list(spec.clip_shape)}"
-        )
+    for clip in spec.clips.values() if isinstance(spec, SampleSpec) else [spec]:
+        if clip.output is not None and (clip.dtype != "uint8" or clip.clip_shape[-1:] != (3,)):
+            raise SpecError(
+                "a preview is of pictures, uint8 [T, H, W, 3], and what the transform makes of "
+                f"clips is {clip.dtype} {list(clip.clip_shape)}"
+            )
     if Path(path).suffix.lower() not in (".png", ".webp"):
         raise SpecError(f"a preview is a .png, or a .webp that moves, not {path}")
     try:
@@ -64,7 +71,7 @@ def check(path: str | Path, spec: Spec) -> ClipSpec:
 
 
 def save(
-    path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: ClipSpec
+    path: str | Path, batches: Iterable[BatchWithInfo], catalog: Catalog, spec: Drawable
 ) -> int:
     """Draw ``batches`` into a file: a contact sheet (.png) or an animation (.webp). Returns the
     number of clips. Raises VideoloadError if the file cannot be written."""
@@ -86,12 +93,31 @@ def save(
     return len(rows)
 
 
-def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec) -> Iterator[Row]:
-    """The rows of a batch: one for each clip, and for each view of a clip."""
+def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: Drawable) -> Iterator[Row]:
+    """The rows of a batch: one for each clip, for each view of a clip, and for each part."""
+    if not isinstance(spec, SampleSpec):
+        yield from _rows_of(batch, catalog, spec, 0, "")
+        return
+    clips, labels, info = batch
+    parts = cast("dict[str, npt.NDArray[np.uint8]]", clips)
+    rows = [
+        _rows_of((parts[name], labels, info), catalog, clip, spec.names.index(name), name)
+        for name, clip in spec.clips.items()
+    ]
+    for those in zip(*rows, strict=True):
+        for name, row in zip(spec.clips, those, strict=True):
+            yield row if name == spec.leading else row._replace(frames=())
+
+
+def _rows_of(
+    batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec, file: int, part: str
+) -> Iterator[Row]:
+    """The rows of one part, which is file number ``file`` of a sample."""
     clips, labels, info = batch
     one = 3 if spec.pixels == "yuv420p" else 4  # The dimensions of a clip.
     flat = clips.reshape(-1, *clips.shape[-one:])
-    frames = np.asarray(info.frames).reshape(-1, flat.shape[1])
+    frames = np.asarray(info.frames)
+    frames = frames.reshape(-1, frames.shape[-1])
     views = len(flat) // len(info.video)
     for at, clip in enumerate(flat):
         sample, view = divmod(at, views)
@@ -99,9 +125,11 @@ def rows_of(batch: BatchWithInfo, catalog: Catalog, spec: ClipSpec) -> Iterator[
         yield Row(
             _rgb(clip, spec.pixels),
             label_text(labels, sample, catalog.classes),
-            catalog[int(info.video[sample])].path,
+            catalog[int(info.video[sample])].path.split(SEPARATOR)[file],
             tuple(shown.tolist()),
-            f"step {info.step}, clip {sample}" + (f", view {view}" if views > 1 else ""),
+            f"step {info.step}, clip {sample}"
+            + (f", view {view}" if views > 1 else "")
+            + (f", {part}" if part else ""),
         )
 
 
@@ -117,45 +145,56 @@ def label_text(labels: Any, sample: int, classes: Sequence[str]) -> str:
     return np.array2string(np.asarray(value), precision=3, threshold=6, edgeitems=2)
 
 
-def title(rows: Sequence[Row], spec: ClipSpec) -> str:
+def title(rows: Sequence[Row], spec: Drawable) -> str:
     """The line at the top."""
-    _, height, width, _ = rows[0].pictures.shape
-    parts = [
-        f"{count(len(rows), 'clip')} of {count(spec.frames, 'frame')}",
-        f"{width}x{height} {spec.pixels}",
-    ]
-    shrunk = _size(rows)[0]
+    if isinstance(spec, SampleSpec):
+        samples = count(len(rows) // len(spec.clips), "sample")
+        parts = [f"{samples} of {', '.join(spec.clips)}"]
+    else:
+        _, height, width, _ = rows[0].pictures.shape
+        parts = [f"{count(len(rows), 'clip')} of {count(spec.frames, 'frame')}"]
+        parts.append(f"{width}x{height} {spec.pixels}")
+    shrunk = _shrunk(rows)
     return ", ".join(parts) + (f", shown at 1/{shrunk} of their size" if shrunk > 1 else "")
 
 
-def frame_ms(spec: ClipSpec) -> int:
+def frame_ms(spec: Drawable) -> int:
     """The milliseconds that an animation shows a frame."""
-    return max(10, round(1000 / (spec.fps or _RATE / spec.stride)))
+    leader = spec.leader if isinstance(spec, SampleSpec) else spec
+    return max(10, round(1000 / (leader.fps or _RATE / leader.stride)))
 
 
 def sheet(rows: Sequence[Row], head: str) -> Image:
     """The contact sheet: the label and file beside each row, the source frame's number above each
     picture."""
-    shrunk, frames, height, width = _size(rows)
-    tall = max(_LINE + height, max(len(_lines(row)) for row in rows) * _LINE) + 3 * _GAP
+    shrunk = _shrunk(rows)
+    sizes = [_size(row, shrunk) for row in rows]
+    heights = [
+        max(_LINE + height, len(_lines(row)) * _LINE) + 3 * _GAP
+        for row, (_, height, _) in zip(rows, sizes, strict=True)
+    ]
     image, draw, font = _paper(
-        2 * _MARGIN + _TEXT + frames * (width + _GAP), 2 * _MARGIN + 2 * _LINE + len(rows) * tall
+        2 * _MARGIN + _TEXT + max(frames * (width + _GAP) for frames, _, width in sizes),
+        2 * _MARGIN + 2 * _LINE + sum(heights),
     )
     draw.text((_MARGIN, _MARGIN), head, _INK, font)
-    for number, row in enumerate(rows):
-        top = _MARGIN + 2 * _LINE + number * tall
+    top = _MARGIN + 2 * _LINE
+    for row, (_, _, width), tall in zip(rows, sizes, heights, strict=True):
         _write(draw, font, (_MARGIN, top), _lines(row))
         for at, picture in enumerate(row.pictures):
             left = _MARGIN + _TEXT + at * (width + _GAP)
             if at < len(row.frames):
                 draw.text((left, top), str(row.frames[at]), _GREY, font)
             image.paste(_picture(picture, shrunk), (left, top + _LINE))
+        top += tall
     return image
 
 
 def animation(rows: Sequence[Row], head: str) -> Iterator[Image]:
-    """All clips side by side, an image for each frame."""
-    shrunk, frames, height, width = _size(rows)
+    """All clips side by side, an image for each frame. A part with fewer frames shows each for
+    longer."""
+    shrunk = _shrunk(rows)
+    frames, height, width = map(max, zip(*(_size(row, shrunk) for row in rows), strict=True))
     across = math.ceil(math.sqrt(len(rows)))
     wide, tall = max(width, _TILE) + 2 * _GAP, height + 3 * _LINE
     for at in range(frames):
@@ -166,10 +205,11 @@ def animation(rows: Sequence[Row], head: str) -> Iterator[Image]:
         for number, row in enumerate(rows):
             left = _MARGIN + number % across * wide
             top = _MARGIN + _LINE + 4 + number // across * tall
-            image.paste(_picture(row.pictures[at], shrunk), (left, top))
+            shown = row.pictures[at * len(row.pictures) // frames]
+            image.paste(_picture(shown, shrunk), (left, top))
             below = [row.label, row.path.rpartition("/")[2]]
-            shown = [_cut(line, max(width, _TILE)) for line in below]
-            _write(draw, font, (left, top + height), shown)
+            words = [_cut(line, max(width, _TILE)) for line in below]
+            _write(draw, font, (left, top + height), words)
         yield image
 
 
@@ -208,11 +248,16 @@ def _font() -> Any:
     return ImageFont.load_default(_FONT)
 
 
-def _size(rows: Sequence[Row]) -> tuple[int, int, int, int]:
-    """By what pictures are divided; then frames of a clip, height and width as they are drawn."""
-    frames, height, width, _ = rows[0].pictures.shape
-    shrunk = max(1, -(-int(frames * width) // _WIDEST))
-    return shrunk, frames, -(-height // shrunk), -(-width // shrunk)
+def _shrunk(rows: Sequence[Row]) -> int:
+    """By what pictures are divided."""
+    widest = max(row.pictures.shape[0] * row.pictures.shape[2] for row in rows)
+    return max(1, -(-int(widest) // _WIDEST))
+
+
+def _size(row: Row, shrunk: int) -> tuple[int, int, int]:
+    """Frames of a clip, height and width as they are drawn."""
+    frames, height, width, _ = row.pictures.shape
+    return frames, -(-height // shrunk), -(-width // shrunk)
 
 
 def _picture(pixels: npt.NDArray[np.uint8], shrunk: int) -> Image:

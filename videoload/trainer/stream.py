@@ -238,7 +238,9 @@ class Stream:
 
         In a sheet, each clip is a row of its frames. The number of the source frame is above each
         frame, the class and the file are beside the row. In an animation, all clips move, side by
-        side. These batches count neither in `stats` nor as an epoch. Needs the extra ``[preview]``.
+        side. Of several files as one sample, each part that is a clip has its row, the parts of a
+        sample below each other. These batches count neither in `stats` nor as an epoch. Needs the
+        extra ``[preview]``.
 
         Args:
             path: The file to write: ``.png`` for a sheet, ``.webp`` for an animation.

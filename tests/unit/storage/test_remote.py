@@ -22,10 +22,12 @@ from videoload.catalog.catalog import Catalog
 from videoload.catalog.directories import list_directory
 from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.item_spec import ItemSpec
+from videoload.clips.sample_spec import SampleSpec
 from videoload.decoding.decoder import Decoder
 from videoload.decoding.prepared import PreparedClips, Request, ShortVideoError
 from videoload.errors import StorageError, TransformError, VideoError
 from videoload.storage import fetching
+from videoload.storage.content import SEPARATOR
 from videoload.storage.keep import Folders, Keep
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.opening import open_storage
@@ -462,6 +464,40 @@ def test_expected_files_are_asked_for_once_before_they_are_needed(server: Object
     for path in reversed(asked):
         assert not isinstance(decoded(decoder, path, 0), str)
     assert sorted(path for path, _ in server.requests) == sorted(asked)
+
+
+def test_all_parts_of_an_expected_sample_are_asked_for_at_once(tmp_path: Path) -> None:
+    """First their beginnings, and once their indexes are known the pictures that they show."""
+    names = {"rgb": "rgb.avi", "ir": "ir.avi", "depth": "depth.avi"}
+    sizes = [
+        make_avi(tmp_path / name, frames=400, size=(144, 192), seed=seed).stat().st_size
+        for seed, name in enumerate(names.values())
+    ]
+    spec = SampleSpec((*names,), {name: replace(SPEC, short="loop") for name in names}, {})
+    path = SEPARATOR.join(names.values())
+    here, out, wanted = Decoder(tmp_path), *np.zeros((2, 1, spec.clip_bytes), np.uint8)
+    with ObjectServer(tmp_path) as server:
+        there = Decoder(server.url)
+        there.expect(path, spec, [Request(0)])
+        wait_until(lambda: len(server.requests) == 3, 10 * SECOND)
+        for seed in range(4):
+            before = server.bytes_sent
+            there.expect(path, spec, [Request(seed)])
+            frames = there.decode(path, spec, [Request(seed)], out)
+            assert frames.tolist() == here.decode(path, spec, [Request(seed)], wanted).tolist()
+            assert np.array_equal(out, wanted)
+            for name in names.values():
+                file = storage_of(there).resolve(name)
+                assert isinstance(file, RemoteFile)
+                file.drop()
+            there.rest()
+            if seed:  # by now, the indexes are known
+                assert 0 < server.bytes_sent - before < 0.3 * sum(sizes)
+        server.requests.clear()
+        there.expect(path, spec, [Request(9)])
+        wait_until(
+            lambda: {asked for asked, _ in server.requests} == {*names.values()}, 10 * SECOND
+        )
 
 
 def test_a_changed_file_is_read_as_it_is_now(folder: Path, server: ObjectServer) -> None:
