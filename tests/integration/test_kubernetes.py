@@ -122,7 +122,7 @@ class Namespace:
             return f"tcp://127.0.0.1:{self._served[index]}"
         if text == f"tcp://trainer:{SERVED}":
             return " ".join(f"tcp://127.0.0.1:{port}" for port in self._served)
-        return re.sub(r"^/(?=videos|keys|models|tmp)", f"{root}/", text)
+        return re.sub(r"^/(?=videos|keys|models|tmp|frames)", f"{root}/", text)
 
 
 def job_secret(pod: dict[str, Any]) -> str:

@@ -42,7 +42,8 @@ class Deployment:
         self._folder = folder
         self._services: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
         self._address = f"tcp://127.0.0.1:{free_port()}"
-        for name in ("keys/trainer", "keys/worker", "models", "tmp"):  # volumes and tmpfs
+        # volumes and tmpfs
+        for name in ("frames", "keys/trainer", "keys/worker", "models", "tmp"):
             (folder / name).mkdir(parents=True)
 
     def make_keys(self) -> None:
@@ -90,12 +91,14 @@ class Deployment:
         return self._programs.python(*arguments, **options)
 
     def _here(self, texts: list[Any]) -> list[str]:
-        """Variables at their defaults, container paths below the folder, one address."""
+        """A frame store of 1 GB, other variables at their defaults, container paths below the
+        folder, one address."""
         found = []
         for text in map(str, texts):
-            known = re.sub(r"\$\{\w+:[-?]([^}]*)\}", r"\1", text)
+            known = re.sub(r"\$\{FRAME_STORE_GB:-\}", "1", text)
+            known = re.sub(r"\$\{\w+:[-?+]([^}]*)\}", r"\1", known)
             known = re.sub(r"tcp://[\w.]+:\d+", self._address, known)
-            known = re.sub(r"(?<![\w/])/(?=videos|keys|models|tmp)", f"{self._folder}/", known)
+            known = re.sub(r"(?<![\w/])/(?=videos|keys|models|tmp|frames)", f"{self._folder}/", known)
             found.append(known)
         return found
 
@@ -179,6 +182,7 @@ def test_a_stopped_trainer_resumes_and_its_workers_wait_for_it(
         assert worker.err.count("serving trainer") == 2
         assert stop(worker, 5 * SECOND) == 0, worker.err
     assert "serving trainer" not in stranger.err, "a worker without keys was let in"
+    assert re.search(r"\b100% of the clips from the frame store", again.out), again.out
 
 
 @pytest.mark.slow

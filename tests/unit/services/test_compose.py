@@ -84,7 +84,7 @@ def test_it_is_a_compose_file(file: Path) -> None:
 def test_the_compose_file_names_the_variables_that_it_needs() -> None:
     needed = set(re.findall(r"\$\{(\w+):\?([^}]+)\}", COMPOSE.read_text()))
     assert {name for name, _ in needed} == {"VIDEOS"}
-    bare = re.findall(r"\$\{?\w+(?!\w|:[-?])", COMPOSE.read_text().replace("$$", ""))
+    bare = re.findall(r"\$\{?\w+(?!\w|:[-?+])", COMPOSE.read_text().replace("$$", ""))
     assert not bare, "a variable without a default is empty, silently"
 
 
@@ -259,6 +259,22 @@ def test_the_videos_and_the_keys_can_only_be_read(role: str) -> None:
     assert videos["bind"] == {"create_host_path": False}, "a folder made by Docker hides a typo"
     keys = [volume for volume in others if "/keys" in volume]
     assert keys == [f"{role}-keys:/keys/{role}:ro"], "and only those of its own role"
+
+
+def test_frames_are_kept_in_a_volume_if_a_limit_is_given() -> None:
+    settings = SERVICES["worker"]["environment"]
+    assert settings["VIDEOLOAD_FRAME_STORE"] == "${FRAME_STORE_GB:+/frames}"
+    assert settings["VIDEOLOAD_FRAME_STORE_GB"] == "${FRAME_STORE_GB:-}"
+    assert "frames:/frames" in SERVICES["worker"]["volumes"]
+
+
+def test_a_worker_takes_empty_settings_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FRAME_STORE", "FRAME_STORE_GB", "PROCESSES"):
+        monkeypatch.setenv(f"VIDEOLOAD_{name}", "")
+    group: Any = typer.main.get_command(cli.app)
+    given = ["--connect", "tcp://127.0.0.1:5555", "--root", "."]
+    read = group.commands["worker"].make_context("worker", given).params
+    assert (read["frame_store"], read["frame_store_gb"], read["processes"]) == (None, None, None)
 
 
 # Any number of workers, and an end

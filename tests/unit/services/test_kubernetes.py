@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,6 +86,20 @@ def test_every_setting_is_an_option(role: str) -> None:
     assert given <= options(role).keys()
     needed = {name for name, option in options(role).items() if option.required}
     assert needed <= given
+
+
+def test_the_frames_of_a_pod_fit_into_its_volume_below_its_top() -> None:
+    pod = pods(render("scaled"))["worker"]
+    (container,) = pod["containers"]
+    given = environment(container)
+    assert {name for name in given if name.startswith("VIDEOLOAD_")} <= options("worker").keys()
+    (volume,) = [each for each in pod["volumes"] if each["name"] == "frames"]
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "frames"]
+    # The top of an emptyDir belongs to root, and a store must belong to the worker's user.
+    assert Path(given["VIDEOLOAD_FRAME_STORE"]).parent == Path(mount["mountPath"])
+    size = volume["emptyDir"]["sizeLimit"]
+    assert container["resources"]["requests"]["ephemeral-storage"] == size
+    assert 2**30 * float(size.removesuffix("Gi")) > 1e9 * float(given["VIDEOLOAD_FRAME_STORE_GB"])
 
 
 def test_the_workers_connect_to_the_trainers_port() -> None:
