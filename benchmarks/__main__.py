@@ -16,7 +16,7 @@ from rich.console import Console
 
 from videoload.comparison import work
 from videoload.comparison.compare import Comparison, compare, show
-from videoload.comparison.loaders import LOADERS
+from videoload.comparison.loaders import LOADERS, WITH_STORE
 from videoload.comparison.report import Results
 from videoload.errors import CatalogError
 from videoload.host import cores
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return compare(
             Comparison(
                 works,
-                told.loader or tuple(LOADERS),
+                told.loader or [name for name in LOADERS if name != WITH_STORE],
                 0 if told.check_only else told.rounds,
                 told.processes,
                 told.folder,

@@ -23,8 +23,8 @@ from videoload.index.index import find_index
 from videoload.storage.files import Folder
 
 # videoload is measured with TensorFlow, which each of its runs imports, so only one work includes
-# it.
-WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload")}
+# it: with a frame store, which its check fills.
+WORKS = {"tiny": ("limit", "serial"), "tiny-first": ("limit", "serial", "videoload frame store")}
 
 
 @pytest.mark.slow
@@ -54,6 +54,7 @@ def test_a_small_comparison_has_a_rate_and_right_frames_for_each_loader(
         assert name in run.out
         of_epochs = work == "tiny-first" and name != "limit"
         assert (timed[name]["later_clips_s"] > 0) == of_epochs
+    assert any((tmp_path / "videos" / "frames").glob("*/*/*")) == (work == "tiny-first")
     drawn = (tmp_path / "out" / f"{work}.png").exists()
     assert drawn == (importlib.util.find_spec("matplotlib") is not None)
 

@@ -98,7 +98,9 @@ class Deployment:
             known = re.sub(r"\$\{FRAME_STORE_GB:-\}", "1", text)
             known = re.sub(r"\$\{\w+:[-?+]([^}]*)\}", r"\1", known)
             known = re.sub(r"tcp://[\w.]+:\d+", self._address, known)
-            known = re.sub(r"(?<![\w/])/(?=videos|keys|models|tmp|frames)", f"{self._folder}/", known)
+            known = re.sub(
+                r"(?<![\w/])/(?=videos|keys|models|tmp|frames)", f"{self._folder}/", known
+            )
             found.append(known)
         return found
 

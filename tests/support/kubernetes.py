@@ -19,7 +19,9 @@ GUIDE = PROJECT / "docs/how-to/kubernetes.md"
 OVERLAYS = ("base", "gpu", "ranks", "scaled", "mine")
 
 # Overlays that a user could write: one that takes the components, and the one of the guide.
-_SCALED = "resources: [../gpu]\ncomponents: [../monitor, ../autoscale, ../frames]\nnamespace: videoload\n"
+_SCALED = (
+    "resources: [../gpu]\ncomponents: [../monitor, ../autoscale, ../frames]\nnamespace: videoload\n"
+)
 _MINE = re.compile(r"^```text\n# mine/kustomization.yaml\n(.+?)^```$", re.M | re.S)
 
 

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from videoload import __version__
 from videoload.commands import cli_batches, cli_extract, cli_prepare, cli_workers
 from videoload.commands.cli_batches import CatalogRoot, Source
-from videoload.commands.cli_workers import CacheFolder, Insecure, Keys
+from videoload.commands.cli_workers import CacheFolder, FrameStoreGb, Insecure, Keys
 from videoload.commands.verbosity import Verbose, say
 from videoload.errors import VideoloadError
 from videoload.logs import log_to_stderr
@@ -71,6 +71,15 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the videos that the demo makes here.")
     ] = None,
+    frame_store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that keeps the scaled frames, also for the next run with --videos.",
+            show_default="a temporary folder, with 2 GB",
+        ),
+    ] = None,
+    frame_store_gb: FrameStoreGb = None,
     verbose: Verbose = 0,
 ) -> None:
     """Train a small model on this host, in under two minutes.
@@ -80,7 +89,15 @@ def demo(
     """
     from videoload.commands import demo as show
 
-    show.run(videos, workers=workers, epochs=epochs, seed=seed, keep=keep)
+    show.run(
+        videos,
+        workers=workers,
+        epochs=epochs,
+        seed=seed,
+        keep=keep,
+        frame_store=frame_store,
+        frame_store_gb=frame_store_gb,
+    )
 
 
 app.command(context_settings={"auto_envvar_prefix": "VIDEOLOAD"})(cli_workers.worker)
@@ -255,6 +272,15 @@ def bench(
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the results and plots go.")
     ] = Path("benchmark-results"),
+    frame_store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Measure this loader also with the frame store in this folder, which the first "
+            "run fills.",
+        ),
+    ] = None,
+    frame_store_gb: FrameStoreGb = None,
     verbose: Verbose = 0,
 ) -> None:
     """Compare this loader with others, on the same clips.
@@ -264,10 +290,12 @@ def bench(
     benchmarks` has more options.
     """
     from videoload.comparison.compare import bench as compare
+    from videoload.storage.keep import Keep
 
+    kept = Keep.of(frame_store, frame_store_gb, name="frame_store")
     if videos is not None and not videos.is_dir():
         raise VideoloadError(f"no such folder: {videos}")
-    raise typer.Exit(compare(videos, seconds, output))
+    raise typer.Exit(compare(videos, seconds, output, kept))
 
 
 @app.command()

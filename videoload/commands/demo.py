@@ -67,6 +67,8 @@ def run(
     epochs: int = 6,
     seed: int = 0,
     keep: Path | None = None,
+    frame_store: Path | None = None,
+    frame_store_gb: float | None = None,
     console: Console | None = None,
 ) -> None:
     """Make or take videos, train on them, measure the waiting, print a table.
@@ -78,6 +80,8 @@ def run(
         epochs: Epochs to train, at least 1. Default 6.
         seed: Seed of the videos, the order and the model. Default 0.
         keep: New or empty folder for the videos that are made. They stay there. Default None.
+        frame_store: As for `Client`. None, the default: a temporary folder, with 2 GB.
+        frame_store_gb: As for `Client`. Default None.
         console: Where to print. None, the default: standard output.
 
     Raises:
@@ -98,6 +102,8 @@ def run(
     ):
         with console.status("loading TensorFlow"):
             keras = _keras()
+        if frame_store is None and frame_store_gb is None:
+            frame_store, frame_store_gb = Path(temporary, "frames"), _KEPT_GB
         # The videos are removed at the end, so their indexes are not kept.
         cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
@@ -111,8 +117,8 @@ def run(
         )
         keras.utils.set_random_seed(seed)
         with Client(
-            "auto" if workers is None else workers, cache=cache,
-            frame_store=Path(temporary, "frames"), frame_store_gb=_KEPT_GB,
+            "auto" if workers is None else workers,
+            cache=cache, frame_store=frame_store, frame_store_gb=frame_store_gb,
         ) as client:  # fmt: skip
             stream, held_back = _streams(client, train, test, seed)
             steps = min(len(stream), _MAX_STEPS)
@@ -249,8 +255,7 @@ def _measure_stream(stream: Stream, model: Any, first: int) -> Pace:
 def _measure_inline(stream: Stream, model: Any, first: int) -> Pace:
     """The clips of `_measure_stream`, decoded in this process."""
     last = first + _WARM_UP_STEPS + _MEASURED_STEPS
-    # The first decode of a file takes longer, because it makes the index. The workers have done
-    # that by now, so this decoder does it too before the time is taken.
+    # The workers have made all indexes, so this decoder makes them before the time is taken.
     visits = min(len(stream), _MAX_STEPS, first)
     o = stream.options
     batches = decode_serially(
@@ -297,9 +302,7 @@ def _table(accuracy: float, test: Catalog, inline: Pace, apart: Pace, decoders: 
 
 
 def _make_videos(folder: Path, seed: int, console: Console) -> None:
-    columns = (
-        TextColumn("making AVI files"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-    )  # fmt: skip
+    columns = TextColumn("making AVI files"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     total = len(MOTIONS) * (_TRAIN_VIDEOS + _TEST_VIDEOS)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -23,11 +23,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from videoload.comparison import report, work
-from videoload.comparison.loaders import LIMIT, LOADERS
+from videoload.comparison.loaders import LIMIT, LOADERS, WITH_STORE
 from videoload.comparison.report import Results, Row
 from videoload.comparison.run import Order
 from videoload.errors import CatalogError
 from videoload.host import cores
+from videoload.storage.keep import Keep
 
 _LIMIT_S = 120  # of one run
 _BENCH = (
@@ -55,14 +56,17 @@ class Comparison:
     checked_clips: int = 64
     videos: str = ""
     seconds: float = float("inf")
+    frame_store: Keep | None = None  # None: in ``folder``
 
 
-def bench(videos: Path | None, seconds: float, out: Path) -> int:
-    """The command ``videoload bench``. Returns its exit status."""
+def bench(videos: Path | None, seconds: float, out: Path, frame_store: Keep | None) -> int:
+    """The command ``videoload bench``. ``frame_store``: also with kept frames. Returns its exit
+    status."""
     found = "" if videos is None else str(videos.resolve())
+    loaders = _BENCH if frame_store is None else (*_BENCH, WITH_STORE)
     told = Comparison(
-        ["own" if found else "ucf"], _BENCH, _BENCH_ROUNDS, cores(), work.FOLDER, out,
-        _BENCH_CLIPS, _BENCH_CHECKED, found, seconds,
+        ["own" if found else "ucf"], loaders, _BENCH_ROUNDS, cores(), work.FOLDER, out,
+        _BENCH_CLIPS, _BENCH_CHECKED, found, seconds, frame_store,
     )  # fmt: skip
     return compare(told)
 
@@ -124,6 +128,7 @@ def _run(told: Comparison, results: Results, console: Console) -> None:
                     order = Order(
                         loader, name, str(told.folder), told.processes, made.clips,
                         check=0 if turn else told.checked_clips, videos=told.videos,
+                        frame_store=told.frame_store or Keep(str(told.folder / "frames"), None),
                     )  # fmt: skip
                     results.rows.append(_one(order, turn))
                     _write(told.out / "results.json", results)

@@ -68,12 +68,14 @@ def _import_error(module: str) -> str:
 
 
 LIMIT = "limit"
+WITH_STORE = "videoload frame store"
 LOADERS = {
     loader.name: loader
     for loader in (
         Loader(LIMIT, "bare", variant="tables"),
         Loader("videoload", "ours", ("tensorflow",)),
         Loader("videoload without TensorFlow", "ours", (), "loop"),
+        Loader(WITH_STORE, "ours", ("tensorflow",), "store"),
         Loader("videoload watched", "ours", ("tensorflow",), "watched"),
         Loader("videoload tcp", "ours", ("tensorflow",), "tcp"),
         Loader("videoload tcp curve", "ours", ("tensorflow",), "tcp curve"),

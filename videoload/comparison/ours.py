@@ -1,10 +1,11 @@
 """videoload, end to end: what comes out of ``stream.dataset()``, or of a loop.
 
 Local workers, watched by all there is if the variant says so: `videoload top` in a terminal, a
-scrape of ``/metrics`` and a line of `Stream.stats` every second, and the log at INFO. Or workers
-that dial in over loopback tcp, real ``videoload worker`` processes, with CURVE or with yuv420p
-instead of rgb24. Each item is a segment in a catalog, exactly as long as its clip, so "center" can
-choose nothing but the frames that were asked for.
+scrape of ``/metrics`` and a line of `Stream.stats` every second, and the log at INFO. Or local
+workers with a frame store, which later runs find filled. Or workers that dial in over loopback tcp,
+real ``videoload worker`` processes, with CURVE or with yuv420p instead of rgb24. Each item is a
+segment in a catalog, exactly as long as its clip, so "center" can choose nothing but the frames
+that were asked for.
 """
 
 from __future__ import annotations
@@ -72,10 +73,13 @@ def _catalog(file: Path, work: Work, items: Sequence[Item]) -> Catalog:
 @contextmanager
 def _client(folder: Path, work: Work, processes: int, variant: str) -> Iterator[Client]:
     if "tcp" not in variant:
-        doors: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if variant == "watched":
-            doors = {"listen": "tcp://127.0.0.1:*", "metrics_port": 0}
-        with Client(workers=processes, **doors) as client:
+            options = {"listen": "tcp://127.0.0.1:*", "metrics_port": 0}
+        if variant == "store" and (kept := work.frame_store):
+            limit = None if kept.max_bytes is None else kept.max_bytes / 1e9
+            options = {"frame_store": kept.folder, "frame_store_gb": limit}
+        with Client(workers=processes, **options) as client:
             yield client
         return
     command = [sys.executable, "-m", "videoload"]

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from videoload.comparison import check, measure
 from videoload.comparison.loaders import LIMIT, LOADERS, Batch
 from videoload.comparison.measure import Timing
 from videoload.comparison.work import EPOCHS, Work, load
+from videoload.storage.keep import Keep
 
 
 class Order(msgspec.Struct):
@@ -34,6 +36,7 @@ class Order(msgspec.Struct):
     clips: int
     check: int = 0
     videos: str = ""  # where the user's own files are
+    frame_store: Keep | None = None
 
 
 def main() -> None:
@@ -41,6 +44,7 @@ def main() -> None:
     order = msgspec.json.decode(sys.argv[1], type=Order)
     loader = LOADERS[order.loader]
     work = load(order.work, Path(order.folder), order.clips, videos=order.videos)
+    work = replace(work, frame_store=order.frame_store)
     if order.check:
         items = work.distinct[: -(-order.check // work.batch) * work.batch]
         make = loader.load()

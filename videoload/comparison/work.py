@@ -28,6 +28,7 @@ from videoload.clips.clip_spec import ClipSpec
 from videoload.clips.regions import scaled_size
 from videoload.comparison.videos import Recipe, make_video
 from videoload.errors import CatalogError
+from videoload.storage.keep import Keep
 
 FOLDER = Path.home() / ".cache" / "videoload-bench"  # where files are kept by default
 _SEED = 0
@@ -152,7 +153,7 @@ class Work:
     """Files under ``root``, the clip to take from them, and the items.
 
     ``met``: the number of files that the warm-up reads (the first ones) in a work of epochs,
-    otherwise 0.
+    otherwise 0. ``frame_store`` is for the loader that has one.
     """
 
     name: str
@@ -162,6 +163,7 @@ class Work:
     batch: int
     clips: int
     met: int = 0
+    frame_store: Keep | None = None
 
     def __str__(self) -> str:
         """What it is, for a title."""
