@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-# What else may stand between fences: tables, pictures, and the output of commands.
-LANGUAGES = ("python", "sh", "csv", "text", "")
+# What else may stand between fences: tables, changes, pictures, and the output of commands.
+LANGUAGES = ("python", "sh", "csv", "diff", "text", "")
 
 _SERVES = ("worker", "top")  # commands that run until they are stopped
 _FENCE = re.compile(r'```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?')
