@@ -15,12 +15,12 @@ class Sample(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a loader gave in an epoch, and how it ended: "", the first line of an error, or
-    "hung", with what it said."""
+    """What a loader gave in an epoch, how it ended ("", the first line of an error, or "hung", with
+    what it said), and the longest wait for a batch after the first."""
 
     samples: Sequence[Sample]
     end: str = ""
-    seconds: float = 0.0
+    longest_s: float = 0.0
 
 
 def judge(good: Run, found: Run, *, bad: int | None = None) -> str:

@@ -1,4 +1,5 @@
-"""One epoch of one loader, in a process of its own: a JSON line for each batch.
+"""One epoch of one loader, in a process of its own: a JSON line for each batch. It goes on when a
+line comes in.
 
     python -m benchmarks.faults.subjects NAME FOLDER --workers 2 [--state FILE [--resume]]
 
@@ -21,7 +22,7 @@ import numpy as np
 from benchmarks.faults.work import SHAPE, SIDE, digest, load
 
 BATCH, SEED = 4, 7
-TIMEOUT_S = 10
+TIMEOUT_S = 20
 
 Batches = Iterator[tuple[Sequence[int], Any, Sequence[int]]]  # numbers, clips, pids
 
@@ -153,7 +154,7 @@ def ray_loader(job: Job) -> Batches:
     """Ray Data, which starts failed tasks again, in the order of its input."""
     import ray
 
-    ray.init(num_cpus=job.workers, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=job.workers, include_dashboard=False, log_to_driver=False)
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
@@ -178,7 +179,7 @@ def tf_service_loader(job: Job) -> Batches:
     import tensorflow as tf
 
     service = tf.data.experimental.service
-    # A worker that is silent for ten seconds is given up, and not for a minute.
+    # A worker that is silent for ten seconds is given up, and not only after a minute.
     dispatcher = service.DispatchServer(service.DispatcherConfig(worker_timeout_ms=10_000))
     address = dispatcher.target.split("://")[1]
     serve = (
@@ -271,6 +272,8 @@ def main() -> None:
         digests = [int(clip) if np.ndim(clip) == 0 else digest(clip) for clip in clips]
         print(json.dumps({"samples": [*zip(numbers, digests, strict=True)], "pids": list(pids)}),
               flush=True)  # fmt: skip
+        if not sys.stdin.readline():
+            sys.exit("nobody reads")
     print(json.dumps({"end": True}), flush=True)
 
 

@@ -1,7 +1,6 @@
 """The work that all loaders do: the last frames of each file, with PyAV, as slow as a larger file.
 
-A file may be cut short, so that `load` fails. It may also be marked, so that the first call for it
-does not return: as if its storage did not answer.
+A file may be cut short, so that `load` fails.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from pathlib import Path
 
 import av
 import numpy as np
@@ -19,16 +17,11 @@ FRAMES, SIDE = 8, 64
 LEAST = 40  # frames of a file; each file has another number, so clips differ
 SHAPE = (FRAMES, SIDE, SIDE, 3)
 TAKES_S = 0.06
-STALLS = ".stalls"  # the suffix of the mark
 
 
 def load(path: str) -> npt.NDArray[np.uint8]:
     """The clip of a file, uint8 [T, H, W, 3]."""
     time.sleep(TAKES_S)
-    mark = Path(path + STALLS)
-    if mark.exists():
-        mark.unlink()
-        time.sleep(3600)
     with av.open(path) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
     if len(frames) < LEAST:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.faults.stalling import ALWAYS, FIRST, build
 from tests.support.digests import digests
 from tests.support.processes import children_of
 from tests.support.programs import Programs
@@ -112,6 +113,27 @@ def test_a_hanging_video_is_found_even_with_only_one_worker(how: str, tmp_path: 
         assert [video.path for video in stream.quarantine] == ["x/white.avi"]
         assert re.search(NAMED, stream.quarantine[0].reason)
     assert 3 not in info.video
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "mark"), [(2, ALWAYS), (1, FIRST)])
+def test_a_file_whose_read_never_returns_is_named_and_the_epoch_goes_on(
+    workers: int, mark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = build(tmp_path)
+    if library is None:
+        pytest.skip("no C compiler here")
+    monkeypatch.setenv("LD_PRELOAD", str(library))  # for the workers
+    for i in range(8):
+        make_avi(tmp_path / f"x/{i}.avi", frames=12, seed=i)
+    (tmp_path / f"x/5.avi{mark}").touch()
+    catalog = Catalog([f"x/{i}.avi" for i in range(8)], [0] * 8, ["x"], root=tmp_path)
+    with Client(workers=workers, stall_s=1 * SECOND, cache=False) as client:
+        stream = client.stream(catalog, TRANSFORMED, 4, on_error="skip")
+        seen = [int(video) for _, _, info in stream.batches(info=True) for video in info.video]
+        bad = [video.path for video in stream.quarantine]
+    assert bad == (["x/5.avi"] if mark == ALWAYS else [])
+    assert seen == [i for i in range(8) if i != 5 or not bad]
 
 
 @pytest.mark.slow

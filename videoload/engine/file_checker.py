@@ -1,10 +1,11 @@
-"""Reads the trainer's own files in a thread of its own, since a disk may be slow and the I/O thread
-must not wait."""
+"""Reads the trainer's own files in threads of its own, since a disk may be slow, or not answer, and
+the I/O thread must not wait."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -16,14 +17,16 @@ from videoload.storage.files import Storage
 
 _END_S = 0.5  # for the file that is being read; nobody waits longer for a disk that hangs
 _READS, _READ_BYTES = 5, 4096  # of a file, to find out whether its storage answers
+_WAITING = 8  # reads that may wait at once for a storage that does not answer
 
 
 class FileChecker:
-    """Checks files in the order of the calls, until it is closed."""
+    """Checks files until it is closed."""
 
     def __init__(self) -> None:
         self._checks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="videoload-files", daemon=True)
+        self._reads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Start the thread now: a client that listens will need it."""
@@ -33,7 +36,8 @@ class FileChecker:
     def fingerprint(
         self, storage: Storage, paths: dict[int, str], told: Callable[[dict[int, int]], None]
     ) -> None:
-        """Call ``told``, in that thread, with the fingerprint of each of ``paths``."""
+        """Call ``told``, in another thread, with the fingerprint of each of ``paths``. One call
+        is worked on after the other."""
 
         def check() -> None:
             found = dict.fromkeys(paths, MISSING)
@@ -45,21 +49,26 @@ class FileChecker:
         self._add(check)
 
     def read(self, storage: Storage, paths: list[str], told: Callable[[], None]) -> None:
-        """Call ``told``, in that thread, once all of ``paths`` were read; never if one cannot be
-        read."""
+        """Call ``told``, in another thread, for each of ``paths`` that was read. Each is read in a
+        thread of its own, which stays for as long as the read does not return."""
 
-        def check() -> None:
-            files = [file for path in paths for file in path.split(SEPARATOR)]
-            if all(_can_read(storage, file) for file in files):
+        def read(path: str) -> None:
+            if all(_can_read(storage, file) for file in path.split(SEPARATOR)):
                 told()
 
-        self._add(check)
+        self._reads = [thread for thread in self._reads if thread.is_alive()]
+        for path in paths[: max(0, _WAITING - len(self._reads))]:
+            thread = threading.Thread(target=read, args=(path,), name="videoload-read", daemon=True)
+            self._reads.append(thread)
+            thread.start()
 
     def close(self) -> None:
-        """Drop the checks that wait."""
+        """Drop the checks that wait. What waits for storage is left behind."""
         self._checks.put(None)
-        if self._thread.ident is not None:
-            self._thread.join(_END_S)
+        end = time.monotonic() + _END_S
+        for thread in (self._thread, *self._reads):
+            if thread.ident is not None:
+                thread.join(max(0.0, end - time.monotonic()))
 
     def _add(self, check: Callable[[], None]) -> None:
         self._checks.put(check)

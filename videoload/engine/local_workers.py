@@ -23,7 +23,9 @@ from videoload.transport.sockets import Peer
 
 _log = logging.getLogger(__name__)
 
-_BLOCKED = "DTt"  # states of a process that waits for a disk, or was stopped
+_STOPPED = "Tt"  # states of a process
+_BLOCKED = "D" + _STOPPED  # it waits for a disk, or was stopped
+_ASKED = 3  # so many videos are read to find out whether the storage answers
 
 
 @dataclass(eq=False)
@@ -57,16 +59,23 @@ class LocalWorkers:
             told = host.cpu_time(self.workers[peer].pid)
             if told is not None:
                 cpu_s, state = told
-                self.table.look(peer, Look(cpu_s, blocked=state in _BLOCKED))
+                look = Look(cpu_s, blocked=state in _BLOCKED, stopped=state in _STOPPED)
+                self.table.look(peer, look)
 
     def ask_storage(self, command: AskStorage) -> None:
-        """Find out whether the storage of a silent worker's videos answers."""
+        """Find out whether the storage of a silent worker's videos answers, by other videos of it:
+        a read of these may be what does not return."""
         worker, stream = command.worker, self.streams.get(command.stream)
         if stream is not None and not stream.spec.files:  # there is no storage to wait for
             self.table.storage_answered(worker)
         if stream is None or stream.storage is None:
             return
-        paths = [stream.catalog[video].path for video in command.videos]
+        size = len(stream.catalog)
+        spread = {
+            (command.videos[0] + n * size // (_ASKED + 1)) % size for n in range(1, _ASKED + 1)
+        }
+        asked = spread.difference(command.videos) or command.videos
+        paths = [stream.catalog[video].path for video in asked]
         answered = lambda: self.table.storage_answered(worker)  # noqa: E731
         self.files.read(stream.storage, paths, lambda: self.post(answered))
 

@@ -16,7 +16,7 @@ clip's video is bad. It does not matter where the workers run, or who else holds
     it dies                                              it is noted
     it is remote, and silent for `stall_s`               it is noted
     it is local, and killed because it was silent:
-      it burnt CPU, or slept although storage answers    it is noted
+      it burnt CPU, or waited although storage answers   it is noted
       it waited for storage, was stopped, or imported    as before
     it is heard again, or dials in again after a cut     it is removed
     it was given the chunk before the last was noted     as before: one worker at a time is tried

@@ -55,7 +55,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class AskStorage:
-    """This local worker is silent. Read from the videos that it is at, and report
+    """This local worker is silent at ``videos``. Read from other videos of the stream, and report
     `storage_answered` if that works. It may take for ever."""
 
     worker: WorkerId

@@ -328,7 +328,7 @@ class WorkerPool:
         return commands
 
     def _ask_storage(self, worker: Worker) -> list[Command]:
-        """Ask once in a silence: a worker that sleeps may wait for its disk, or for ever."""
+        """Ask once in a silence: a worker that waits may do so for its disk, or for ever."""
         if not worker.leases or not worker.silence.asks_storage():
             return []
         lease = next(iter(worker.leases.values()))

@@ -1,8 +1,9 @@
 """When a silent local worker is killed, and whether its clip is to blame. Pure.
 
-A worker that hangs burns CPU, or sleeps although the storage answers. A worker that waits for its
-storage does neither. If no local worker is heard of, it is the storage or the host. The leases of
-silent workers expire in `WorkerPool.tick`.
+A worker that hangs burns CPU, or waits although other files can be read: its decoder sleeps, or a
+read of this one file never returns. A worker that waits for a storage that is away does neither. If
+no local worker is heard of, it is the storage or the host. The leases of silent workers expire in
+`WorkerPool.tick`.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ _BURNS, _RESTS = 0.1, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the kernel tells about a silent local worker: its CPU time since it began, and whether
-    it is blocked now, that is stopped, or in a wait that nothing interrupts."""
+    """What the kernel tells about a silent local worker: its CPU time since it began, whether it is
+    blocked now, that is stopped, or in a wait that nothing interrupts, and whether it is stopped.
+    """
 
     cpu_s: float
     blocked: bool
+    stopped: bool = False
 
 
 class Silence:
@@ -60,8 +63,8 @@ class Silence:
         self._first, self._stuck = self._last, 0
 
     def asks_storage(self) -> bool:
-        """Whether to ask the storage now, once: the worker sleeps, and may wait for it."""
-        if self._asked or self._last is None or self._last.blocked:
+        """Whether to ask the storage now, once: the worker waits, perhaps for it."""
+        if self._asked or self._last is None or self._last.stopped:
             return False
         self._asked = True
         return True
@@ -80,7 +83,7 @@ class Silence:
         if first is None or last is None or not (has_work or last.blocked):
             return True
         burnt_s = last.cpu_s - first.cpu_s
-        hangs = burnt_s > _BURNS * stall_s or (self._storage_answers and not last.blocked)
+        hangs = burnt_s > _BURNS * stall_s or (self._storage_answers and not last.stopped)
         rests = burnt_s < _RESTS * stall_s
         found = hangs or (rests and not is_alone) or silent_s > stall_s + _PATIENCE_S
         # Twice, because one worker is heard of before the next one when storage comes back.

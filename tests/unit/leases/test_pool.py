@@ -209,7 +209,8 @@ class Kernel:
 def test_if_all_workers_are_silent_and_blocked_none_is_killed() -> None:
     desk = Desk("A", "B")
     desk.start()
-    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 59) == []
+    asked = [AskStorage("A", 0, (0, 1)), AskStorage("B", 0, (2, 3))]
+    assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 59) == asked
     assert Kernel(desk, 0.0, blocked=True).wait(5, "A", "B") == []
 
 
@@ -281,7 +282,8 @@ def test_a_worker_that_alone_is_blocked_is_killed_and_its_clip_is_not_blamed() -
     for worker in "BCDE":
         desk.join(worker)
         desk.join("A")  # has nothing to do, and says so
-        assert Kernel(desk, 0.0, blocked=True).wait(STALL_S + 1, "A") == [Evict(worker)]
+        seen = Kernel(desk, 0.0, blocked=True).wait(STALL_S + 1, "A")
+        assert seen == [AskStorage(worker, 0, (0,)), Evict(worker)]
         desk.leave("A")
         desk.die(worker)
     assert desk.quarantines[0].videos == []

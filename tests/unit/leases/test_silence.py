@@ -57,10 +57,22 @@ def test_a_worker_that_sleeps_although_its_storage_answers_hangs() -> None:
     assert not silence.blameless
 
 
-def test_a_blocked_worker_may_wait_for_its_disk() -> None:
+def test_a_blocked_worker_may_wait_for_its_disk_while_that_does_not_answer() -> None:
     silence = looked_at(Look(5.0, blocked=True), Look(5.0, blocked=True))
+    assert silence.asks_storage()
+    assert not is_over(silence, alone=True)
+    silence.storage_answered()
+    assert is_over(silence, alone=True), "a read of this one file does not return"
+    assert not silence.blameless
+
+
+def test_a_stopped_worker_tells_nothing_of_its_storage_or_its_clip() -> None:
+    stopped = Look(5.0, blocked=True, stopped=True)
+    silence = looked_at(stopped, stopped)
     assert not silence.asks_storage()
     assert not is_over(silence, alone=True)
+    assert is_over(silence)
+    assert silence.blameless
 
 
 def test_a_worker_without_work_or_without_a_look_is_killed_at_once() -> None:
