@@ -5,19 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-import av
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from tests.support.digests import digest
+from tests.support.recordings import (
+    MATCH,
+    PARTS,
+    WAYS,
+    catalog_of,
+    check,
+    make_recordings,
+    seen,
+    specs,
+)
 from tests.support.waiting import SECOND
 from videoload import (
     Catalog,
     CatalogError,
     Client,
     ClipSpec,
-    ItemSpec,
     SpecError,
     VideoError,
     decode_serially,
@@ -28,116 +35,24 @@ from videoload.trainer.receipts import read
 
 pytestmark = pytest.mark.timeout(60 * SECOND)
 
-Floats = npt.NDArray[np.float64]
-
-TICKS = 30  # a second: luma says in which tick of the scene a frame was taken
 SAMPLES = 6
-LATE_S = 0.2
-MATCH = r"(S\d+)_"
-PARTS = ("rgb", "ir", "depth", "skeleton")
-
-
-def make_part(
-    path: Path, *, frames: int, rate: int, size: tuple[int, int], begins_s: float = 0.0
-) -> None:
-    """Luma tells the time, and chroma the place in the picture. No byte is lost."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    height, width = size
-    across = np.linspace(106, 150, width // 2)[None].repeat(height // 2, 0)
-    down = np.linspace(106, 150, height // 2)[:, None].repeat(width // 2, 1)
-    with av.open(str(path), "w", format="avi") as container:
-        stream = container.add_stream("ffv1", rate=rate)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
-        for number in range(frames):
-            tick = round((number / rate + begins_s) * TICKS)
-            planes = [np.full((height, width), 50 + 2 * tick), across, down]
-            flat = np.concatenate([np.rint(plane).ravel() for plane in planes])
-            pixels = flat.astype(np.uint8).reshape(height * 3 // 2, width)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, "yuv420p")))
-        container.mux(stream.encode(None))
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As NTU RGB+D: frames a second 30, 30 and 15; the infrared camera starts 0.2 s late."""
-    root = tmp_path_factory.mktemp("ntu")
-    for number in range(SAMPLES):
-        name, more = f"S{number:03}", 3 * number
-        make_part(root / f"rgb/a/{name}_rgb.avi", frames=70 + more, rate=30, size=(96, 128))
-        make_part(root / f"ir/a/{name}_ir.avi", frames=66, rate=30, size=(96, 128), begins_s=LATE_S)
-        make_part(root / f"depth/a/{name}_depth.avi", frames=36, rate=15, size=(48, 64))
-        (root / "skeleton").mkdir(exist_ok=True)
-        np.save(root / f"skeleton/{name}_bones.npy", np.arange(70 + more) * 2)
-    return root
+    return make_recordings(tmp_path_factory.mktemp("ntu"), SAMPLES)
 
 
 @pytest.fixture(scope="module")
 def catalog(root: Path) -> Catalog:
-    parts: dict[str, Any] = {name: Catalog.from_folder(root / name) for name in PARTS[:3]}
-    names = [f"S{number:03}_bones.npy" for number in reversed(range(SAMPLES))]
-    bones = Catalog(names, [0] * SAMPLES, ["a"], root / "skeleton")
-    return Catalog.side_by_side(match=MATCH, offset_s={"ir": LATE_S}, **parts, skeleton=bones)
-
-
-def specs(**drawn: Any) -> dict[str, ClipSpec | ItemSpec]:
-    size: dict[str, Any] = {"resize": 64, "size": (48, 56)}
-    half: dict[str, Any] = {"resize": 32, "size": (24, 28)}
-    if drawn.get("crop") == "pad":
-        size, half = {"size": (48, 64)}, {"size": (24, 32)}
-    views = (2,) if "views" in drawn else ()
-    shape = (*views, 6, 2)
-    return {
-        "rgb": ClipSpec(frames=6, **size, **drawn),
-        "ir": ClipSpec(frames=6, **size),
-        "depth": ClipSpec(frames=3, **half),
-        "skeleton": ItemSpec("tests.support.items:rows_of", shape, "float32"),
-    }
-
-
-def seen(clips: npt.NDArray[np.uint8]) -> tuple[Floats, Floats]:
-    """When each frame [..., T, H, W, 3] was taken, in seconds of the scene; and the place in the
-    picture, from 0 to 1, of the corners at the top left and at the bottom right."""
-    r, g, b = np.moveaxis(clips.astype(np.float64), -1, 0)
-    y = 0.299 * r + 0.587 * g + 0.114 * b
-    level = np.median(y, (-2, -1)) * 219 / 255 + 16  # rounding in RGB takes half a level off
-    ticks = np.rint((level + 0.5 - 50) / 2)
-    u, v = (b - y) / 1.772, (r - y) / 1.402
-    corners = [plane[..., i, i] for i in (1, -2) for plane in (u, v)]
-    places = (np.stack(corners, -1) * 224 / 255 + 128 - 106) / 44
-    return ticks / TICKS, places
-
-
-WAYS: dict[str, dict[str, Any]] = {
-    "random": {"sampling": "random", "crop": "random", "stride": 2},
-    "regions": {"sampling": "random", "crop": "resized", "flip": True, "fps": 15},
-    "uniform": {"sampling": "uniform", "clips_per_video": 3, "crop": "three", "stride": 4},
-    "segments": {"span": "video", "sampling": "random", "flip": True},
-    "views": {"sampling": "random", "crop": "multiscale", "views": 2, "stride": 3},
-    "padded": {"crop": "pad", "stride": 2},
-}
+    return catalog_of(root)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_all_parts_show_the_same_moment_and_the_same_place(catalog: Catalog, way: str) -> None:
     spec = specs(**WAYS[way])
     batches = decode_serially(catalog, spec, 3, shuffle=True, seed=5, epochs=2, info=True)
-    half_s, count = 0.5 / 15 + 1e-6, 0
-    for batch, labels, info in batches:
-        parts = cast(dict[str, Any], batch)
-        assert list(parts) == list(PARTS)
-        assert (labels == 0).all()
-        times, places = seen(parts["rgb"])
-        np.testing.assert_allclose(times, info.times, atol=0.5 / TICKS)
-        for name, every in (("ir", 1), ("depth", 2)):
-            own, own_places = seen(parts[name])
-            assert np.abs(own - times[..., ::every]).max() <= half_s
-            # Within a pixel or two of the smaller picture, each way.
-            assert np.abs(own_places - places[..., ::every, :]).max() < 0.1
-        bones, when = np.moveaxis(parts["skeleton"], -1, 0)
-        np.testing.assert_array_equal(bones, info.frames * 2)
-        np.testing.assert_allclose(when, info.times, atol=1e-5)
-        count += len(labels)
-    assert count >= 2 * SAMPLES
+    assert sum(check(batch) for batch in batches) >= 2 * SAMPLES
 
 
 def test_frames_of_the_same_number_need_no_rates(root: Path) -> None:

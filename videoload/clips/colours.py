@@ -123,17 +123,19 @@ def _write(planes: Sequence[Plane], places: Sequence[Plane], matrix: Matrix, off
     most = max(128 * sum(map(abs, row)) for row in matrix) + abs(offset) + 1
     bits = int(math.log2(_MAX / most))  # after the point
     one = 1 << bits
-    centred = [np.bitwise_xor(plane, 128).view(np.int8) for plane in planes]
+    centred = [plane.astype(np.int16) for plane in planes]
+    for each in centred:
+        np.subtract(each, np.int16(128), out=each)
     for row, place in zip(matrix, places, strict=True):
         factors = [np.int16(round(factor * one)) for factor in row]
-        total = np.multiply(centred[0], factors[0], dtype=np.int16)
+        total = centred[0] * factors[0]
         for plane, factor in zip(centred[1:], factors[1:], strict=True):
             if factor:
-                total += np.multiply(plane, factor, dtype=np.int16)
+                total += plane * factor
         total += np.int16(round(offset * one) + one // 2)
         total >>= bits
-        made = np.clip(total, -128, 127, out=total).astype(np.int8)
-        np.bitwise_xor(made.view(np.uint8), 128, out=place)
+        total += np.int16(128)
+        np.copyto(place, np.clip(total, 0, 255, out=total), casting="unsafe")
 
 
 def _product(left: Matrix, right: Matrix) -> list[list[float]]:
