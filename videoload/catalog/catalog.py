@@ -87,6 +87,7 @@ class Catalog:
         classes: ClassNames | None = None,
         suffixes: Sequence[str] = SUFFIXES,
         label: str | None = None,
+        images: str | None = None,
     ) -> Catalog:
         """The videos ``folder/<class>/**/*``, by class and then by path.
 
@@ -100,6 +101,8 @@ class Catalog:
             suffixes: Of the videos' names. Default: those of the formats that are read.
             label: A regular expression that finds the class in each path, wherever the videos lie:
                 ``r"A(\\d{3})"`` in NTU RGB+D. Default None: the sub-folders are the classes.
+            images: ``"flow_x_%05d.jpg"``: each folder of images with such names is a video. Default
+                None: if there are no videos, each folder of numbered images is one.
 
         Returns:
             A catalog of these videos.
@@ -107,7 +110,7 @@ class Catalog:
         Raises:
             CatalogError: There are no videos, or a folder or a link (out of the root) is wrong.
         """
-        return cls._of(read_folder(folder, root, classes, suffixes, label))
+        return cls._of(read_folder(folder, root, classes, suffixes, label, images))
 
     @classmethod
     def from_list(
@@ -361,10 +364,7 @@ class Catalog:
         """
         if self._parts:
             raise CatalogError("a mixture has no subsets: mix subsets of its parts")
-        chosen = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
-        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-            raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
-        chosen = np.arange(len(self))[chosen.astype(np.int64)]
+        chosen = splitting.chosen(indices, len(self))
         new = copy.copy(self)
         new._duplicates = duplicates or self._duplicates
         new._table = self._table.take(chosen, duplicates=new._duplicates)

@@ -20,8 +20,8 @@ import numpy.typing as npt
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
 from videoload.errors import CatalogError, SpecError, StorageError
-from videoload.listings.columns import PathLike
-from videoload.listings.folders import SUFFIXES, are_parts, is_hidden, open_root
+from videoload.listings.columns import PathLike, is_hidden
+from videoload.listings.folders import SUFFIXES, are_parts, open_root
 from videoload.storage.roots import files_below, is_url
 
 

@@ -24,6 +24,14 @@ By = str | Callable[[Any], Hashable] | Sequence[Hashable]
 _UCF101 = re.compile(r"v_(\w+)_(g\d+)_c\d+\.\w+$")
 
 
+def chosen(indices: Iterable[int], videos: int) -> npt.NDArray[np.int64]:
+    """The indices of a subset of so many videos, from 0 on. Raises CatalogError, IndexError."""
+    given = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices))
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise CatalogError("subset takes whole numbers (of a mask: np.flatnonzero(mask))")
+    return np.arange(videos)[given.astype(np.int64)]
+
+
 def recordings(videos: Iterable[Any]) -> str | None:
     """What to split by, if all files are named like UCF-101's and each class has several
     recordings; else None."""

@@ -32,8 +32,10 @@ from videoload.index.containers import (
     decode_all,
 )  # fmt: skip
 from videoload.index.frame_decoder import REFUSALS
+from videoload.index.image_video import checked, unreadable
 from videoload.index.index import Tick, VideoIndex, checksum, open_video
 from videoload.storage.files import VideoFile
+from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
     from videoload.index.frame_decoder import VideoPacket
@@ -95,6 +97,8 @@ def read_frames(
 
     Raises UnreadableError if no frame comes out, StaleIndexError if it is not the file indexed.
     """
+    if isinstance(opened.file, ImageFolder):
+        use = checked(opened.file, index.info, use)
     try:
         left = deque(sorted({*wanted, *also}))
         _read_strictly(opened, index, left, use, tick, position or Position.of(opened))
@@ -235,6 +239,8 @@ def _read_groups(
     for group, members in groupby(wanted, index.group_of):
         ordinals = list(members)
         came = _show(file, index, group, {ordinal: [ordinal] for ordinal in ordinals}, use, tick)
+        if len(came) < len(ordinals) and isinstance(file, ImageFolder):
+            raise unreadable(file, ordinals[0], "cannot be decoded")
         places: dict[tuple[int, int], list[int]] = {}
         for ordinal in sorted(set(ordinals).difference(came)):
             before = bisect_left(came, ordinal) - 1

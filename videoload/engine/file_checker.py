@@ -14,6 +14,7 @@ from videoload.engine.copy_votes import MISSING
 from videoload.errors import StorageError, VideoError
 from videoload.storage.content import SEPARATOR, fingerprint_of
 from videoload.storage.files import Storage
+from videoload.storage.images import ImageFolder
 
 _END_S = 0.5  # for the file that is being read; nobody waits longer for a disk that hangs
 _READS, _READ_BYTES = 5, 4096  # of a file, to find out whether its storage answers
@@ -85,7 +86,9 @@ def _can_read(storage: Storage, path: str) -> bool:
     try:
         if storage.fetches:
             return True  # a worker that waits for a bucket says so with heartbeats
-        file = os.open(storage.resolve(path).path, os.O_RDONLY | os.O_CLOEXEC)
+        found = storage.resolve(path)
+        name = found.first if isinstance(found, ImageFolder) else found.path
+        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(file).st_size
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)

@@ -29,14 +29,17 @@ from videoload.index.containers import (
     decode_all,
 )  # fmt: skip
 from videoload.index.frame_decoder import REFUSALS
+from videoload.index.image_video import ImageVideo
 from videoload.index.index import (
     Tick,
     VideoIndex,
     checksum,
+    find_index,
     orientation,
     pixel_aspect,
 )
 from videoload.storage.files import VideoFile
+from videoload.storage.images import ImageFolder
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -96,6 +99,8 @@ def decode_index(
 
     Raises UnreadableError if no frame comes out.
     """
+    if isinstance(file, ImageFolder):
+        return _look_at_images(file, tick)
     threads = host.cores() if threads is None else threads
     opened = OpenedVideo(file, strict=False)
     size, pixels = (0, 0), ""
@@ -138,6 +143,27 @@ def decode_index(
     ]
     sums = np.array([frame.checksum for frame in frames], np.int64)
     return VideoIndex(info, np.array(keyframes, np.int64).reshape(-1, 4), sums=sums), report
+
+
+def _look_at_images(file: ImageFolder, tick: Tick) -> tuple[VideoIndex, Report]:
+    index, _ = find_index(file, tick)
+    assert index is not None
+    video = ImageVideo(file, strict=False)
+    kinds: dict[tuple[object, ...], int] = {}
+    frames = repaired = 0
+    pixels = ""
+    for mark, frame in decode_all(video, tick):
+        kind = _Frame.of(mark or _UNMARKED, frame).kind
+        kinds.setdefault(kind, mark.number if mark else 0)
+        pixels = pixels or frame.format.name
+        frames += 1
+        repaired += frame.is_corrupt
+    codec = video.decoder.context.codec.name
+    report = Report(
+        "images", codec, pixels, len(file.names), video.taken, frames, video.refused, repaired,
+        list(kinds.values()),
+    )  # fmt: skip
+    return index, report
 
 
 class _Packets(NamedTuple):

@@ -34,11 +34,13 @@ from videoload.clips.video_info import VideoInfo
 from videoload.index.avi_index import AviPackets
 from videoload.index.avi_video import AviVideo
 from videoload.index.containers import OpenedVideo, Video, decode_all
+from videoload.index.image_video import ImageVideo, info_of
 from videoload.index.moov import read_moov, shows_as_stored
 from videoload.index.packets import PacketTable, read_packets, read_plain_avi
 from videoload.stopwatch import Stopwatch
 from videoload.storage.content import Content
 from videoload.storage.files import VideoFile
+from videoload.storage.images import ImageFolder
 from videoload.storage.spans import Range
 
 Tick = Callable[[], None]
@@ -170,6 +172,8 @@ def open_video(
 ) -> Video:
     """Open an indexed file for decoding. ``watch``: notes how long seeking takes. Raises
     UnreadableError."""
+    if isinstance(file, ImageFolder):
+        return ImageVideo(file, strict=strict)
     if index.avi is not None:
         return AviVideo(file, index.avi, strict=strict)
     return OpenedVideo(file, strict=strict, watch=watch)
@@ -180,6 +184,10 @@ def find_index(
 ) -> tuple[VideoIndex | None, Video | None]:
     """The index of a file, if it can be told without decoding; and the file, if it is open and can
     be used for decoding. Raises UnreadableError, OSError."""
+    if isinstance(file, ImageFolder):
+        info = info_of(file, tick)
+        each = np.arange(info.frames)
+        return VideoIndex(info, np.array((each, each, 0 * each, 0 * each - 1)).T), None
     with closing(Content(file)) as content:
         if file.path[-4:].lower() == ".avi" and (plain := read_plain_avi(content)) is not None:
             header, table = plain

@@ -20,6 +20,12 @@ from videoload.errors import CatalogError
 PathLike = str | os.PathLike[str]
 ClassNames = PathLike | Sequence[str]  # the path of a classInd.txt, or the names themselves
 
+# Folders of file systems, network storages and archivers. As classes, they would move the number of
+# each class behind them.
+_SYSTEM = {
+    "@eadir", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found",
+    "system volume information",
+}  # fmt: skip
 _MAX_PATH = 4096  # in Linux, and in a message that names a clip to a worker
 
 
@@ -128,6 +134,11 @@ def names_in(
 def some(names: Sequence[str]) -> str:
     """The first five names."""
     return ", ".join(names[:5]) + (f", ... {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name is no part of a data set: hidden, or of the system."""
+    return name.startswith(".") or name.lower() in _SYSTEM
 
 
 def is_number(text: str) -> bool:

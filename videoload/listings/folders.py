@@ -15,23 +15,20 @@ from videoload.listings.columns import (
     Columns,
     PathLike,
     class_names,
+    is_hidden,
     is_number,
     is_text_line,
     names_in,
     some,
 )
+from videoload.listings.image_folders import image_folders
+from videoload.storage.images import SUFFIXES as IMAGES
 from videoload.storage.roots import files_below, folders_in, is_url, normal_url
 
 SUFFIXES = (  # of videos, if nothing else is given
     ".avi", ".mp4", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".mts", ".m2ts", ".flv",
     ".ogv", ".3gp", ".dv",
 )  # fmt: skip
-# Folders of file systems, network storages and archivers. As classes, they would move the number of
-# each class behind them.
-_SYSTEM = {
-    "@eadir", "#recycle", "#snapshot", "$recycle.bin", "__macosx", "lost+found",
-    "system volume information",
-}  # fmt: skip
 # Folders that split a data set. As classes, they would label every video "train".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
@@ -46,6 +43,7 @@ def read_folder(
     classes: ClassNames | None,
     suffixes: Sequence[str],
     label: str | None = None,
+    images: str | None = None,
 ) -> Columns:
     """The videos ``folder/<class>/**/*``, or with a ``label`` ``folder/**/*``; see
     `Catalog.from_folder`."""
@@ -55,9 +53,18 @@ def read_folder(
     passed: Counter[str] = Counter()
     base = _base(home, top)
     if isinstance(top, str):
+        if images is not None:
+            raise CatalogError(f"{home}: sequences of images are read from a folder, not a URL")
         found, loose = _objects(top, base, endings, passed)
     else:
         found, loose = _files(top, base, endings, passed)
+        has_none = not loose and not any(found.values()) and endings == SUFFIXES
+        if images is not None or has_none:
+            seen: Counter[str] = Counter()
+            folders = image_folders(top, base, images, seen, by_class=label is None)
+            if images is not None or any(folders.values()):
+                found, loose, passed = folders, [], seen
+                endings = (images,) if images else IMAGES
     if label is not None:
         videos = sorted([*loose, *(path for paths in found.values() for path in paths)])
         return _labelled(home, top, videos, label, classes, endings, passed)
@@ -224,11 +231,6 @@ def _warn(folder: Path | str, passed: Counter[str], suffixes: Sequence[str]) -> 
 
 def _endings(suffixes: Sequence[str]) -> str:
     return some([f"*{suffix}" for suffix in suffixes])
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a name is no part of a data set: hidden, or of the system."""
-    return name.startswith(".") or name.lower() in _SYSTEM
 
 
 def _passed_over(passed: Counter[str]) -> str:

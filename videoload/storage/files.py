@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache
 
 from videoload.errors import VideoError
+from videoload.storage.images import ImageFolder, find_images, folder_and_pattern
 from videoload.storage.spans import Range
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ NO_FOLDER = os.devnull  # the root of a training without files: nothing lies in 
 BLOCK_BYTES = 32 << 10  # the least that is read at once
 _SAMPLES, _SAMPLE_BYTES = 5, 2048  # of a file, to tell one copy from another
 _FINGERPRINTS_KEPT = 4096
+_IMAGES_KEPT = 200_000  # whose names and sizes are known, 100 bytes each
 
 
 class OpenFile(Protocol):
@@ -152,16 +154,22 @@ class Folder:
         self._fingerprints: LRUCache[str, tuple[tuple[int, ...], int]] = LRUCache(
             _FINGERPRINTS_KEPT
         )
+        self._folders: LRUCache[str, tuple[tuple[int, ...], ImageFolder]] = LRUCache(
+            _IMAGES_KEPT, lambda known: len(known[1].names)
+        )
 
-    def resolve(self, path: str) -> LocalFile:
+    def resolve(self, path: str) -> VideoFile:
+        place, pattern = folder_and_pattern(path)
         try:
-            full, status = self._plain(path) or self._linked(path)
+            full, status = self._plain(place) or self._linked(place)
+            if stat.S_ISDIR(status.st_mode):
+                return self._images(path, full, status, pattern)
         except ValueError as error:  # a zero byte, half a surrogate pair
             raise VideoError(path, f"cannot be a file name ({error})") from None
         except OSError as error:
             raise VideoError(path, f"cannot be opened: {error.strerror}") from None
         # Opening a pipe would wait for a writer, for ever.
-        if not stat.S_ISREG(status.st_mode):
+        if pattern is not None or not stat.S_ISREG(status.st_mode):
             raise VideoError(path, "is not a file")
         return LocalFile(full, status)
 
@@ -173,9 +181,31 @@ class Folder:
             self._fingerprints[path] = file.identity, known
         return known
 
+    def _images(
+        self, path: str, full: str, status: os.stat_result, pattern: str | None
+    ) -> ImageFolder:
+        """The images in a folder. They are looked at again if one came, went or was replaced, and
+        when a training begins. Raises VideoError, OSError."""
+        version = status.st_dev, status.st_ino, status.st_mtime_ns
+        known = self._folders.get(path)
+        if known is not None and known[0] == version:
+            return known[1]
+        where = full if pattern is None else f"{full}/{pattern}"
+        try:
+            found = find_images(where, full, pattern, self._is_inside)
+        except ValueError as error:
+            raise VideoError(path, str(error)) from None
+        if len(found.names) <= _IMAGES_KEPT:
+            self._folders[path] = version, found
+        return found
+
+    def _is_inside(self, link: str) -> bool:
+        return os.path.commonpath((os.path.realpath(link), self.root)) == self.root
+
     def expect(self, path: str) -> None: ...
 
-    def begin(self) -> None: ...
+    def begin(self) -> None:
+        self._folders.clear()
 
     def run(
         self, path: str, work: Work[T], tick: Tick, file: VideoFile | None = None,

@@ -34,6 +34,7 @@ from videoload.storage.fetching import (
     tells_versions,
 )  # fmt: skip
 from videoload.storage.files import SMALL_BYTES, LocalFile, Tick, VideoFile, Work, sample
+from videoload.storage.images import folder_and_pattern
 from videoload.storage.keep import Keep
 from videoload.storage.kept_files import KeptFiles
 from videoload.storage.remote_file import FILE_BYTES, Known, RemoteFile
@@ -67,6 +68,8 @@ class RemoteStorage:
         self._at_hand: OrderedDict[str, RemoteFile] = OrderedDict()  # by when it was resolved last
 
     def resolve(self, path: str) -> VideoFile:
+        if folder_and_pattern(path)[1] is not None:
+            raise VideoError(path, "is a sequence of images: it is read from a folder, not a URL")
         name = self._name(path)
         known, part = self._known.get(name), None
         if known is None:

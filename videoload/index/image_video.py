@@ -1,0 +1,93 @@
+"""A folder of numbered images as a video: each image is a packet, and decoding can start at each.
+
+An image says nothing of others. So one that cannot be decoded, or has another size than the first,
+is named, and no other stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, cast
+
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from videoload.bitstreams.pictures import KeyFrame
+from videoload.clips.video_info import VideoInfo
+from videoload.index.containers import UnreadableError, decode_all
+from videoload.index.frame_decoder import FrameDecoder
+from videoload.storage.files import VideoFile
+from videoload.storage.images import ImageFolder
+
+if TYPE_CHECKING:
+    from videoload.index.frame_decoder import VideoPacket
+
+# FFmpeg's name of the decoder, where it is not that of the suffix.
+_DECODERS = {"jpg": "mjpeg", "jpeg": "mjpeg", "tif": "tiff"}
+
+
+class ImageVideo:
+    """A `Video` of images. It always counts as ``used``."""
+
+    used = True
+
+    def __init__(self, file: ImageFolder, *, strict: bool = True) -> None:
+        self.file: VideoFile = file
+        self._images = file
+        self.taken = self.refused = 0
+        suffix = file.names[0].rpartition(".")[2].lower()
+        self.decoder = FrameDecoder.create(_DECODERS.get(suffix, suffix), {}, strict=strict)
+        self.packets: Iterator[VideoPacket] = self._from(0)
+
+    def go_to(self, start: KeyFrame, ahead: int = -1) -> VideoPacket | None:
+        """As `Video.go_to`."""
+        self.decoder.flush()
+        self.packets = self._from(start.packet)
+        return next(self.packets)
+
+    def _from(self, number: int) -> Iterator[VideoPacket]:
+        """Raises UnreadableError."""
+        for i in range(number, len(self._images.names)):
+            try:
+                image = self._images.read(i)
+            except OSError as error:
+                raise unreadable(self._images, i, f"cannot be read: {error.strerror}") from None
+            if not image:
+                raise unreadable(self._images, i, "is empty")
+            packet = Packet(image)
+            packet.is_keyframe = True  # else FFmpeg adds a PNG to the one before it
+            yield cast("VideoPacket", packet)
+        yield cast("VideoPacket", Packet())
+
+    def close(self) -> None: ...
+
+
+def unreadable(file: ImageFolder, number: int, why: str) -> UnreadableError:
+    """What to raise for an image."""
+    return UnreadableError(f"its image {file.names[number]!r} {why}")
+
+
+def info_of(file: ImageFolder, tick: Callable[[], None]) -> VideoInfo:
+    """What the first image tells. Raises UnreadableError."""
+    video = ImageVideo(file, strict=False)
+    first = video.go_to(KeyFrame(0, 0, 0, -1))
+    assert first is not None
+    for _, frame in decode_all(video, tick, iter((first, cast("VideoPacket", Packet())))):
+        return VideoInfo(len(file.names), Fraction(), frame.width, frame.height)
+    raise unreadable(file, 0, "cannot be decoded")
+
+
+def checked(
+    file: ImageFolder, info: VideoInfo, use: Callable[[int, VideoFrame], None]
+) -> Callable[[int, VideoFrame], None]:
+    """``use``, for frames of one size. Raises UnreadableError if one has another."""
+
+    def take(number: int, frame: VideoFrame) -> None:
+        size, first = (frame.width, frame.height), (info.width, info.height)
+        if size != first:
+            told = "is {}x{} pixels, and the first one {}x{}".format(*size, *first)
+            raise unreadable(file, number, told)
+        use(number, frame)
+
+    return take
