@@ -150,6 +150,19 @@ class Table:
             start_s, end_s,
         )  # fmt: skip
 
+    def segments_at(
+        self, rows: list[int]
+    ) -> list[tuple[str, int, int | None, float | None, float | None]]:
+        """Path, start, end, start_s and end_s of these rows, as in `Video`."""
+        if self.seconds is not None:
+            videos = map(self.video, rows)
+            return [(each.path, each.start, each.end, each.start_s, each.end_s) for each in videos]
+        starts, ends = self._columns[1:3, rows].tolist()
+        return [
+            (self.paths[row], start, None if end < 0 else end, None, None)
+            for row, start, end in zip(rows, starts, ends, strict=True)
+        ]
+
     def take(self, rows: Ints, *, duplicates: bool) -> Table:
         """Some of the rows, in this order."""
         if not len(rows):

@@ -64,7 +64,7 @@ class Answers:
         if place is not None and not shares:
             stream_id, slot, first, rows = place
             stream = self.streams[stream_id]
-            shape = (rows, stream.spec.clip_bytes)
+            shape = (rows, stream.clip_bytes)
             peer.router.receive_pixels(stream.arena.view(slot, first * shape[1], shape))
         self.book(peer, result, is_sent=not shares)
 
@@ -113,7 +113,7 @@ class Answers:
         if found is not None:
             stream_id, slot, first, rows = found
             stream = self.streams[stream_id]
-            place, size = stream.place(slot, first), rows * stream.spec.clip_bytes
+            place, size = stream.place(slot, first), rows * stream.clip_bytes
         is_connected = self.receivers.land(peer, connection, result.lease, place, size)
         if found is None:
             self.book(peer, result)
@@ -134,7 +134,7 @@ class Answers:
         stream_id, _, _, rows = place
         stream = self.streams[stream_id]
         frames = _as_frames(result, rows, stream.spec)
-        work = worker.timer.answered(result, rows, rows * stream.spec.clip_bytes * is_sent, now)
+        work = worker.timer.answered(result, rows, rows * stream.clip_bytes * is_sent, now)
         videos = self.table.videos(peer, result.lease)
         stream.meter.worked(worker.name, work, list(zip(videos, result.clip_s, strict=False)), now)
         self.meter.worked(worker.name, work, (), now)
@@ -157,14 +157,13 @@ def _as_frames(result: Result, rows: int, spec: Spec) -> npt.NDArray[np.int64]:
     them to the reader."""
     length = math.prod(spec.frames_shape)
     for told in (result.frames, result.times or result.frames):
-        if len(told) != rows or any(len(row) != length for row in told):
+        if len(told) != rows or {*map(len, told)} != {length}:
             raise ProtocolError(
                 f"the lease has {rows} clips of {length} frames, the answer does not"
             )
-    frames = np.array(result.frames, np.int64).reshape(rows, length)
-    if length and frames.min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
+    both = np.empty((rows, 2, length), np.int64)
+    both[:, 0] = result.frames
+    both.view(np.float64)[:, 1] = result.times or np.nan
+    if length and both[:, 0].min() < 0 and getattr(leader_of(spec), "short", "") != "zero":
         raise ProtocolError("the answer has missing frames, the spec allows none")
-    times = np.full((rows, length), np.nan)
-    if result.times:
-        times[...] = result.times
-    return np.hstack((frames, times.view(np.int64)))
+    return both.reshape(rows, 2 * length)

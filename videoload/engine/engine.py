@@ -464,8 +464,8 @@ class Engine:
         stream = self.streams.by_id[grant.stream]
         place = stream.place(grant.slot, grant.first) if worker.is_child else None
         if place is None or not SHARED:
-            frames_bytes = 18 * (math.prod(stream.spec.frames_shape) + 1)  # in a message, at most
-            answer_bytes = len(grant.samples) * (stream.spec.clip_bytes + frames_bytes)
+            frames_bytes = 18 * (stream.clip_frames + 1)  # in a message, at most
+            answer_bytes = len(grant.samples) * (stream.clip_bytes + frames_bytes)
             peer.granted(answer_bytes, self._table.held(peer))
         worker.timer.granted(time.monotonic())
         if not peer.send(stream.lease(grant, place)) and place is None:

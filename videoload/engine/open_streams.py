@@ -54,7 +54,7 @@ class Loan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class OpenStream:
-    """One stream."""
+    """One stream. ``clip_bytes`` and ``clip_frames`` are the bytes and frames of a sample."""
 
     id: int
     catalog: Catalog
@@ -72,6 +72,12 @@ class OpenStream:
     loans: dict[int, Loan] = field(default_factory=dict)  # by slot; consumers add to it
     error: VideoloadError | None = None
     step: int = -1  # the last one that any reader took
+    clip_bytes: int = field(init=False)
+    clip_frames: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clip_bytes = self.spec.clip_bytes
+        self.clip_frames = math.prod(self.spec.frames_shape)
 
     def record(
         self, workers: Sequence[WorkerRecord], departed: int, window_s: float = math.inf
@@ -92,18 +98,15 @@ class OpenStream:
 
     def place(self, slot: int, row: int) -> Place:
         """Where the clips from ``row`` of a slot on are."""
-        return Place(self.id, slot * self.arena.stride + row * self.spec.clip_bytes)
+        return Place(self.id, slot * self.arena.stride + row * self.clip_bytes)
 
     def lease(self, grant: Grant, place: Place | None) -> Lease:
         samples = grant.samples
-        videos = [self.catalog[sample.video] for sample in samples]
+        segments = self.catalog._table.segments_at([sample.video for sample in samples])
         clips = [
-            Clip(
-                video.path, sample.seed, sample.clip, video.start, video.end, sample.crop,
-                video.start_s, video.end_s,
-            )
-            for video, sample in zip(videos, samples, strict=True)
-        ]  # fmt: skip
+            Clip(path, sample.seed, sample.clip, start, end, sample.crop, start_s, end_s)
+            for sample, (path, start, end, start_s, end_s) in zip(samples, segments, strict=True)
+        ]
         code = {} if place is not None else dict(self.code.digests)  # a child imports ours
         if not self.catalog.parts:
             return Lease.of(grant.lease, self.spec, clips, place, code=code)
@@ -133,9 +136,9 @@ class OpenStreams:
         self.by_id[stream.id] = stream
         self.table.add_stream(
             stream.id, stream.plan, stream.quarantine,
-            clip_frames=2 * math.prod(stream.spec.frames_shape),  # and their times
+            clip_frames=2 * stream.clip_frames,  # and their times
             slots=stream.arena.slots, ordered=stream.ordered,
-            lease_clips=_LEASE_BYTES // stream.spec.clip_bytes, clip_bytes=stream.spec.clip_bytes,
+            lease_clips=_LEASE_BYTES // stream.clip_bytes, clip_bytes=stream.clip_bytes,
             fetched=stream.storage is not None and stream.storage.fetches,
             function=" or ".join(map(" ".join, functions(stream.catalog, stream.spec))),
         )  # fmt: skip

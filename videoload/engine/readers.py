@@ -241,10 +241,10 @@ class Readers:
         until the array exists, and then by the array's end. Twice does no harm.
         """
         source, engine = self._source, self._engine
-        shape = (len(batch.samples), source.spec.clip_bytes)
+        shape = (len(batch.samples), source.clip_bytes)
         slot = batch.slot
         if batch.rows is not None:  # Close the gaps. Nobody else writes into this slot any more.
-            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.spec.clip_bytes))
+            whole = source.arena.view(slot, 0, (max(batch.rows) + 1, source.clip_bytes))
             for to, row in enumerate(batch.rows):
                 if to != row:
                     whole[to] = whole[row]

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-_YES, _NO = np.array(True), np.array(False)
-
 # It takes a number of its dataset, and returns one or the arrays for it, nested.
 Function = Callable[..., Any]
 
@@ -26,18 +24,34 @@ class PythonDatasets:
     def __init__(self) -> None:
         self._kept: list[Any] = []  # In debug mode, TensorFlow forgets its functions.
 
-    def map(self, numbers: Any, function: Function, into: Any, *, again: bool = False) -> Any:
-        """``numbers.map(function)``, in the thread that asks for the next element: with a thread of
-        TensorFlow's pool, it would wait three times as long. With ``again``, a function that
-        returns None is called again, by a loop in the graph that TensorFlow can break off."""
+    def map(self, numbers: Any, function: Function, into: Any) -> Any:
+        """``numbers.map(function)``. If the function returns None, it is called again, by a loop in
+        the graph that TensorFlow can break off. The first of its arrays has rows, at least one."""
         import tensorflow as tf
 
-        specs, number = tf.nest.flatten(into), tf.TensorSpec((), tf.int64)
-        element = self._looped(function, specs) if again else partial(_call, function, specs)
+        return self._map(numbers, self._looped(function, tf.nest.flatten(into)), into)
+
+    def calls(self, numbers: Any, function: Function) -> Any:
+        """A 0 for each number, once ``function(number)`` was called. It returns nothing: to take an
+        array costs TensorFlow more than the call."""
+        import tensorflow as tf
+
+        def element(number: Any) -> list[Any]:
+            with tf.control_dependencies([tf.numpy_function(_nothing_of(function), [number], [])]):
+                return [tf.zeros((), tf.int64)]
+
+        return self._map(numbers, element, tf.TensorSpec((), tf.int64))
+
+    def _map(self, numbers: Any, element: Function, into: Any) -> Any:
+        """A map in the thread that asks for the next element. With a thread of TensorFlow's pool,
+        it would wait three times as long."""
+        import tensorflow as tf
+
+        specs = tf.nest.flatten(into)
         mapped = tf.raw_ops.MapDataset(
             input_dataset=tf.data.experimental.to_variant(numbers),
             other_arguments=[],
-            f=self._traced(element, [number]),
+            f=self._traced(element, [tf.TensorSpec((), tf.int64)]),
             output_types=[spec.dtype for spec in specs],
             output_shapes=[spec.shape for spec in specs],
             use_inter_op_parallelism=False,
@@ -79,24 +93,24 @@ class PythonDatasets:
 
         loose = [tf.TensorSpec([None] * spec.shape.rank, spec.dtype) for spec in specs]
         nothing = [np.empty([0] * spec.shape.rank, spec.dtype.as_numpy_dtype) for spec in specs]
-        state = [tf.TensorSpec((), tf.int64), tf.TensorSpec((), tf.bool), *loose]
+        state = [tf.TensorSpec((), tf.int64), *loose]
 
-        def there_and_values(number: np.int64) -> tuple[Any, Any]:
+        def values_or_nothing(number: np.int64) -> Any:
             values = function(number)
-            return (_NO, nothing) if values is None else (_YES, values)
+            return nothing if values is None else values
 
         def called(number: Any, *before: Any) -> list[Any]:
-            return [number, *_call(there_and_values, state[1:], number)]
+            return [number, *_call(values_or_nothing, loose, number)]
 
-        def is_missing(number: Any, there: Any, *values: Any) -> Any:
-            return tf.logical_not(there)
+        def is_missing(number: Any, first: Any, *others: Any) -> Any:
+            return tf.equal(tf.size(first), 0)
 
         loop = self._traced(is_missing, state), self._traced(called, state)
 
         def element(number: Any) -> list[Any]:
             # As an operation, the loop runs in this thread.
             found = tf.raw_ops.While(input=called(number), cond=loop[0], body=loop[1])
-            return list(map(tf.ensure_shape, found[2:], [spec.shape for spec in specs]))
+            return list(map(tf.ensure_shape, found[1:], [spec.shape for spec in specs]))
 
         return element
 
@@ -105,6 +119,14 @@ class PythonDatasets:
 
         self._kept.append(tf.function(function, input_signature=signature, autograph=False))
         return self._kept[-1].get_concrete_function()
+
+
+def _nothing_of(function: Function) -> Callable[[np.int64], list[Any]]:
+    def call(number: np.int64) -> list[Any]:
+        function(number)
+        return []
+
+    return call
 
 
 def itself(number: np.int64) -> np.int64:

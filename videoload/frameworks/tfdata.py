@@ -54,7 +54,6 @@ _log = logging.getLogger(__name__)
 
 _PREFETCH = 1  # More would only take slots, which read ahead already.
 _LEAVE_S = 2.0
-_FIRST = np.int64(0)
 _BEGINS_ANEW = (
     "a dataset of more than one epoch begins anew: fit(dataset, epochs=%d) trains on all of it in "
     "each of its epochs; give steps_per_epoch=%d as well, or a dataset of one epoch"
@@ -99,11 +98,11 @@ def dataset(
 
     def iteration(reader: tf.Tensor) -> tf.data.Dataset:
         again_and_again = tf.data.Dataset.from_tensors(reader).repeat()
-        questions = python.map(again_and_again, reading.asked, number)
-        batches = python.map(again_and_again, reading.next_batch, signature, again=True)
+        questions = python.calls(again_and_again, reading.asked)
+        batches = python.map(again_and_again, reading.next_batch, signature)
         error = python.generator([reader], itself, reading.error, itself, signature)
         ahead = batches.concatenate(error).prefetch(_PREFETCH)
-        # The answer to each question is the number of the dataset to ask. There is one dataset.
+        # Behind each question comes the number of the dataset to ask. There is one dataset.
         return tf.data.Dataset.choose_from_datasets([ahead], questions)
 
     once = python.generator([], reading.begin, itself, reading.end, number).take(1)
@@ -189,7 +188,7 @@ class _Reading:
         """Raise the error that ended the iteration, if one did. Called after the last batch."""
         raise self._errors.pop(int(reader), StopIteration())
 
-    def asked(self, reader: np.int64) -> np.int64:
+    def asked(self, reader: np.int64) -> None:
         """The trainer asks for a batch, or whether there is one more."""
         readers, iteration = self._readers(), self._iterations.get(int(reader))
         if readers is not None and iteration is not None:
@@ -197,7 +196,6 @@ class _Reading:
                 readers.meter.asked(int(reader))
                 iteration.asked += 1
             self._match(readers, int(reader), iteration)
-        return _FIRST
 
     def _match(self, readers: Readers, reader: int, iteration: _Iteration) -> None:
         """Note what the trainer got: a batch that it asked for and that is there."""

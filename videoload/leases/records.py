@@ -128,8 +128,10 @@ class Batch:
 
     def choose_substitutes(self, first: int, size: int) -> None:
         """Replace the samples that are known to be bad by now."""
-        substitute = self.reader.stream.quarantine.replace
-        self.samples[first : first + size] = map(substitute, self.samples[first : first + size])
+        quarantine = self.reader.stream.quarantine
+        if quarantine.avoids:
+            replaced = map(quarantine.replace, self.samples[first : first + size])
+            self.samples[first : first + size] = replaced
 
 
 @dataclass(frozen=True, slots=True)

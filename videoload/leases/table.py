@@ -324,10 +324,11 @@ class LeaseTable:
     ) -> list[Command]:
         """The clips of ``lease`` are in their place. ``frames``: the source ordinals [n, T].
         ``decode_s``: how long the decoding took."""
-        self.arrived(worker, lease, decode_s)
         found = self._pool.lease(worker, lease)
         if found is None:
             return []
+        if not found.arrived:
+            self.arrived(worker, lease, decode_s)
         chunk = found.chunk
         self._pool.settle(found)
         if chunk is None:

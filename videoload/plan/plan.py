@@ -1,9 +1,8 @@
 """Which clip comes where in the stream, by random access.
 
 ``plan[step]`` is the step-th batch of an endless stream of epochs: a pure function of catalog, clip
-spec, batch size, seed and shard. Nothing is drawn in advance and nothing is remembered, so it costs
-nothing to resume at a step, and a million videos need no array of a million. An epoch's order is a
-seeded `Permutation`.
+spec, batch size, seed and shard. No other step has to be drawn before it, so it costs nothing to
+resume, and a million videos need no array of a million. An epoch's order is a seeded `Permutation`.
 
 Rank r of w ranks takes the positions r, r+w, r+2w, ... of the epoch, so batch k of all ranks
 together covers a contiguous run of positions. Every rank has the same number of batches. Without
@@ -19,7 +18,7 @@ sample is passed over where an epoch ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,6 +37,7 @@ from videoload.plan.options import StreamOptions
 from videoload.plan.permutation import Permutation, hash64
 from videoload.plan.windows import windows_of
 
+_AT_ONCE = 128  # Samples; in cold caches, a single batch takes three times as long.
 _OWN_SUBSTITUTES = 8  # Drawn from the pool of a bad clip before other pools are tried.
 
 
@@ -161,6 +161,7 @@ class Plan:
         elif not options.drop_remainder:
             own = -(-(self.samples - self._rank) // self._world)
         rows = share * crops
+        self._at_once = max(1, _AT_ONCE // batch)  # steps
         self._batches = rows // batch if options.drop_remainder else -(-rows // batch)
         self._rows = min(own * crops, self._batches * batch)
         self._share = -(-self._rows // crops)
@@ -209,6 +210,10 @@ class Plan:
         """The samples of batch ``step``, counted over all epochs."""
         if step < 0:
             raise IndexError(f"step must be at least 0, got {step}")
+        first = step - step % self._at_once
+        return list(_batches(self._batch, range(first, first + self._at_once))[step - first])
+
+    def _batch(self, step: int) -> list[Sample]:
         epoch, batch = divmod(step, self._batches)
         first = batch * self._options.batch_size
         mine = range(first, min(first + self._options.batch_size, self._rows))
@@ -271,6 +276,11 @@ def _clips(catalog: Catalog, spec: Spec, videos: range) -> int | Ints:
 
 
 @lru_cache(maxsize=4)  # Several streams may be read in turn.
+def _batches(batch: Callable[[int], list[Sample]], steps: range) -> list[list[Sample]]:
+    return list(map(batch, steps))
+
+
+@lru_cache(maxsize=4)
 def _order(size: int, seed: int, epoch: int) -> Permutation:
     return Permutation(size, hash64(seed, "order", epoch).to_bytes(8, "little"))
 

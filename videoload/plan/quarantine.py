@@ -60,6 +60,11 @@ class Quarantine:
         """The bad videos, in the order in which they were found. May be read in any thread."""
         return [BadVideo(*bad) for bad in self._reasons.copy().items()]  # It may grow meanwhile.
 
+    @property
+    def avoids(self) -> bool:
+        """Whether the clips of some videos are replaced or left out."""
+        return bool(self._avoided)
+
     def add(
         self, video: int, reason: str, *, dropped: bool = False, here_only: bool = False
     ) -> None:

@@ -20,6 +20,7 @@ from videoload.stats.work import NO_WORK, FileTimes, Work, WorkHistory, total
 
 _REMEMBERED = 4096  # batches: minutes or hours, and half a megabyte
 _STEPS_BEFORE = 64
+_BOOKED = 64  # answers at once, since the first one of them finds the caches cold
 
 
 class Meter:
@@ -45,6 +46,9 @@ class Meter:
         self._first_asked: float | None = None
         self._first_batch_s: float | None = None
         self._history, self._files = WorkHistory(), FileTimes()
+        self._answers: list[
+            tuple[float, str, Work, Sequence[tuple[int, float]]]
+        ] = []  # to be booked
         self._marks: dict[str, float] = {}
 
     # Called by readers
@@ -82,9 +86,20 @@ class Meter:
         """A worker answered a lease. ``clips``: each clip's video, and the seconds that the worker
         says it took."""
         with self._lock:
+            self._answers.append((now, worker, work, clips))
+            if len(self._answers) >= _BOOKED:
+                self._book()
+
+    def _book(self) -> None:
+        answers, self._answers = self._answers, []
+        by_worker: dict[str, list[tuple[int, float]]] = {}
+        for now, worker, work, clips in answers:
             self._history.add(now, worker, work)
             # A worker may claim anything.
-            self._files.add(worker, [clip for clip in clips if 0 < clip[1] <= work.busy_s])
+            if said := [clip for clip in clips if 0 < clip[1] <= work.busy_s]:
+                by_worker.setdefault(worker, []).extend(said)
+        for worker, said in by_worker.items():
+            self._files.add(worker, said)
 
     # Results
 
@@ -98,6 +113,7 @@ class Meter:
 
     def work(self, since: float) -> dict[str, Work]:
         with self._lock:
+            self._book()
             return self._history.read(since)
 
     def since(self, mark: str) -> float:
@@ -121,6 +137,7 @@ class Meter:
         """The figures so far, or of the last ``window_s`` seconds. ``workers`` are connected."""
         found, measured, works = self._measure(workers, window_s)
         with self._lock:
+            self._book()
             batches, clips, files = self._batches, self._clips, self._files.read()
         verdict = judge(
             found, measured, cores=cores(), own_host=platform.node(), files=files,

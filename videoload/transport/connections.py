@@ -125,9 +125,9 @@ class Connections:
             name = self._look.getsockname()
             if self.name != (name[1] if isinstance(name, tuple) else name):
                 return  # it was closed meanwhile, and the number is another's now
+        self.limits.connected(number, time.monotonic())
         if self._children is None:
             self._inodes[number] = inode
-            self.limits.connected(number, time.monotonic())
             return
         with suppress(OSError, struct.error):
             credentials = self._look.getsockopt(

@@ -32,6 +32,7 @@ reasons, have no control characters left once they are in a message.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Literal, TypeVar
 
@@ -127,6 +128,9 @@ class Clip(msgspec.Struct, forbid_unknown_fields=True, array_like=True):
     end_s: _Seconds | None = None
 
 
+_crop = attrgetter("crop")
+
+
 class Place(msgspec.Struct, forbid_unknown_fields=True):
     """Where a lease's clips go: ``offset`` bytes into an arena that the worker maps."""
 
@@ -161,7 +165,7 @@ class Lease(_Message, tag="lease"):
             raise ValueError("the spec of a lease has a size")
         leader = leader_of(self.asked)
         crops = leader.crops if isinstance(leader, ClipSpec) else 1
-        if any(clip.crop >= crops for clip in self.clips):
+        if max(map(_crop, self.clips)) >= crops:
             raise ValueError(f"a clip of this lease has {crops} crops")
         if any(
             spec.clip_bytes != self.asked.clip_bytes or spec.crops != crops for spec in self.others

@@ -30,25 +30,33 @@ def test_a_map_gives_what_its_function_returns_until_the_function_stops(
     def square(number: np.int64) -> dict[str, Any]:
         if number == 4:
             raise StopIteration
-        return {"it": number * number, "all": np.arange(number, dtype=np.float32)}
+        return {"it": np.array([number * number]), "more": np.arange(number, dtype=np.float32)}
 
-    into = {"it": tf.TensorSpec((), tf.int64), "all": tf.TensorSpec((None,), tf.float32)}
+    into = {"it": tf.TensorSpec((1,), tf.int64), "more": tf.TensorSpec((None,), tf.float32)}
     made = python.map(tf.data.Dataset.range(9), square, into)
     assert made.element_spec == into
-    assert [(int(each["it"]), each["all"].shape[0]) for each in made] == [
+    assert [(int(each["it"][0]), each["more"].shape[0]) for each in made] == [
         (0, 0), (1, 1), (4, 2), (9, 3),
     ]  # fmt: skip
+
+
+def test_a_function_is_called_with_each_number_and_a_zero_follows(
+    tf: Any, python: PythonDatasets
+) -> None:
+    calls: list[int] = []
+    made = python.calls(tf.data.Dataset.range(5, 8), calls.append)
+    assert (numbers(made), calls) == ([0, 0, 0], [5, 6, 7])
 
 
 def test_a_function_that_returns_none_is_called_again(tf: Any, python: PythonDatasets) -> None:
     calls: list[int] = []
 
-    def third_time(number: np.int64) -> np.int64 | None:
+    def third_time(number: np.int64) -> Any:
         calls.append(int(number))
-        return None if len(calls) % 3 else number
+        return None if len(calls) % 3 else np.array([number])
 
-    into = tf.TensorSpec((), tf.int64)
-    assert numbers(python.map(tf.data.Dataset.range(2), third_time, into, again=True)) == [0, 1]
+    into = tf.TensorSpec((1,), tf.int64)
+    assert numbers(python.map(tf.data.Dataset.range(2), third_time, into).unbatch()) == [0, 1]
     assert calls == [0, 0, 0, 1, 1, 1]
 
 
@@ -59,16 +67,16 @@ def test_an_iterator_is_freed_while_its_function_waits(
     # The function never returns a batch, so only TensorFlow can end the wait.
     waits = threading.Event()
 
-    def wait(number: np.int64) -> np.int64 | None:
+    def wait(number: np.int64) -> Any:
         if number:
             waits.set()
             return None
-        return number
+        return np.array([number])
 
-    made = python.map(tf.data.Dataset.range(9), wait, tf.TensorSpec((), tf.int64), again=True)
+    made = python.map(tf.data.Dataset.range(9), wait, tf.TensorSpec((1,), tf.int64))
     made = made.prefetch(1)
     iterator = iter(made.prefetch(ahead) if ahead else made)
-    assert int(next(iterator)) == 0
+    assert int(next(iterator)[0]) == 0
     assert waits.wait(10 * SECOND)
     del iterator  # Without an end of the wait, the test would time out here.
 

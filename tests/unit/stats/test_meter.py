@@ -148,6 +148,17 @@ def test_a_streams_workers_come_with_their_work_for_this_stream(clock: Clock) ->
     assert WORKERS[0].stats(Work(clips=6, busy_s=3.0), 10.0).busy_share == pytest.approx(0.3)
 
 
+def test_answers_count_at_once_and_in_their_own_time(clock: Clock) -> None:
+    meter = Meter()
+    for count in range(1, 201):
+        meter.worked("host:1", Work(clips=1, busy_s=0.5), [(count, 0.5)], clock.now)
+        clock.now += 1
+        if count in (3, 70, 140):
+            assert meter.work(-float("inf"))["host:1"].clips == count
+    assert read(meter, window_s=10).workers[0].clips == pytest.approx(10, abs=1)
+    assert sum(file.clips for file in read(meter).slowest_files) == 8
+
+
 def test_a_clips_time_is_split_and_slow_files_have_their_paths(clock: Clock) -> None:
     meter = Meter(lambda video: f"{video}.avi")
     work = Work(
