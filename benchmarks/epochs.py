@@ -1,23 +1,32 @@
 """What kept frames save over the epochs of a training: `python -m benchmarks.epochs`.
 
 Files like UCF-101's (`many`) and like HMDB-51's (`many-hmdb`: one key frame, packed B-pictures).
-Each epoch takes a clip of each file through `Stream.dataset`, with a random window, a random crop
-and a flip that are drawn anew. Two workers decode, and nothing trains. In alternation:
+Each epoch takes a clip of each file, with a random window, a random crop and a flip that are drawn
+anew. Two processes decode, and nothing trains. In turn:
 
-    nothing   each epoch decodes its clips
-    frames    a frame store, empty at the beginning
-    cache     `tf.data`'s cache() of the first epoch's clips: no later epoch draws anything anew
+    libav        no loader: bare libav decodes other random clips, with tables of key frames
+    nothing      `Stream.dataset`; each epoch decodes its clips
+    frames       the same with a frame store, empty at the beginning
+    half         the same with room for half of the frames
+    prepare      the same with the files as `videoload prepare` writes them, which counts
+    torchcodec   a DataLoader over torchcodec, if it is installed; its crops are in the middle
+    cache        `tf.data`'s cache() of the first epoch's clips: FROZEN, no later epoch draws anew
 
-Clips a second of some epochs; the CPU seconds of all processes until the end of some ("CPU s 10":
-ten epochs), medians over the rounds; and the GB that the frames take on the disk. All workers are
-connected before the first epoch. The files are in the page cache, and so is what is kept if memory
-is large enough.
+Clips a second of some epochs, and of the second half of all ("later"); the CPU seconds of all
+processes until the end of some ("CPU s 10": ten epochs), medians over the rounds; and the GB on the
+disk. All workers are there before the first epoch. The files are in the page cache, and so is what
+is kept if memory is large enough.
+
+With --json FILE.json, a plot goes to FILE.png. --plot FILE.json draws it again, and prints the
+table of the documentation.
 """
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
+import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -25,76 +34,156 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import videoload as vl
-from benchmarks.figures import Row, children, parser, save, show
+from benchmarks import epochs_table
+from benchmarks.figures import Row, parser, save, show
+from videoload.comparison import bare
+from videoload.comparison.loaders import LOADERS
+from videoload.comparison.measure import cpu_s
 from videoload.comparison.work import FOLDER, WORKS, Work, load
+from videoload.preparing.encoding import Settings
+from videoload.preparing.prepare import new_catalog, prepare
 
-WAYS = ("nothing", "frames", "cache")
+TORCHCODEC = "torchcodec"
+WAYS = ("libav", "nothing", "frames", "half", "prepare", TORCHCODEC, "cache")
 FILES = ("many", "many-hmdb")
-EPOCHS = (1, 2, 5, 10, 30)
-SUMS = (1, 5, 10, 30)
-_WORKERS = 2
+EPOCHS = (1, 2, 5, 10, 30, 100)
+SUMS = (1, 5, 10, 30, 100)
+_PROCESSES = 2
 _STORE_GB = 100  # more than any of these works needs
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_GOP = 12  # of prepared files
 
 
-def measure(way: str, work: Work, epochs: int, folder: Path) -> tuple[list[float], list[float]]:
-    """When each epoch ended, and the CPU seconds of all processes until then. Both begin with 0.
-    Run it in a fresh process. ``folder`` is empty."""
+class Run(NamedTuple):
+    """Seconds and CPU seconds of all processes, since before the first epoch, at the end of each
+    epoch; both begin with 0. ``before_s`` and ``before_cpu_s``: what came before the first."""
+
+    ended: list[float]
+    spent: list[float]
+    before_s: float = 0.0
+    before_cpu_s: float = 0.0
+
+
+def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float) -> Run:
+    """Run it in a fresh process. ``folder`` is empty, for what is kept."""
+    if way == "libav":
+        return _bare(work, epochs)
+    if way == TORCHCODEC:
+        return _timed(_loader(work, epochs), len(work.files) // work.batch, epochs)
     catalog = vl.Catalog(
         [file.path for file in work.files], [0] * len(work.files), ["a"], work.root
     )
+    began, began_cpu = time.perf_counter(), cpu_s()
+    if way == "prepare":
+        assert work.clip.resize is not None
+        settings = Settings.of(work.clip.resize, _GOP, "mpeg4", None)
+        done = prepare(catalog, folder, settings, processes=_PROCESSES)
+        catalog = new_catalog(catalog, folder, done)
+    before_s, before_cpu_s = time.perf_counter() - began, cpu_s() - began_cpu
     clip = work.clip.spec(sampling="random", crop="random", flip=True)
     options: dict[str, Any] = {}
-    if way == "frames":
-        options = {"frame_store": folder, "frame_store_gb": _STORE_GB}
-    with vl.Client(workers=_WORKERS, cache=False, **options) as client:
-        client.wait_for_workers(_WORKERS)
+    if way in ("frames", "half"):
+        options = {"frame_store": folder, "frame_store_gb": store_gb}
+    with vl.Client(workers=_PROCESSES, cache=False, **options) as client:
+        client.wait_for_workers(_PROCESSES)
         stream = client.stream(catalog, clip, work.batch, shuffle=True, seed=0)
-        batches = _batches(stream, way, epochs)
-        times, spent = [time.perf_counter()], [_cpu_s()]
-        for _ in range(epochs):
-            for _ in range(len(stream)):
-                next(batches)
-            times.append(time.perf_counter())
-            spent.append(_cpu_s())
-    return [at - times[0] for at in times], [at - spent[0] for at in spent]
+        if way == "cache":
+            batches = iter(stream.dataset(epochs=1).cache().repeat(epochs))
+        else:
+            batches = iter(stream.dataset(epochs=epochs))
+        run = _timed(batches, len(stream), epochs)
+    return run._replace(before_s=before_s, before_cpu_s=before_cpu_s)
 
 
-def _batches(stream: vl.Stream, way: str, epochs: int) -> Iterator[Any]:
-    if way == "cache":
-        return iter(stream.dataset(epochs=1).cache().repeat(epochs))
-    return iter(stream.dataset(epochs=epochs))
+def _timed(batches: Iterator[Any], steps: int, epochs: int) -> Run:
+    times, spent = [time.perf_counter()], [cpu_s()]
+    for _ in range(epochs):
+        for _ in range(steps):
+            next(batches)
+        times.append(time.perf_counter())
+        spent.append(cpu_s())
+    return Run([at - times[0] for at in times], [at - spent[0] for at in spent])
 
 
-def _cpu_s() -> float:
-    """CPU seconds so far of this process and its children, threads that ended included."""
-    ticks = 0
-    for pid in (os.getpid(), *children(os.getpid())):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])  # user and system
-    return ticks * _TICK_S
+def _bare(work: Work, epochs: int) -> Run:
+    """All epochs are alike, so one is measured."""
+    clips = len(work.files) // work.batch * work.batch
+    items = work.items(2 * clips)
+    found = bare.timed(work, items[:clips], items[clips:], _PROCESSES)
+    numbers = range(epochs + 1)
+    epoch_s, epoch_cpu_s = clips / found.clips_s, clips * found.cpu_s_a_clip
+    return Run([n * epoch_s for n in numbers], [n * epoch_cpu_s for n in numbers])
 
 
-def rows_of(work: Work, rounds: int, epochs: int) -> Iterator[Row]:
+def _loader(work: Work, epochs: int) -> Iterator[Any]:
+    """Batches of a DataLoader whose processes are there."""
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(
+        _RandomClips(work),
+        batch_size=work.batch,
+        shuffle=True,
+        drop_last=True,
+        num_workers=_PROCESSES,
+        persistent_workers=True,
+    )
+    next(iter(loader))
+    return (batch for _ in range(epochs) for batch in loader)
+
+
+class _RandomClips:
+    """A clip of each file, from a random frame on, flipped or not."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._read: Any = None
+
+    def __len__(self) -> int:
+        return len(self._work.files)
+
+    def __getitem__(self, index: int) -> Any:
+        import torch
+
+        from videoload.comparison.readers import reader
+
+        if self._read is None:
+            self._read = reader(TORCHCODEC, self._work)
+        file = self._work.files[index]
+        clip = self._read(file, random.randrange(file.frames - self._work.clip.span + 1))
+        clip = torch.from_numpy(clip)
+        return clip.flip(2) if random.random() < 0.5 else clip
+
+
+def rows_of(work: Work, ways: list[str], rounds: int, epochs: int) -> Iterator[Row]:
     """A row for each way."""
-    found: dict[str, list[tuple[list[float], list[float]]]] = {way: [] for way in WAYS}
-    kept = dict.fromkeys(WAYS, 0)
+    found: dict[str, list[Run]] = {way: [] for way in ways}
+    kept = dict.fromkeys(ways, 0)
     fresh = multiprocessing.get_context("spawn")
+    half_gb = 0.0
     for _ in range(rounds):
-        for way in WAYS:
+        for way in ways:
             with (
                 TemporaryDirectory(dir=work.root.parent) as folder,
                 ProcessPoolExecutor(1, mp_context=fresh) as process,
             ):
-                found[way].append(process.submit(measure, way, work, epochs, Path(folder)).result())
-                files = (file.stat() for file in Path(folder).rglob("*") if file.is_file())
-                kept[way] = sum(512 * file.st_blocks for file in files)
+                room_gb = half_gb if way == "half" else _STORE_GB
+                told = process.submit(measure, way, work, epochs, Path(folder), room_gb)
+                found[way].append(told.result())
+                files = [file.stat() for file in Path(folder).rglob("*") if file.is_file()]
+            kept[way] = sum(512 * file.st_blocks for file in files)
+            if way == "frames":
+                half_gb = sum(file.st_size for file in files) / 2e9
     clips = len(work.files) // work.batch * work.batch
     for way, runs in found.items():
-        rates = [[clips / (b - a) for a, b in pairwise(times)] for times, _ in runs]
+        rates = [[clips / (b - a) for a, b in pairwise(run.ended)] for run in runs]
+        first = epochs // 2  # of the later epochs
+        later = [clips * (epochs - first) / (run.ended[-1] - run.ended[first]) for run in runs]
+        spent = [
+            median(run.before_cpu_s + run.spent[number] for run in runs)
+            for number in range(epochs + 1)
+        ]
         yield {
             "files": work.name,
             "way": way,
@@ -102,12 +191,22 @@ def rows_of(work: Work, rounds: int, epochs: int) -> Iterator[Row]:
                 number: median(rate[number - 1] for rate in rates)
                 for number in EPOCHS if number <= epochs
             },
-            "cpu_s": {
-                number: median(spent[number] for _, spent in runs)
-                for number in SUMS if number <= epochs
-            },
+            "later_clips_per_s": median(later),
+            "before_s": median(run.before_s for run in runs),
+            "cpu_s": {number: spent[number] for number in SUMS if number <= epochs},
+            "cpu_s_so_far": spent,
             "kept_gb": kept[way] / 1e9,
         }  # fmt: skip
+
+
+def _beside(rows: list[Row]) -> list[Row]:
+    """The rows, with each later rate beside those of nothing and of libav."""
+    later = {row["way"]: row["later_clips_per_s"] for row in rows}
+    return [
+        {**row}
+        | {f"x_{way}": row["later_clips_per_s"] / later[way] for way in ("nothing", "libav")}
+        for row in rows
+    ]
 
 
 def main() -> None:
@@ -115,21 +214,33 @@ def main() -> None:
     made = parser(__doc__)
     made.add_argument("--work", choices=WORKS, action="append", help="only these files")
     made.add_argument("--rounds", type=int, default=3)
-    made.add_argument("--epochs", type=int, default=max(EPOCHS))
+    made.add_argument("--epochs", type=int, default=30, help="100: five minutes a round and work")
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
+    made.add_argument("--plot", type=Path, metavar="JSON", help="the plot of earlier results")
     given = made.parse_args()
+    if given.plot:
+        epochs_table.draw(json.loads(given.plot.read_text()), given.plot.with_suffix(".png"))
+        return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    ways = list(WAYS)
+    if why := LOADERS["DataLoader torchcodec"].missing():
+        print(f"without a DataLoader over torchcodec: {why}")
+        ways.remove(TORCHCODEC)
     rows: list[Row] = []
     for name in given.work or FILES:
         work = load(name, given.folder)
-        found = list(rows_of(work, given.rounds, given.epochs))
+        found = _beside(list(rows_of(work, ways, given.rounds, given.epochs)))
         columns = {"": "{way}"}
         columns |= {f"epoch {i}": f"{{clips_per_s[{i}]:,.0f}}" for i in found[0]["clips_per_s"]}
+        columns |= {"later": "{later_clips_per_s:,.0f}"}
+        columns |= {"x nothing": "{x_nothing:.2f}", "x libav": "{x_libav:.2f}"}
         columns |= {f"CPU s {i}": f"{{cpu_s[{i}]:,.1f}}" for i in found[0]["cpu_s"]}
         columns["GB"] = "{kept_gb:.2f}"
         show(f"clips/s, and CPU seconds summed: {work}", found, columns)
-        rows += found
-    save(given.json, "epochs", rows, rounds=given.rounds, workers=_WORKERS)
+        rows += [{**row, "what": str(work)} for row in found]
+        save(given.json, "epochs", rows, rounds=given.rounds, processes=_PROCESSES)
+    if given.json:
+        epochs_table.draw(json.loads(given.json.read_text()), given.json.with_suffix(".png"))
 
 
 if __name__ == "__main__":

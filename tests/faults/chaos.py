@@ -4,6 +4,7 @@
     python -m tests.faults.chaos --without "endless message"       # leaves out a kind of fault
     python -m tests.faults.chaos --only "lying worker"
     python -m tests.faults.chaos --receivers 2                     # pixels through receivers
+    python -m tests.faults.chaos --frame-store-gb 1                # one store for all workers
 
 Two local workers and three that dial in (one directly, one through a proxy, one through a proxy
 under CURVE keys) decode shuffled epochs of small videos; some of the videos are bad. The seed alone
@@ -235,7 +236,11 @@ def keys_at(address: str) -> Iterator[None]:
 class Fleet:
     """The workers that dial in, by role, and the process ids of all workers."""
 
-    def __init__(self, client: Client, root: Path, log: Path, stack: ExitStack) -> None:
+    def __init__(
+        self, client: Client, root: Path, log: Path, stack: ExitStack, shared: tuple[str, ...] = ()
+    ) -> None:
+        """``shared``: further arguments of all that dial in."""
+        self._shared = shared
         self._client = client
         self._root = root
         self._log = log
@@ -259,6 +264,7 @@ class Fleet:
                 [
                     *(sys.executable, "-m", "videoload", "worker", "--processes", "1"),
                     *("--root", str(self._roots[role]), *self._dial[role]),
+                    *self._shared,
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -766,9 +772,11 @@ def run(
     epoch_batches: int = 500,
     chosen: Callable[[str], bool] = lambda what: True,
     receivers: int = 0,
+    frame_store_gb: float | None = None,
 ) -> Report:
     """Stream at least ``batches`` batches under ``faults`` faults of the ``chosen`` kinds.
-    ``folder`` holds the videos, the keys and the workers' output."""
+    ``folder`` holds the videos, the keys and the workers' output. With ``frame_store_gb``, all
+    workers share a frame store, also those with a wrong root."""
     catalog = make_videos(folder / "videos")
     clip = clip_of(epoch_batches, len(catalog))
     options: dict[str, Any] = {"shuffle": True, "seed": seed}
@@ -788,6 +796,8 @@ def run(
     for planned in plan_faults(report.batches, faults, seed, chosen, receivers=receivers):
         script.setdefault(planned.batch, []).append(planned)
 
+    store = None if frame_store_gb is None else folder / "frames"
+    shared = ("--frame-store", str(store), "--frame-store-gb", str(frame_store_gb)) if store else ()
     empty = Left.now()
     trainer_keys, worker_keys = make_keys(folder / "keys")
     with ExitStack() as stack:
@@ -800,6 +810,8 @@ def run(
                     keys=trainer_keys,
                     stall_s=STALL_S,
                     receivers=receivers,
+                    frame_store=store,
+                    frame_store_gb=frame_store_gb,
                 )
             )
         plain = client.endpoints[0]
@@ -807,7 +819,7 @@ def run(
             PROXIED: stack.enter_context(Proxy(plain, seed)),
             SEALED: stack.enter_context(Proxy(sealed_at, seed + 1)),
         }
-        fleet = Fleet(client, folder / "videos", folder / "workers.log", stack)
+        fleet = Fleet(client, folder / "videos", folder / "workers.log", stack, shared)
         for role, endpoint in ((STRAIGHT, plain), (JOIN, plain), (PROXIED, None)):
             fleet.can(role, "--connect", endpoint or proxies[PROXIED].endpoint)
         for guest, root in make_roots(folder / "videos", folder / "roots").items():
@@ -928,6 +940,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--receivers", type=int, default=0)
+    parser.add_argument("--frame-store-gb", type=float)
     parser.add_argument("--log", type=Path, help="keep what the workers print here")
     kinds = sorted({planned.what for planned in plan_faults(1000, 1000, 1)})
     for name, what in (("--only", "no other kind of fault"), ("--without", "leave this one out")):
@@ -940,7 +953,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = run(
             Path(folder), batches=asked.batches, faults=asked.faults, seed=asked.seed,
-            chosen=chosen, receivers=asked.receivers,
+            chosen=chosen, receivers=asked.receivers, frame_store_gb=asked.frame_store_gb,
         )  # fmt: skip
         if asked.log:
             asked.log.write_bytes((Path(folder) / "workers.log").read_bytes())

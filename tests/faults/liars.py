@@ -30,22 +30,25 @@ from videoload.transport.messages import (
 )
 
 # The fields of each message, as in messages.py; a test compares the two.
-FIELDS = {
+FIELDS: dict[str, tuple[str, ...]] = {
     "hello": ("worker", "host", "pid", "software", "token", "copy", "fetches"),
-    "result": ("lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart", "kept"),
+    "result": (
+        "lease", "frames", "decode_s", "files", "spent", "clip_s", "times", "apart", "kept",
+        "no_room",
+    ),
     "failed": ("lease", "at", "reason", "dropped", "fatal", "here_only", "of_worker"),
     "heartbeat": ("progress", "busy"),
     "compared": ("stream", "files"),
     "watch": (),
     "bye": ("reason", "kept_from_leases"),
-}
+}  # fmt: skip
 PIXELS = ("right", "none", "short", "long", "two frames")
 
 NUMBERS = [0, 1, 2, -1, 255, 4096, 2**31, 2**47, 2**48, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 OTHERS: list[Any] = [
     None, True, -1.0, 0.5, 1e300, float("inf"), float("nan"), "", "x" * 257, "y" * 5000,
     "\N{SNOWMAN}" * 9, "a\0b", b"\xff\xfe", [], [[]], [[0]], [[2**63]], [[[]]], {}, {"a": 1},
-    {0: 0}, {2**63: 2**63}, [0] * 5000, [[0] * 4] * 4097,
+    {0: 0}, {2**63: 2**63}, [1, 2**63 - 1, 2**63 - 1], [4096, 0, 0], [0] * 5000, [[0] * 4] * 4097,
 ]  # fmt: skip
 VALUES: list[Any] = NUMBERS + OTHERS
 

@@ -57,9 +57,13 @@ def test_the_faults_follow_from_the_seed_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180 * SECOND)
-@pytest.mark.parametrize("receivers", [0, 2])
+@pytest.mark.parametrize(("receivers", "frame_store_gb"), [(0, None), (2, 1.0)])
 def test_no_fault_changes_a_byte_or_leaves_anything_behind(
-    tmp_path: Path, tell: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, receivers: int
+    tmp_path: Path,
+    tell: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    receivers: int,
+    frame_store_gb: float | None,
 ) -> None:
     # Most of the time goes into deadlines, so they are shorter than usual.
     monkeypatch.setattr("videoload.engine.engine._SILENCE_S", 0.8 * SECOND)
@@ -67,7 +71,7 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     monkeypatch.setattr("videoload.receivers.pool._SILENCE_S", 1.5 * SECOND)
     report = run(
         tmp_path, batches=BATCHES, faults=FAULTS, seed=SEED, epoch_batches=200,
-        chosen=lambda what: what not in OTHERS, receivers=receivers,
+        chosen=lambda what: what not in OTHERS, receivers=receivers, frame_store_gb=frame_store_gb,
     )  # fmt: skip
     tell(
         f"{len(report.injected)} faults, {report.batches} batches, {report.seconds:.0f} s, "
@@ -78,6 +82,7 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
     assert report.lost == report.doubled == 0
     assert len(report.injected) >= 0.85 * FAULTS
     assert all(report.survived())
+    assert any(tmp_path.glob("frames/*/*/*")) == (frame_store_gb is not None)
 
 
 @pytest.mark.slow
@@ -85,8 +90,9 @@ def test_no_fault_changes_a_byte_or_leaves_anything_behind(
 def test_workers_with_other_files_liars_and_poison_change_no_byte(tmp_path: Path) -> None:
     chosen = {WRONG_ROOT, EMPTY_ROOT, HALF_ROOT, LIAR, POISON}
     report = run(
-        tmp_path, batches=600, faults=10, seed=4, epoch_batches=200, chosen=chosen.__contains__
-    )
+        tmp_path, batches=600, faults=10, seed=4, epoch_batches=200, chosen=chosen.__contains__,
+        frame_store_gb=1e-3,
+    )  # fmt: skip
     assert report.wrong == []
     assert {what for _, what, _ in report.injected} == chosen
     assert all(report.survived())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 import msgspec
@@ -137,14 +138,20 @@ class Lies(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_lying_workers_change_no_batch_and_memory_stays_constant(
-    videos: Videos,
+    videos: Videos, tmp_path: Path
 ) -> None:
     Lies.videos = videos
     Lies.told = Lies.owed = 0
     Lies.expected = digests(
         decode_serially(videos.catalog, CLIP, BATCH, shuffle=True, epochs=2, info=True)
     )
-    with Client(workers=1, listen="tcp://127.0.0.1:*", receivers=1) as Lies.client:
+    with Client(
+        workers=1,
+        listen="tcp://127.0.0.1:*",
+        receivers=1,
+        frame_store=tmp_path,
+        frame_store_gb=1e-3,
+    ) as Lies.client:
         Lies.client.wait_for_workers(1, timeout_s=20 * SECOND)
         list(Lies.client.stream(videos.catalog, CLIP, BATCH))
         before_mb = resident_mb()
@@ -160,6 +167,7 @@ def test_lying_workers_change_no_batch_and_memory_stays_constant(
         )
         grown_mb = resident_mb() - before_mb
         assert Lies.client.workers, "the honest one is still there"
+    assert any(tmp_path.glob("*/*/*")), "it kept frames, as far as there was room"
     assert Lies.told > either(30, 100)
     assert Lies.owed > either(5, 50)
     assert grown_mb < 32

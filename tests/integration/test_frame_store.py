@@ -297,6 +297,8 @@ def test_the_half_written_frames_of_a_killed_process_are_ignored(
 ) -> None:
     draw = random.Random(4)
     for kill in range(either(6, 200)):
+        for file in files_of(tmp_path)[kill % 2 :: 2]:  # so that there is something to write
+            file.unlink()
         filling = subprocess.Popen(
             [sys.executable, "-c", FILL, str(videos.root), str(tmp_path), str(kill)],
             stdout=subprocess.PIPE,

@@ -1,0 +1,79 @@
+"""The plot of `benchmarks.epochs` for the documentation, and its table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Row
+
+NAMES = {
+    "libav": "bare libav",
+    "nothing": "nothing kept",
+    "frames": "frame store",
+    "half": "frame store, half of the room",
+    "prepare": "prepared copy",
+    "torchcodec": "DataLoader, torchcodec",
+    "cache": "tf.data cache(): frozen clips",
+}
+_COLOURS = {
+    "libav": "#606060", "nothing": "#8fb4d9", "frames": "#d9662b", "half": "#e8a882",
+    "prepare": "#5a9c6b", "torchcodec": "#7a6bb0", "cache": "#b0b0b0",
+}  # fmt: skip
+
+
+def draw(results: dict[str, Any], file: Path) -> None:
+    """Print the table in Markdown, and write the plot if matplotlib is installed."""
+    works: dict[str, list[Row]] = {}
+    for row in results["rows"]:
+        works.setdefault(row["files"], []).append(row)
+    for rows in works.values():
+        print("\n".join(_markdown(rows)), end="\n\n")
+    try:
+        _plot(works, file)
+    except ImportError:
+        print("no plot: pip install matplotlib")
+    else:
+        print(f"written: {file}")
+
+
+def _markdown(rows: list[Row]) -> list[str]:
+    epochs, sums = list(rows[0]["clips_per_s"]), list(rows[0]["cpu_s"])
+    headings = [
+        "clips/s in epoch " + epochs[0], *epochs[1:], "CPU s of 1 epoch", *sums[1:], "disk",
+    ]  # fmt: skip
+    lines = ["| | " + " | ".join(headings) + " |", "|" + "---|" * (1 + len(headings))]
+    for row in rows:
+        cells = [NAMES[row["way"]]]
+        cells += [f"{row['clips_per_s'][number]:,.0f}" for number in epochs]
+        cells += [f"{row['cpu_s'][number]:,.1f}" for number in sums]
+        cells.append(f"{row['kept_gb']:.2f} GB" if row["kept_gb"] else "none")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _plot(works: dict[str, list[Row]], file: Path) -> None:
+    """The CPU seconds until the end of each epoch, a part for each work."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    size = 1 + 4.5 * len(works), 3.8
+    figure, parts = pyplot.subplots(
+        1, len(works), figsize=size, layout="constrained", squeeze=False
+    )
+    for part, (name, rows) in zip(parts[0], works.items(), strict=True):
+        for row in rows:
+            spent, way = row["cpu_s_so_far"], row["way"]
+            style = "--" if way in ("libav", "cache") else "-"
+            part.plot(range(len(spent)), spent, style, color=_COLOURS[way], label=NAMES[way])
+        part.set_title(f"{name}: {row['what'].partition(',')[0]}", fontsize=9, loc="left")
+        part.set_xlabel("epochs")
+        part.set_ylabel("CPU seconds of all processes")
+        part.set_xlim(0, len(spent) - 1)
+        part.set_ylim(0, None)
+        part.spines[["top", "right"]].set_visible(False)
+    parts[0][0].legend(fontsize=8, frameon=False)
+    figure.savefig(file, dpi=150)
+    pyplot.close(figure)
