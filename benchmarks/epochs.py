@@ -17,6 +17,8 @@ processes until the end of some ("CPU s 10": ten epochs), medians over the round
 disk. All workers are there before the first epoch. The files are in the page cache, and so is what
 is kept if memory is large enough.
 
+With --loop, videoload's ways go through `Stream.batches`, without TensorFlow.
+
 With --json FILE.json, a plot goes to FILE.png. --plot FILE.json draws it again, and prints the
 table of the documentation.
 """
@@ -66,7 +68,7 @@ class Run(NamedTuple):
     before_cpu_s: float = 0.0
 
 
-def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float) -> Run:
+def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float, *, loop: bool) -> Run:
     """Run it in a fresh process. ``folder`` is empty, for what is kept."""
     if way == "libav":
         return _bare(work, epochs)
@@ -89,7 +91,10 @@ def measure(way: str, work: Work, epochs: int, folder: Path, store_gb: float) ->
     with vl.Client(workers=_PROCESSES, cache=False, **options) as client:
         client.wait_for_workers(_PROCESSES)
         stream = client.stream(catalog, clip, work.batch, shuffle=True, seed=0)
-        if way == "cache":
+        batches: Iterator[Any]
+        if loop:
+            batches = stream.batches(epochs=epochs)
+        elif way == "cache":
             batches = iter(stream.dataset(epochs=1).cache().repeat(epochs))
         else:
             batches = iter(stream.dataset(epochs=epochs))
@@ -156,7 +161,7 @@ class _RandomClips:
         return clip.flip(2) if random.random() < 0.5 else clip
 
 
-def rows_of(work: Work, ways: list[str], rounds: int, epochs: int) -> Iterator[Row]:
+def rows_of(work: Work, ways: list[str], rounds: int, epochs: int, *, loop: bool) -> Iterator[Row]:
     """A row for each way."""
     found: dict[str, list[Run]] = {way: [] for way in ways}
     kept = dict.fromkeys(ways, 0)
@@ -169,7 +174,7 @@ def rows_of(work: Work, ways: list[str], rounds: int, epochs: int) -> Iterator[R
                 ProcessPoolExecutor(1, mp_context=fresh) as process,
             ):
                 room_gb = half_gb if way == "half" else _STORE_GB
-                told = process.submit(measure, way, work, epochs, Path(folder), room_gb)
+                told = process.submit(measure, way, work, epochs, Path(folder), room_gb, loop=loop)
                 found[way].append(told.result())
                 files = [file.stat() for file in Path(folder).rglob("*") if file.is_file()]
             kept[way] = sum(512 * file.st_blocks for file in files)
@@ -213,6 +218,8 @@ def main() -> None:
     """Measure, print, write."""
     made = parser(__doc__)
     made.add_argument("--work", choices=WORKS, action="append", help="only these files")
+    made.add_argument("--way", choices=WAYS[2:], action="append", help="only these, beside nothing")
+    made.add_argument("--loop", action="store_true", help="without TensorFlow, and without cache")
     made.add_argument("--rounds", type=int, default=3)
     made.add_argument("--epochs", type=int, default=30, help="100: five minutes a round and work")
     made.add_argument("--folder", type=Path, default=FOLDER, help="where the AVI files are kept")
@@ -222,14 +229,18 @@ def main() -> None:
         epochs_table.draw(json.loads(given.plot.read_text()), given.plot.with_suffix(".png"))
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    ways = list(WAYS)
-    if why := LOADERS["DataLoader torchcodec"].missing():
+    ways = [*WAYS[:2], *(way for way in WAYS[2:] if not given.way or way in given.way)]
+    if given.loop and "cache" in ways:
+        ways.remove("cache")
+    if "half" in ways and "frames" not in ways:
+        made.error("half of the room is that of frames: ask for both")
+    if TORCHCODEC in ways and (why := LOADERS["DataLoader torchcodec"].missing()):
         print(f"without a DataLoader over torchcodec: {why}")
         ways.remove(TORCHCODEC)
     rows: list[Row] = []
     for name in given.work or FILES:
         work = load(name, given.folder)
-        found = _beside(list(rows_of(work, ways, given.rounds, given.epochs)))
+        found = _beside(list(rows_of(work, ways, given.rounds, given.epochs, loop=given.loop)))
         columns = {"": "{way}"}
         columns |= {f"epoch {i}": f"{{clips_per_s[{i}]:,.0f}}" for i in found[0]["clips_per_s"]}
         columns |= {"later": "{later_clips_per_s:,.0f}"}

@@ -2,15 +2,16 @@
 
 300 000 names (--videos) are hard links to the 32 files of a work (`ucf`), so that everything that
 depends on names is large: the catalog, the plan, the indexes, the open files. Workers keep nothing
-on disk. In each of two shuffled epochs, the first clips are decoded for --seconds. Every --every
-seconds a row says
+on disk, or frames in a store that holds a small part of them (--frame-store-gb). In each of two
+shuffled epochs, the first clips are decoded for --seconds. Every --every seconds a row says
 
     clips/s   since the last row
+    CPU ms    of all workers, a clip, since the last row: other programs hardly change it
     client    megabytes of this process: resident, and with shared pages divided (PSS)
     worker    the same of the largest worker
 
 If memory is bounded, the second epoch is as fast as the first, and both columns are constant. The
-links are removed at the end.
+links and the store are removed at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import videoload as vl
-from benchmarks.figures import Row, children, parser, save, show
+from benchmarks.figures import Row, children, cpu_s, parser, save, show
 from videoload.comparison.work import FOLDER, WORKS, Work, load
 from videoload.host import cores
 
@@ -61,6 +62,7 @@ def part_of_epoch(stream: vl.Stream, epoch: int, seconds: float, every: float) -
     next(batches)
     began = last = time.perf_counter()
     clips = clips_before = 0
+    spent = before = _spent_s(workers)
     for _ in batches:
         clips += BATCH
         now = time.perf_counter()
@@ -68,20 +70,28 @@ def part_of_epoch(stream: vl.Stream, epoch: int, seconds: float, every: float) -
             continue
         resident, share = memory_mb(os.getpid())
         of_workers = [memory_mb(worker) for worker in workers]
+        now_spent = _spent_s(workers)
         yield {
             "epoch": epoch + 1,
             "seconds": now - began,
             "clips": clips,
             "clips_s": (clips - clips_before) / (now - last),
             "all_clips_s": clips / (now - began),
+            "cpu_ms": (now_spent - before) / (clips - clips_before) * 1e3,
+            "all_cpu_ms": (now_spent - spent) / clips * 1e3,
             "client_rss_mb": resident,
             "client_pss_mb": share,
             "worker_rss_mb": max(rss for rss, _ in of_workers),
             "worker_pss_mb": max(pss for _, pss in of_workers),
         }
-        last, clips_before = time.perf_counter(), clips
+        last, clips_before, before = time.perf_counter(), clips, now_spent
         if now - began >= seconds:
             return
+
+
+def _spent_s(workers: list[int]) -> float:
+    """CPU seconds of the workers so far."""
+    return sum(sum(cpu_s(worker).values()) for worker in workers)
 
 
 def main() -> None:
@@ -93,6 +103,7 @@ def main() -> None:
     made.add_argument("--every", type=float, default=15.0, help="seconds between two rows")
     made.add_argument("--workers", type=int, default=cores())
     made.add_argument("--folder", type=Path, default=FOLDER, help="where files are kept")
+    made.add_argument("--frame-store-gb", type=float, metavar="GB", help="with a frame store")
     given = made.parse_args()
     # so that the links are removed in that case too
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -101,7 +112,13 @@ def main() -> None:
     rows: list[Row] = []
     with (
         named(work, given.videos) as catalog,
-        vl.Client(workers=given.workers, cache=False) as client,
+        TemporaryDirectory(dir=given.folder) as store,
+        vl.Client(
+            workers=given.workers,
+            cache=False,
+            frame_store=None if given.frame_store_gb is None else store,
+            frame_store_gb=given.frame_store_gb,
+        ) as client,
     ):
         client.wait_for_workers(given.workers)
         clip = work.clip.spec(sampling="random")
@@ -113,6 +130,7 @@ def main() -> None:
         "after s": "{seconds:.0f}",
         "clips": "{clips:,}",
         "clips/s": "{clips_s:.0f}",
+        "CPU ms": "{cpu_ms:.2f}",
         "client RSS": "{client_rss_mb:.1f}",
         "PSS": "{client_pss_mb:.1f}",
         "worker RSS": "{worker_rss_mb:.1f}",
@@ -121,6 +139,8 @@ def main() -> None:
     show(f"{given.videos:,} videos; {given.workers} workers", rows, columns)
     ends = {row["epoch"]: row["all_clips_s"] for row in rows}
     print(", ".join(f"epoch {epoch}: {rate:.1f} clips/s" for epoch, rate in ends.items()))
+    spent = {row["epoch"]: row["all_cpu_ms"] for row in rows}
+    print(", ".join(f"epoch {epoch}: {ms:.2f} CPU ms" for epoch, ms in spent.items()))
     save(given.json, "large", rows, videos=given.videos, workers=given.workers)
 
 
