@@ -139,7 +139,7 @@ def test_rgb_follows_the_same_formulas_as_planes(by: Colours) -> None:
     green = (y - 0.299 * red - 0.114 * blue) / 0.587
     wanted = np.clip(np.stack([red, green, blue], -1), 0, 255)
     apart = np.abs(rgb_with(RGB, by) - wanted)
-    assert apart.max() < 4 + 2 * rounding(by)
+    assert apart.max() < 6.5 + 3.5 * rounding(by)  # three products are rounded
     assert apart.mean() < 1 + rounding(by) / 2
 
 
