@@ -35,6 +35,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def named(path: str) -> str:
+    """The path of a video in one line, or the paths of a sample's files, which have a line each."""
+    return printable(path.replace("\n", " + "))
+
+
 class BadVideo(NamedTuple):
     """A video that could not be decoded.
 
@@ -85,7 +90,7 @@ class VideoError(VideoloadError):
             path: Relative to the catalog's root.
             reason: What is wrong with it, in a few words.
         """
-        super().__init__(printable(f"{path}: {reason}"))
+        super().__init__(f"{named(path)}: {printable(reason)}")
         self.path = path
         self.reason = reason
 
@@ -118,7 +123,7 @@ class TooManyBadVideos(VideoloadError):  # noqa: N818 - it names a count, not a 
             limit: How many bad videos are allowed.
             total: How many videos the catalog has.
         """
-        shown = "; ".join(f"{video.path} ({video.reason})" for video in videos[:10])
+        shown = "; ".join(f"{named(video.path)} ({video.reason})" for video in videos[:10])
         more = f"; and {len(videos) - 10} more" if len(videos) > 10 else ""
         allowed = f"max_bad allows {limit}" if len(videos) > limit else "and none is left"
         super().__init__(

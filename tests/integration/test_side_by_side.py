@@ -25,7 +25,9 @@ from videoload import (
     CatalogError,
     Client,
     ClipSpec,
+    ItemSpec,
     SpecError,
+    TransformError,
     VideoError,
     decode_serially,
 )
@@ -144,3 +146,19 @@ def test_what_is_drawn_is_said_once(catalog: Catalog) -> None:
         decode_serially(catalog, spec, 2)
     with pytest.raises(SpecError, match="the parts rgb, ir, depth, skeleton: give a dict"):
         decode_serially(catalog, ClipSpec(3, size=(24, 28)), 2)
+    spec = specs()
+    spec["dept"] = spec.pop("depth")
+    with pytest.raises(SpecError, match="rgb, ir, depth, skeleton: 'dept' is none of them"):
+        decode_serially(catalog, spec, 2)
+    del spec["dept"]
+    with pytest.raises(SpecError, match="rgb, ir, depth, skeleton: give a spec for 'depth' as"):
+        decode_serially(catalog, spec, 2)
+
+
+def test_mistakes_are_told_in_words_of_samples(catalog: Catalog) -> None:
+    folders: Any = {"rgb": "ntu/rgb", "depth": "ntu/depth"}
+    with pytest.raises(CatalogError, match=r"part 'rgb' must be a Catalog, .* got 'ntu/rgb'"):
+        Catalog.side_by_side(**folders)
+    spec = specs() | {"skeleton": ItemSpec("tests.support.items:load", (2, 3), "float32")}
+    with pytest.raises(TransformError, match=r"called as load\(path, rng, frames="):
+        list(decode_serially(catalog, spec, 2))

@@ -231,6 +231,7 @@ class Catalog:
         Raises:
             CatalogError: A file has no partner, or a catalog cannot be a part.
         """
+        side_by_side.check(parts, cls)
         if any(part._parts or part._sides for part in parts.values()):
             raise CatalogError("a mixture, or a catalog of several parts, cannot be a part")
         tables = {name: (part._root, part._table) for name, part in parts.items()}

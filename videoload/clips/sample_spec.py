@@ -74,8 +74,8 @@ class SampleSpec:
             raise SpecError("one part of a sample must be a clip (ClipSpec)")
         led = {name: self._led(name, self.clips[name]) for name in self.names if name in self.clips}
         object.__setattr__(self, "clips", led)
-        if any(clip.size is None for clip in led.values()):
-            raise SpecError("the clips of several parts need a size: give size=")
+        if odd := [name for name, clip in led.items() if clip.size is None]:
+            raise SpecError(f"the clips of several parts need a size: give size= to {odd[0]!r}")
         for name, item in self.items.items():
             if not item.files or isinstance(item.shape, dict):
                 raise SpecError(f"part {name!r} must make one array of a file")
@@ -216,9 +216,13 @@ def sample_spec(sides: Sides | None, given: GivenSpec) -> Spec:
         return given
     if isinstance(given, SampleSpec):  # made already
         return given
-    names = ", ".join(sides.names)
-    if not isinstance(given, Mapping) or given.keys() != {*sides.names}:
-        raise SpecError(f"the catalog has the parts {names}: give a dict with a spec for each")
+    names = f"the catalog has the parts {', '.join(sides.names)}"
+    if not isinstance(given, Mapping):
+        raise SpecError(f"{names}: give a dict with a spec for each")
+    if odd := [name for name in given if name not in sides.names]:
+        raise SpecError(f"{names}: {odd[0]!r} is none of them")
+    if left := [name for name in sides.names if name not in given]:
+        raise SpecError(f"{names}: give a spec for {left[0]!r} as well")
     if odd := [name for name in given if not isinstance(given[name], ClipSpec | ItemSpec)]:
         raise SpecError(f"part {odd[0]!r} must be a ClipSpec or an ItemSpec, got {given[odd[0]]!r}")
     clips = {name: spec for name, spec in given.items() if isinstance(spec, ClipSpec)}

@@ -75,8 +75,11 @@ def _call(prepared: PreparedItems, seed: int, more: Mapping[str, object]) -> obj
     try:
         return prepared.function(prepared.given, seed, **more)
     except _MISTAKES as error:
+        hint = ""
+        if more and "unexpected keyword argument" in str(error):
+            hint = "; of a part of a sample it is called as load(path, rng, frames=..., times=...)"
         raise TransformError(
-            f"load function {name} failed at {prepared.path}: {_line(error)}\n{_told(error)}"
+            f"load function {name} failed at {prepared.path}: {_line(error)}{hint}\n{_told(error)}"
         ) from error
     except (Exception, SystemExit) as error:
         line = f"load function {name} failed: {_line(error)}"

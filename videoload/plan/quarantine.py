@@ -23,6 +23,7 @@ from videoload.errors import (
     TooManyBadVideos,
     VideoError,
     VideoloadError,
+    named,
     printable,
 )
 from videoload.plan.options import StreamOptions
@@ -81,7 +82,7 @@ class Quarantine:
             # More may be found while the error is on its way. They are not logged.
             if not self._raise and len(self._reasons) <= self._limit + 1:
                 instead = "its clips are left out" if self.skips else "other clips replace it"
-                _log.warning("bad video %s: %s; %s", printable(path), printable(reason), instead)
+                _log.warning("bad video %s: %s; %s", named(path), printable(reason), instead)
         if self._exhausted and not self.skips:
             raise self._nothing_left(reason)
 

@@ -70,7 +70,7 @@ def test_the_parts_of_a_sample_are_views_of_its_bytes() -> None:
         ({"rgb": ITEM, "depth": ITEM}, "one part of a sample must be a clip"),
         ({"bones": ItemSpec("a:f", (), "int64", files=False)}, "must make one array of a file"),
         ({"bones": "a:load"}, "part 'bones' must be a ClipSpec or an ItemSpec"),
-        ({"more": ITEM}, "give a dict with a spec for each"),
+        ({"more": ITEM}, "'more' is none of them"),
     ],
 )
 def test_specs_that_contradict_each_other_are_refused(changes: dict[str, Any], reason: str) -> None:
