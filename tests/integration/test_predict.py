@@ -123,6 +123,7 @@ def test_what_cannot_be_done_is_said(
     random = vl.ClipSpec(frames=8, sampling="random", size=(64, 64))
     for how, said in (
         ({"clip": random}, "predict takes all windows"),
+        ({"clip": {"rgb": CLIP}}, "predict takes one file a sample"),
         ({"clip": vl.ClipSpec(frames=8, size=(32, 32), crop="three")}, 'leave crop="three"'),
         ({"average": "mean"}, "average must be None"),
         ({"model": 3}, "model must be a Keras model or a function, got int"),

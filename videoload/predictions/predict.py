@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -136,6 +136,11 @@ def predict(
 
 
 def _dense(clip: ClipSpec) -> ClipSpec:
+    if isinstance(clip, Mapping):
+        raise SpecError(
+            "predict takes one file a sample: for several, loop over a stream with "
+            'sampling="dense" and info=True'
+        )
     if not isinstance(clip, ClipSpec) or clip.sampling not in ("center", "dense"):
         raise SpecError('predict takes all windows: give a ClipSpec with sampling="dense"')
     if clip.crops > 1 or clip.views > 1:
