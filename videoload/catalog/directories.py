@@ -8,6 +8,7 @@ no videos, what cannot be listed is an error, and parts of a data set are no cla
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +21,11 @@ import numpy.typing as npt
 from videoload.catalog.catalog import Catalog
 from videoload.catalog.splitting import recording
 from videoload.errors import CatalogError, SpecError, StorageError
-from videoload.listings.columns import PathLike, is_hidden
+from videoload.listings.columns import PathLike, is_hidden, some
 from videoload.listings.folders import SUFFIXES, are_parts, open_root
 from videoload.storage.roots import files_below, is_url
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,8 @@ def list_directory(
         raise CatalogError(
             f"No videos found in directory {top}. Allowed formats: {', '.join(SUFFIXES)}.{hint}"
         )
+    if empty := [name for name, videos in zip(names, found, strict=True) if not videos]:
+        _log.warning("%s: no video in the class folders %s", top, some(empty))
     numbers = np.repeat(np.arange(len(names)), [len(videos) for videos in found])
     labelled: npt.NDArray[Any] | None = numbers.astype(np.int32)
     classes: list[str] | None = names

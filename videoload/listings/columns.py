@@ -74,6 +74,11 @@ def class_names(classes: ClassNames) -> tuple[str, ...]:
                 f"not {text.strip()!r}"
             )
         names[int(number)] = name
+    if 0 in names:
+        raise CatalogError(
+            f"{classes}: class numbers go from 1, and this file counts from 0 ({names[0]!r}): add "
+            "1 to its numbers, and to those in the lists of videos"
+        )
     if gaps := set(range(1, len(names) + 1)).difference(names):
         raise CatalogError(
             f"{classes}: class numbers go from 1 without a gap, but {min(gaps)} is missing"

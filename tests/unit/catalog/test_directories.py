@@ -20,12 +20,15 @@ def wrong(text: str) -> Any:
     return pytest.raises(SpecError, match=re.escape(text))
 
 
-def test_the_order_is_by_class_then_sub_folder_then_name(tmp_path: Path) -> None:
+def test_the_order_is_by_class_then_sub_folder_then_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     tree(
         tmp_path, "run/z.avi", "run/a/b.avi", "run/a-b/c.MP4", "jump/2.avi", "jump/10.mkv",
         "jump/notes.txt", "empty/", "loose.avi", ".hidden/x.avi", "jump/._2.avi",
     )  # fmt: skip
     found = list_directory(tmp_path)
+    assert caplog.messages == [f"{tmp_path}: no video in the class folders empty"]
     assert found.paths == [
         "jump/10.mkv", "jump/2.avi", "run/z.avi", "run/a/b.avi", "run/a-b/c.MP4",
     ]  # fmt: skip
