@@ -50,6 +50,7 @@ def listen() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     if _pipe is None:
+        _listen_in_each_cell()
         reader, writer = _pipe = os.pipe()
         os.set_blocking(writer, False)
         threading.Thread(
@@ -61,6 +62,14 @@ def listen() -> None:
         _behind = before
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _on_ctrl_c)
+
+
+def _listen_in_each_cell() -> None:
+    """In a notebook, the kernel sets Python's handler again before each cell. So that a Ctrl-C in a
+    later cell is a KeyboardInterrupt too, have `listen` called after that."""
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and (shell := ipython.get_ipython()) is not None:
+        shell.events.register("pre_run_cell", lambda _: listen())
 
 
 def on_signal(call: Callable[[int], None] | None) -> None:

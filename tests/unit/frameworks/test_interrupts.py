@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,6 +57,25 @@ def test_a_wait_ends_if_ctrl_c_came_since_it_began() -> None:
     assert interrupts.is_due(before, before), "other threads that wait give up as well"
     after = time.monotonic()
     assert not interrupts.is_due(after, after)
+
+
+def test_it_is_listened_again_in_each_cell_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    # ipykernel sets Python's handler before each cell, and then calls what is registered.
+    before_each_cell: list[Callable[[object], None]] = []
+    events = SimpleNamespace(register=lambda event, call: before_each_cell.append(call))
+    shell = SimpleNamespace(events=events)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    for _ in range(3):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for call in before_each_cell:
+            call("the cell")
+        interrupts.listen()
+        assert signal.getsignal(signal.SIGINT) is interrupts._on_ctrl_c
+        assert len(before_each_cell) == 1
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before_each_cell[0]("a cell that makes no dataset")
+    assert signal.getsignal(signal.SIGINT) is interrupts._on_ctrl_c
+    press_ctrl_c()
 
 
 def test_a_ctrl_c_counts_from_when_it_came_even_if_it_is_looked_at_late() -> None:
