@@ -21,6 +21,7 @@ Two details:
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -66,10 +67,24 @@ def listen() -> None:
 
 def _listen_in_each_cell() -> None:
     """In a notebook, the kernel sets Python's handler again before each cell. So that a Ctrl-C in a
-    later cell is a KeyboardInterrupt too, have `listen` called after that."""
+    later cell is a KeyboardInterrupt too, have `listen` called after that.
+
+    The frames of an interrupted `fit` are a cycle that holds its last batch. After some Ctrl-C in
+    one kernel, no slot would be left to lend, so what was interrupted is collected first.
+    """
     ipython = sys.modules.get("IPython")
-    if ipython is not None and (shell := ipython.get_ipython()) is not None:
-        shell.events.register("pre_run_cell", lambda _: listen())
+    if ipython is None or (shell := ipython.get_ipython()) is None:
+        return
+    collected = _came
+
+    def before_a_cell(_: object) -> None:
+        nonlocal collected
+        listen()
+        if _came > collected:
+            collected = _came
+            gc.collect()
+
+    shell.events.register("pre_run_cell", before_a_cell)
 
 
 def on_signal(call: Callable[[int], None] | None) -> None:

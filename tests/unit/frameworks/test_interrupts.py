@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,16 @@ def test_it_is_listened_again_in_each_cell_of_a_notebook(monkeypatch: pytest.Mon
     signal.signal(signal.SIGINT, signal.default_int_handler)
     before_each_cell[0]("a cell that makes no dataset")
     assert signal.getsignal(signal.SIGINT) is interrupts._on_ctrl_c
+
+    class Batch:
+        """In a cycle, as the frames of an exception are."""
+
+    batch: Any = Batch()
+    batch.itself, held = batch, weakref.ref(batch)
+    del batch
     press_ctrl_c()
+    before_each_cell[0]("the cell after an interrupt")
+    assert held() is None
 
 
 def test_a_ctrl_c_counts_from_when_it_came_even_if_it_is_looked_at_late() -> None:
