@@ -29,6 +29,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -228,6 +229,8 @@ def main() -> None:
     if given.plot:
         epochs_table.draw(json.loads(given.plot.read_text()), given.plot.with_suffix(".png"))
         return
+    # so that what is kept is removed in that case too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     ways = [*WAYS[:2], *(way for way in WAYS[2:] if not given.way or way in given.way)]
     if given.loop and "cache" in ways:

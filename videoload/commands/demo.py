@@ -81,7 +81,7 @@ def run(
         seed: Seed of the videos, the order and the model. Default 0.
         keep: New or empty folder for the videos that are made. They stay there. Default None.
         frame_store: As for `Client`. None, the default: a temporary folder, with 2 GB.
-        frame_store_gb: As for `Client`. Default None.
+        frame_store_gb: Its limit. Default None.
         console: Where to print. None, the default: standard output.
 
     Raises:
@@ -102,8 +102,9 @@ def run(
     ):
         with console.status("loading TensorFlow"):
             keras = _keras()
-        if frame_store is None and frame_store_gb is None:
-            frame_store, frame_store_gb = Path(temporary, "frames"), _KEPT_GB
+        if frame_store is None:
+            frame_store = Path(temporary, "frames")
+            frame_store_gb = _KEPT_GB if frame_store_gb is None else frame_store_gb
         # The videos are removed at the end, so their indexes are not kept.
         cache: Literal[False] | None = False if videos is None and keep is None else None
         if videos is None:
@@ -198,14 +199,12 @@ def _train(
 ) -> float:
     """Train for ``epochs`` of ``steps`` batches; returns the accuracy on the videos held back."""
     history = model.fit(
-        stream.dataset(epochs=epochs),
-        epochs=epochs,
-        steps_per_epoch=steps,
+        stream.dataset(epochs=epochs), epochs=epochs, steps_per_epoch=steps,
         validation_data=held_back.dataset(),
         validation_steps=min(len(held_back), _MAX_TEST_STEPS),
         shuffle=False,  # the stream shuffles
         verbose=1 if console.is_terminal else 2,
-    )
+    )  # fmt: skip
     return float(history.history["val_accuracy"][-1])
 
 
